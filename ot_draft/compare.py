@@ -1,0 +1,194 @@
+"""compare_rules(pairs, ks, rules): every rule under its law, beside the optimum of that law, on every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import comb
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from . import rules
+from .errors import InvalidDrafts
+from .estimate import expected_acceptance
+from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
+from .lp import solve
+from .optimum import optimal_acceptance
+from .pairs import Pairs
+from .problem import Problem
+from .selection import SelectionRule
+
+CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
+DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are no rules
+TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rule (or optimum) on one pair with k drafts.
+
+    accepted, taken: see estimate.Acceptance; None where it was left out, and `method` says why. error: standard error of an
+    estimate, else 0. optimum: of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
+    """
+
+    pair: int
+    k: int
+    rule: str
+    law: str
+    accepted: Any
+    taken: Any
+    error: float
+    optimum: Any
+    method: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is compared. samples, seed: of the random drafts where no exact value is in reach. lp_limit: draft sets."""
+
+    ks: tuple[int, ...] = (1, 2, 4, 8)
+    rules: tuple[SelectionRule, ...] = rules.ALL
+    samples: int = 256
+    seed: int = 0
+    lp_limit: int = 600
+
+
+def compare_rules(
+    pairs: Pairs, settings: Settings | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
+) -> list[Row]:
+    """All rows, in order of pairs, ks and rules; the same to the last bit for any number of jobs.
+
+    advance is called with the number of pairs just done.
+    """
+    settings = settings or Settings()
+    chunks = [range(start, min(start + CHUNK, len(pairs))) for start in range(0, len(pairs), CHUNK)]
+    rows: list[Row] = []
+    for chunk, done in zip(chunks, _run(pairs, settings, chunks, jobs), strict=True):
+        rows += done
+        if advance:
+            advance(len(chunk))
+    return rows
+
+
+def _run(pairs: Pairs, settings: Settings, chunks: Sequence[range], jobs: int) -> Iterator[list[Row]]:
+    parts = [(pairs.p[list(c)], pairs.q[list(c)], [pairs.index[row] for row in c]) for c in chunks]
+    if jobs == 1 or len(chunks) == 1:
+        return (_compare_chunk(*part, settings) for part in parts)
+    from joblib import Parallel, delayed
+
+    work = Parallel(n_jobs=min(jobs, len(chunks)), return_as="generator")
+    return iter(work(delayed(_compare_chunk)(*part, settings) for part in parts))
+
+
+def _compare_chunk(p: Any, q: Any, index: list[int], settings: Settings) -> list[Row]:
+    return [row for pair in zip(p, q, index, strict=True) for row in _compare_pair(*pair, settings)]
+
+
+def _compare_pair(p: Any, q: Any, index: int, settings: Settings) -> Iterator[Row]:
+    for k in settings.ks:
+        optima: dict[DraftLaw, Any] = {}
+        for law in dict.fromkeys(rule.law for rule in settings.rules if is_defined(rule.law, k)):
+            optima[law] = _number(optimal_acceptance(p, q, k, law))
+            yield Row(index, k, DUAL, law_name(law), optima[law], optima[law], 0.0, optima[law], "dual")
+            yield _linear_program(Problem(p, q, k, law), index, optima[law], settings.lp_limit)
+        for rule in settings.rules:
+            yield _compare_rule(rule, p, q, k, index, optima.get(rule.law), settings)
+
+
+def _linear_program(problem: Problem, index: int, optimum: Any, limit: int) -> Row:
+    name, k = law_name(problem.law), problem.k
+    if not fits_program(problem.law, problem.q, k, limit):
+        return Row(index, k, LINEAR_PROGRAM, name, None, None, 0.0, optimum, TOO_LARGE)
+    value = solve(problem, "flow" if isinstance(optimum, Fraction) else "highs").value
+    return Row(index, k, LINEAR_PROGRAM, name, value, value, 0.0, optimum, "lp")
+
+
+def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optimum: Any, settings: Settings) -> Row:
+    name = law_name(rule.law)
+    if optimum is None:
+        return Row(index, k, rule.name, name, None, None, 0.0, None, UNDEFINED)
+    if isinstance(rule, rules.FromCoupling) and not fits_program(rule.law, q, k, settings.lp_limit):
+        return Row(index, k, rule.name, name, None, None, 0.0, optimum, TOO_LARGE)
+    seed = np.random.SeedSequence(settings.seed, spawn_key=(index, k, crc32(f"{rule.name} {name}".encode())))
+    found = expected_acceptance(rule, Problem(p, q, k, rule.law), settings.samples, np.random.default_rng(seed))
+    accepted, taken = _number(found.value), _number(found.taken)
+    return Row(index, k, rule.name, name, accepted, taken, float(found.error), optimum, found.method)
+
+
+def fits_program(law: DraftLaw, q: Any, k: int, limit: int) -> bool:
+    """Whether the linear program for drafts from q (n,) has at most `limit` draft sets."""
+    return draft_sets(law, q, k) <= limit
+
+
+def draft_sets(law: DraftLaw, q: Any, k: int) -> int:
+    """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
+    draws = int((law.top_drafts(q, k) < 0).sum()) if isinstance(law, Hybrid) else law.count(len(q), k)
+    return sum(comb(len(q), size) for size in range(1, draws + 1))
+
+
+def is_defined(law: DraftLaw, k: int) -> bool:
+    """Whether the law exists for k drafts (SpecHub's: k = 2 only)."""
+    try:
+        law.check(k)
+    except InvalidDrafts:
+        return False
+    return True
+
+
+def law_name(law: DraftLaw) -> str:
+    """Name of a law on the command line and in tables."""
+    if isinstance(law, Hybrid):
+        return "greedy" if law.top == -1 else f"hybrid:{law.top}"
+    return {IID: "iid", WithoutReplacement: "without-replacement", Hub: "hub"}.get(type(law), law.name)
+
+
+def law_called(name: str) -> DraftLaw:
+    """The law of that name."""
+    laws: dict[str, DraftLaw] = {
+        "iid": IID(),
+        "without-replacement": WithoutReplacement(),
+        "greedy": Hybrid(-1),
+        "hub": Hub(),
+    }
+    kind, _, top = name.partition(":")
+    if kind == "hybrid" and (top.isdecimal() or top == "auto"):
+        return Hybrid(int(top) if top.isdecimal() else top)
+    if name not in laws:
+        raise InvalidDrafts(f"there is no law {name!r}: take {', '.join(laws)} hybrid:J, hybrid:auto")
+    return laws[name]
+
+
+def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[SelectionRule, ...]:
+    """Rules of these names (all without any) under these laws (each its own without any).
+
+    A law that is asked for also gets the rules that are valid under it though it is not their own: naive target sampling and
+    the rule read off the linear program under every law, the optimal rule under hybrid drafting.
+    """
+    known = {rule.name.lower(): rule for rule in rules.ALL}
+    wanted = [name.lower().replace("-", "").replace("_", "") for name in names] or list(known)
+    for given, name in zip(names, wanted, strict=False):
+        if name not in known:
+            raise InvalidDrafts(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
+    chosen = [known[name] for name in wanted]
+    if not laws:
+        return tuple(chosen)
+    under = [at for law in map(law_called, laws) for rule in chosen if (at := _under(rule, law)) is not None]
+    if not under:
+        raise InvalidDrafts(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
+    return tuple(under)
+
+
+def _under(rule: SelectionRule, law: DraftLaw) -> SelectionRule | None:
+    if rule.law == law:
+        return rule
+    anywhere = isinstance(rule, rules.NaiveTarget | rules.FromCoupling)
+    return replace(rule, law=law) if anywhere or (isinstance(rule, rules.Optimal) and isinstance(law, Hybrid)) else None
+
+
+def _number(value: Any) -> Any:
+    """A Fraction, or a Python float, out of a 0-d array or a numpy scalar."""
+    value = value.item() if isinstance(value, np.ndarray | np.generic) else value
+    return value if isinstance(value, Fraction) else float(value)

@@ -1,0 +1,90 @@
+"""expected_acceptance(rule, problem): exact where it can be had, estimated from random drafts where not, and says which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .arrays import Array, broadcast, gather, is_exact, is_torch, total, where, zero
+from .closed_forms import closed_form
+from .exact import evaluate
+from .problem import Problem
+from .sampling import draw
+from .selection import SelectionRule, first_time
+
+Method = Literal["formula", "enumerated", "estimated"]
+
+FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,
+EXACT_CELLS = 1 << 15  # and a second or so in Fractions
+SAMPLE_CELLS = 1 << 20  # rows times tokens drawn at a time, to bound memory
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Acceptance of a rule on a problem, (...) each.
+
+    value: probability that the output is a drafted token, whichever way it got there. taken: probability that the rule
+    takes a draft, at most `value`; K-SEQ's bound is about this one. error: standard error of `value`, 0 unless estimated.
+    method: "enumerated" (all draft tuples) and "formula" are exact in the problem's numbers, "estimated" is not.
+    """
+
+    value: Any
+    taken: Any
+    error: Any
+    method: Method
+
+    @property
+    def exact(self) -> bool:
+        """Whether the numbers are exact (to rounding, on floats)."""
+        return self.method != "estimated"
+
+
+def expected_acceptance(
+    rule: SelectionRule, problem: Problem, samples: int = 256, generator: np.random.Generator | None = None
+) -> Acceptance:
+    """Acceptance of `rule` when the drafts follow problem.law, without visiting n^k tuples unless they are few.
+
+    Fractions are enumerated where that takes about a second, and give Fractions. Otherwise a formula is used where one is known
+    (see closed_forms), then enumeration of few tuples, then `samples` random drafts from the generator (seed 0 without one):
+    the mean of the exact acceptance given the drafts, not of sampled tokens, which would add noise.
+    """
+    if is_torch(problem.p):
+        problem = Problem(problem.p.detach().cpu().numpy(), problem.q.detach().cpu().numpy(), problem.k, problem.law)
+    cells = problem.n ** (1 + problem.law.count(problem.n, problem.k)) * int(np.prod(problem.batch))
+    if is_exact(problem.p) and cells <= EXACT_CELLS:
+        return _enumerate(rule, problem)
+    if form := closed_form(rule, problem):
+        return Acceptance(*form, 0 * form[0], "formula")
+    if is_exact(problem.p):
+        p, q = (masses.astype(np.float64) for masses in (problem.p, problem.q))
+        return expected_acceptance(rule, Problem(p, q, problem.k, problem.law), samples, generator)
+    if cells <= FLOAT_CELLS:
+        return _enumerate(rule, problem)
+    return _estimate(rule, problem, samples, generator or np.random.default_rng(0))
+
+
+def _enumerate(rule: SelectionRule, problem: Problem) -> Acceptance:
+    evaluation = evaluate(rule, problem)
+    return Acceptance(evaluation.acceptance, evaluation.accept.sum(-1), 0 * evaluation.acceptance, "enumerated")
+
+
+def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np.random.Generator) -> Acceptance:
+    step = max(1, SAMPLE_CELLS // (problem.n * int(np.prod(problem.batch))))
+    parts = [_sampled(rule, problem, min(step, samples - done), generator) for done in range(0, samples, step)]
+    accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    error = accepted.std(-1, ddof=1) / np.sqrt(samples) if samples > 1 else np.inf + 0 * accepted[..., 0]
+    return Acceptance(accepted.mean(-1), taken.mean(-1), error, "estimated")
+
+
+def _sampled(
+    rule: SelectionRule, problem: Problem, rows: int, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Acceptance given the drafts, and the part that is taken, for `rows` random drafts: (..., rows) each."""
+    p, q = problem.p[..., None, :], problem.q[..., None, :]
+    drafts = draw(problem.law, broadcast(q, (*problem.batch, rows, problem.n)), problem.k, generator)
+    selection = rule(p, q, drafts)
+    taken = total(selection.accept)[..., 0]
+    left = where(first_time(drafts), gather(selection.residual, drafts), zero(p)).sum(-1)
+    return taken + (1 - taken) * left, taken

@@ -1,0 +1,81 @@
+"""evaluate(rule, problem): the output law and the acceptance of a rule, by enumerating all draft tuples.
+
+Enumeration is batching: the rule gets all tuples as one more batch axis. On Fractions the answer is a proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, full, integers, is_exact, members, total, where, zero
+from .errors import InvalidDrafts
+from .problem import TOLERANCE, Problem
+
+MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
+CELLS = 1 << 22  # tuples times tokens at a time, to bound memory
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a rule does to a problem, averaged over the drafts.
+
+    output: (..., n) law of the output. acceptance: (...) probability that the output is a drafted token, whichever way it got
+    there. accept: (..., k) expected `accept` by draft position. problem: what was evaluated.
+    """
+
+    output: Array
+    acceptance: Any
+    accept: Array
+    problem: Problem
+
+    @property
+    def error(self) -> Any:
+        """(...) total variation distance between the output law and the target's."""
+        return (abs(self.output - self.problem.p)).sum(-1) / 2
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the output law is the target's: with == on Fractions, within the number type's tolerance on floats."""
+        if is_exact(self.output):
+            return bool((self.output == self.problem.p).all())
+        return bool((self.error <= TOLERANCE[str(self.problem.p.dtype).removeprefix("torch.")]).all())
+
+
+def evaluate(rule: Any, problem: Problem) -> Evaluation:
+    """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
+
+    The judge, not the defendant: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
+    shows an output that is not p. Cost: n^k rule rows. Raises InvalidDrafts where that is over four million.
+    """
+    p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
+    output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + full((k,), 0, p)
+    for tuples in _all_drafts(problem):
+        drafts = integers(tuples, p)
+        weight = law.probability(q[..., None, :], drafts)
+        if is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
+            possible = (weight != 0).reshape(-1, len(tuples)).any(0)
+            drafts, weight = drafts[possible], weight[..., possible]
+        selection = rule(p[..., None, :], q[..., None, :], drafts)
+        row = selection.law(drafts)
+        output = output + (weight[..., None] * row).sum(-2)
+        acceptance = acceptance + (weight * total(where(members(drafts, n, p), row, zero(p)))[..., 0]).sum(-1)
+        accept = accept + (weight[..., None] * selection.accept).sum(-2)
+    return Evaluation(output, acceptance, accept, problem)
+
+
+def _all_drafts(problem: Problem) -> Any:
+    """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
+    n, k = problem.n, problem.k
+    drawn = problem.law.count(n, k)
+    if n**drawn > MAX_TUPLES:
+        raise InvalidDrafts(
+            f"enumerating {n}^{drawn} draft tuples is out of reach (limit {MAX_TUPLES}): use optimal_acceptance, or sample the rule"
+        )
+    rows = max(1, CELLS // (n * max(1, int(np.prod(problem.batch)))))
+    for start in range(0, n**drawn, rows):
+        index = np.arange(start, min(n**drawn, start + rows))
+        columns = [index // n ** (drawn - 1 - i) % n for i in range(drawn)] + [0 * index - 1] * (k - drawn)
+        yield np.stack(columns, -1) if columns else np.zeros((len(index), 0), dtype=np.int64)

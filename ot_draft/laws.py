@@ -1,0 +1,277 @@
+"""Draft laws: the joint law of the k drafts given q.
+
+Mixing laws up is the commonest bug of the field, hence a law is an object, and a rule says which law it is valid under. A law
+knows the probability of a draft tuple, how to draw one from given uniforms, the probability that all drafts lie in a token
+set, and the family of token sets among which a minimum cut is found (MATH: alpha* = 1 + min_H p(H) - Q(all drafts in H)).
+
+Where q has no mass left to draw from, every law draws uniformly from the tokens not drafted yet (Sequoia's rule); when no
+token is left, the draft is absent (-1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from .arrays import (
+    Array,
+    argsort,
+    as_number,
+    batch_shape,
+    broadcast,
+    divide,
+    full,
+    gather,
+    integers,
+    inverse_cdf,
+    is_exact,
+    is_torch,
+    members,
+    namespace,
+    one,
+    positions,
+    prefix_sums,
+    ratio,
+    take,
+    total,
+    where,
+    zero,
+)
+from .errors import InvalidDrafts
+from .hybrid import top_by_stand_in
+
+
+class DraftLaw(ABC):
+    """Joint law of k drafts given q. Shapes: q (..., n), drafts (..., k), token sets bool (..., n)."""
+
+    @abstractmethod
+    def probability(self, q: Array, drafts: Array) -> Array:
+        """Probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
+
+    @abstractmethod
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        """Drafts made from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
+
+    @abstractmethod
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
+
+    @abstractmethod
+    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
+        """An order of the tokens, and P(all drafts among its first i): (..., n), (..., n + 1).
+
+        Among the prefixes of this order is a token set that attains the minimum cut.
+        """
+
+    def check(self, k: int) -> None:
+        """Raise InvalidDrafts where the law is not defined for k drafts."""
+
+    def count(self, n: int, k: int) -> int:
+        """Number of drafts that are really drawn from n tokens; the other k - count are absent (-1)."""
+        return k
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return type(self).__name__
+
+
+@dataclass(frozen=True)
+class IID(DraftLaw):
+    """k independent draws from q (SpecTr)."""
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        return gather(q, drafts).prod(-1)
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return inverse_cdf(q, uniforms)
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        return total(where(token_set, q, zero(q)))[..., 0] ** k
+
+    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
+        order = argsort(ratio(p, q))
+        return order, _share(prefix_sums(take(q, order))) ** k
+
+
+@dataclass(frozen=True)
+class WithoutReplacement(DraftLaw):
+    """k draws from q without replacement (multi-candidate speculative decoding; Sequoia)."""
+
+    def count(self, n: int, k: int) -> int:
+        return min(n, k)
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        return _in_turn(q, drafts, members(drafts[..., :0], q.shape[-1], q))
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return _draw_in_turn(q, uniforms, members(integers([], q), q.shape[-1], q))
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        from .without_replacement import inside
+
+        return inside(q, token_set, k)
+
+    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
+        from .without_replacement import prefixes
+
+        # Tokens with q = 0 come last. Among them the fallback draws uniformly, so the lightest under p come first.
+        by_target = argsort(p)
+        order = take(by_target, argsort(take(ratio(p, q), by_target), stable=True))
+        return order, prefixes(take(q, order), k)
+
+
+@dataclass(frozen=True)
+class Hybrid(DraftLaw):
+    """The first `top` drafts are the draft model's top tokens, in falling order; the others are i.i.d. outside them.
+
+    top = 0 is i.i.d. drafting; top = -1 stands for k - 1, the greedy drafting of Hu et al. (2025); top = "auto" chooses the
+    number for every row from q and k alone (`hybrid.top_by_stand_in`). Equal masses are ranked by token id. With
+    k <= top the top k tokens are drafted, and nothing else.
+    """
+
+    top: int | str
+
+    def check(self, k: int) -> None:
+        whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
+        if not whole and self.top != "auto":
+            raise InvalidDrafts(f"Hybrid(top={self.top!r}): give the number of top tokens, -1 for greedy drafting, or 'auto'")
+
+    def count(self, n: int, k: int) -> int:
+        return k if self.top == "auto" or self._number(k) < n else min(n, k)
+
+    def top_drafts(self, q: Array, k: int) -> Array:
+        """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k)."""
+        n = q.shape[-1]
+        ranked = top_tokens(q, min(k, n))
+        if self.top == "auto":
+            number = top_by_stand_in(q, k)
+        else:
+            number = min(self._number(k), k, n)
+        fixed = where(positions(min(k, n), q) < number, ranked, -1)
+        return _beside(fixed, fixed[..., :0], k)
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        n, k = q.shape[-1], drafts.shape[-1]
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, n, q)
+        free = outside(q, top)
+        drawn = where(top.all(-1)[..., None], as_number(drafts == -1, q), gather(free, drafts))
+        return where(fixed >= 0, as_number(drafts == fixed, q), drawn).prod(-1)
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        fixed = self.top_drafts(q, uniforms.shape[-1])
+        top = members(fixed, q.shape[-1], q)
+        drawn = where(top.all(-1)[..., None], -1, inverse_cdf(outside(q, top), uniforms))
+        return where(fixed >= 0, fixed, drawn)
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, q.shape[-1], q)
+        mass = total(where(token_set, outside(q, top), zero(q)))
+        draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+        return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
+
+    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
+        n, fixed = q.shape[-1], self.top_drafts(q, k)
+        top = members(fixed, n, q)
+        rest = outside(q, top)
+        order = argsort(where(top, -one(q), ratio(p, rest)))  # a set without all top tokens holds no draft tuple
+        draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+        sums = prefix_sums(take(rest, order))
+        share = sums / where(sums[..., -1:] == 0, one(q), sums[..., -1:])
+        return order, where(positions(n + 1, q) < total(as_number(top, q)), zero(q), share**draws)
+
+    def _number(self, k: int) -> int:
+        return max(k - 1, 0) if self.top == -1 else int(self.top)
+
+
+@dataclass(frozen=True)
+class Hub(DraftLaw):
+    """SpecHub's joint law of two drafts, with a = argmax q: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a)).
+
+    In words: draw from q; whatever is drawn, the pair also holds a; after a comes a draw from q outside a (Sun et al. 2024).
+    """
+
+    def check(self, k: int) -> None:
+        if k != 2:
+            raise InvalidDrafts(f"the hub law has k = 2 drafts, not {k}: take Hybrid(top={k} - 1) for more")
+
+    def count(self, n: int, k: int) -> int:
+        return min(n, k)
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        hub, rest = self._parts(q)
+        first, second = drafts[..., :1], drafts[..., 1:]
+        hub_first = as_number((first == hub) & (second == -1), q) if q.shape[-1] == 1 else as_number(first == hub, q) * gather(rest, second)
+        hub_second = as_number((second == hub) & (first != hub), q) * gather(q, first)
+        return (gather(q, hub) * hub_first + hub_second)[..., 0]
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        hub, rest = self._parts(q)
+        first = inverse_cdf(q, uniforms[..., :1])
+        other = inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
+        return namespace(q).concatenate((first, where(first == hub, other, hub)), -1)
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        return Hybrid(top=1).inside(q, token_set, k)  # the same pairs, in another order
+
+    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
+        return Hybrid(top=1).prefixes(p, q, k)
+
+    def _parts(self, q: Array) -> tuple[Array, Array]:
+        hub = top_tokens(q, 1)
+        return hub, outside(q, members(hub, q.shape[-1], q))
+
+
+def outside(q: Array, drawn: Array) -> Array:
+    """Law of the next draw without replacement: q outside the drawn tokens, normalised.
+
+    Uniform outside them where q has no mass left there; all zeros where no token is left.
+    """
+    left = where(drawn, zero(q), q)
+    fresh = as_number(~drawn, q)
+    return divide(left, total(left), divide(fresh, total(fresh), zero(q)))
+
+
+def top_tokens(q: Array, k: int) -> Array:
+    """The k tokens of largest mass, in falling order; equal masses by token id (on torch by its own choice): int (..., k)."""
+    if is_torch(q):
+        return q.topk(k, dim=-1).indices
+    return argsort(-q, stable=True)[..., :k]
+
+
+def _in_turn(q: Array, drafts: Array, drawn: Array) -> Array:
+    """Probability of drafts drawn one after another outside all earlier ones."""
+    n, probability = q.shape[-1], full(batch_shape(q, drafts), 1, q)
+    for i in range(drafts.shape[-1]):
+        token = drafts[..., i : i + 1]
+        here = gather(outside(q, drawn), token)[..., 0]
+        probability = probability * where(drawn.all(-1), as_number(token[..., 0] == -1, q), here)
+        drawn = drawn | members(token, n, q)
+    return probability
+
+
+def _draw_in_turn(q: Array, uniforms: Array, drawn: Array) -> Array:
+    n, k = q.shape[-1], uniforms.shape[-1]
+    batch = batch_shape(q, uniforms)
+    drafts = broadcast(integers([], q), (*batch, 0))
+    for i in range(min(n, k)):
+        token = inverse_cdf(outside(q, drawn), uniforms[..., i : i + 1])
+        drafts = namespace(q).concatenate((drafts, token), -1)
+        drawn = drawn | members(token, n, q)
+    return _beside(drafts, drafts[..., :0], k)
+
+
+def _beside(first: Array, second: Array, k: int) -> Array:
+    """Two groups of drafts in one array of k columns, the missing ones absent."""
+    batch = batch_shape(first, second)
+    parts = [broadcast(part, (*batch, part.shape[-1])) for part in (first, second)]
+    missing = k - first.shape[-1] - second.shape[-1]
+    absent = broadcast(integers([-1], first), (*batch, 1))
+    return namespace(first).concatenate((*parts, *[absent] * missing), -1)
+
+
+def _share(sums: Array) -> Array:
+    """Prefix sums as shares of the whole: the last is exactly 1, also after rounding."""
+    return sums if is_exact(sums) else sums / sums[..., -1:]

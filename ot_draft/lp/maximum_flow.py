@@ -1,0 +1,114 @@
+"""The program as a maximum flow, in integers: exact in pure Python, or through ortools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .program import Program
+from .raw_solution import RawSolution, load
+
+ORTOOLS_UNIT = 1 << 60  # ortools counts in int64; all masses together are 2 at most
+
+
+class Network:
+    """Arcs with integer capacities. Arc a and its reverse a ^ 1 are neighbours: residual capacities stay together."""
+
+    def __init__(self, nodes: int) -> None:
+        self.head: list[int] = []
+        self.capacity: list[int] = []
+        self.arcs: list[list[int]] = [[] for _ in range(nodes)]
+
+    def add(self, tail: int, head: int, capacity: int) -> None:
+        """Arc number 2 i, where i counts the calls."""
+        for start, end, room in ((tail, head, capacity), (head, tail, 0)):
+            self.arcs[start].append(len(self.head))
+            self.head.append(end)
+            self.capacity.append(room)
+
+    def saturate(self, source: int, sink: int) -> list[int]:
+        """Push the largest flow (Dinic 1970); returns the levels, -1 on the sink's side of a minimum cut."""
+        while (levels := self._levels(source))[sink] >= 0:
+            following = [0] * len(self.arcs)
+            while self._push(levels, following, source, sink):
+                pass
+        return levels
+
+    def _levels(self, source: int) -> list[int]:
+        levels = [-1] * len(self.arcs)
+        levels[source] = 0
+        queue = [source]
+        for node in queue:
+            for arc in self.arcs[node]:
+                if self.capacity[arc] and levels[self.head[arc]] < 0:
+                    levels[self.head[arc]] = levels[node] + 1
+                    queue.append(self.head[arc])
+        return levels
+
+    def _push(self, levels: list[int], following: list[int], source: int, sink: int) -> int:
+        """One augmenting path of the level graph. `following` remembers, for every node, which arcs are spent."""
+        path: list[int] = []
+        node = source
+        while node != sink:
+            arcs = self.arcs[node]
+            while following[node] < len(arcs):
+                arc = arcs[following[node]]
+                if self.capacity[arc] and levels[self.head[arc]] == levels[node] + 1:
+                    break
+                following[node] += 1
+            else:
+                if not path:
+                    return 0
+                node = self.head[path.pop() ^ 1]
+                following[node] += 1
+                continue
+            path.append(arc)
+            node = self.head[arc]
+        amount = min(self.capacity[arc] for arc in path)
+        for arc in path:
+            self.capacity[arc] -= amount
+            self.capacity[arc ^ 1] += amount
+        return amount
+
+
+def flow(program: Program) -> RawSolution:
+    """Exact: integers over the common denominator of all masses."""
+    sets, tokens = program.capacities(program.denominator)
+    first_token = len(sets)
+    source, sink = first_token + len(tokens), first_token + len(tokens) + 1
+    network = Network(sink + 1)
+    for row, token in zip(program.rows.tolist(), program.tokens.tolist(), strict=True):
+        network.add(row, first_token + token, sets[row])
+    for row, capacity in enumerate(sets):
+        network.add(source, row, capacity)
+    for token, capacity in enumerate(tokens):
+        network.add(first_token + token, sink, capacity)
+    levels = network.saturate(source, sink)
+    pushed = network.capacity[1 : 2 * len(program.rows) : 2]  # what the reverse arcs hold
+    reachable = np.array(levels[first_token:source]) >= 0
+    return _priced(program, pushed, reachable, program.denominator)
+
+
+def ortools(program: Program) -> RawSolution:
+    """ortools' push-relabel on capacities in units of 2^-60."""
+    solver: Any = load("ortools.graph.python.max_flow", "ortools").SimpleMaxFlow()
+    sets, tokens = (np.array(masses, dtype=np.int64) for masses in program.capacities(ORTOOLS_UNIT))
+    first_token, source = len(sets), len(sets) + len(tokens)
+    rows = np.arange(len(sets))
+    columns = first_token + np.arange(len(tokens))
+    pairs = solver.add_arcs_with_capacity(program.rows, first_token + program.tokens, sets[program.rows])
+    solver.add_arcs_with_capacity(np.full(len(sets), source), rows, sets)
+    solver.add_arcs_with_capacity(columns, np.full(len(tokens), source + 1), tokens)
+    status = solver.solve(source, source + 1)
+    reachable = np.isin(columns, solver.get_source_side_min_cut())
+    return _priced(program, [int(f) for f in solver.flows(pairs)], reachable, ORTOOLS_UNIT, status.name.lower())
+
+
+def _priced(
+    program: Program, pushed: list[int], token_set: np.ndarray, unit: int, status: str = "optimal"
+) -> RawSolution:
+    """The cut as 0/1 prices: 1 for the tokens in H, 1 for the draft sets not inside H."""
+    set_prices = np.zeros(len(program.token_sets))
+    np.maximum.at(set_prices, program.rows, (~token_set[program.tokens]).astype(float))
+    return RawSolution(pushed, set_prices, token_set.astype(float), status, unit)

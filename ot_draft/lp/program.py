@@ -1,0 +1,124 @@
+"""The linear program in reduced flow form, built once and in rationals, whatever solver takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, is_exact, is_meta, is_torch
+from ..errors import InvalidDistribution, SolverFailed
+from ..problem import Problem
+from .drafted_sets import drafted_sets
+from .raw_solution import load
+
+MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Maximise sum flow(S, y) over the pairs y in S, flow >= 0, sum_y flow(S, y) <= Q(S), sum_S flow(S, y) <= p(y).
+
+    Draft tuples with the same token set S are merged, and only pairs with y in S are kept; the value is that of
+    SpecTr's transport problem with membership cost (Sun et al. 2023), because what is left of the rows fills what is
+    left of the columns at no gain. problem: as given. exact: the same in Fractions (floats are read as exact binary
+    rationals, divided by their exact sum). token_sets, set_mass: (sets,) S and Q(S) > 0. token_mass: (n,) p. rows,
+    tokens: (pairs,) the index of S and the token y of every variable, in order of S.
+    """
+
+    problem: Problem
+    exact: Problem
+    token_sets: tuple[tuple[int, ...], ...]
+    set_mass: tuple[Fraction, ...]
+    token_mass: tuple[Fraction, ...]
+    rows: np.ndarray
+    tokens: np.ndarray
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """(sets + n,) right-hand sides in float64: Q(S), then p(y), each correctly rounded."""
+        return np.array([float(mass) for mass in (*self.set_mass, *self.token_mass)])
+
+    @cached_property
+    def matrix(self) -> Any:
+        """(sets + n, pairs) sparse 0/1 matrix of the constraints."""
+        sparse = load("scipy.sparse", "lp")
+        pairs = np.arange(len(self.rows))
+        index = np.concatenate((self.rows, self.tokens + len(self.token_sets)))
+        entries = (np.ones(len(index)), (index, np.concatenate((pairs, pairs))))
+        return sparse.csr_matrix(entries, shape=(len(self.bounds), len(pairs)))
+
+    @cached_property
+    def denominator(self) -> int:
+        """Common denominator of all masses; SolverFailed where the integers would fill the memory."""
+        common, limit = 1, MAX_BITS // len(self.bounds)
+        for mass in (*self.set_mass, *self.token_mass):
+            common = lcm(common, mass.denominator)
+            if common.bit_length() > limit:
+                raise SolverFailed(
+                    f"the common denominator of {len(self.bounds)} masses has over {limit} bits, too many for exact"
+                    ' integers: take solver="highs"'
+                )
+        return common
+
+    def capacities(self, denominator: int) -> tuple[list[int], list[int]]:
+        """Q(S) and p(y) in units of 1 / denominator, rounded down (nothing is lost over the common denominator)."""
+        sets = [mass.numerator * denominator // mass.denominator for mass in self.set_mass]
+        return sets, [mass.numerator * denominator // mass.denominator for mass in self.token_mass]
+
+    def lowest_cut(self, token_prices: np.ndarray, denominator: int) -> tuple[np.ndarray, int]:
+        """The token set H of least 1 + p(H) - Q(all drafts in H) among the prefixes of the falling prices.
+
+        Returns H, bool (n,), and its value in units of 1 / denominator, rounded up. Every threshold of an optimal dual
+        is an optimal cut, so that rounded prices, too, give the right set; integers, because cuts may differ by 1e-20.
+        """
+        order = np.argsort(-token_prices, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        complete = np.zeros(len(self.token_sets), dtype=np.int64)  # S lies in the first i tokens from this i on
+        np.maximum.at(complete, self.rows, rank[self.tokens] + 1)
+        sets, _ = self.capacities(denominator)
+        cuts = [denominator] + [-(-mass.numerator * denominator // mass.denominator) for mass in self.exact.p[order]]
+        for size, mass in zip(complete.tolist(), sets, strict=True):
+            cuts[size] -= mass
+        cuts = list(accumulate(cuts))
+        size = cuts.index(min(cuts))
+        return rank < size, cuts[size]
+
+    def numbers(self, values: Any) -> np.ndarray:
+        """Fractions in the numbers of the problem: Fractions, or float64 for numpy and torch floats."""
+        exact = np.array(values, dtype=object)
+        return exact if is_exact(self.problem.p) else exact.astype(np.float64)
+
+
+def build(problem: Problem) -> Program:
+    """The reduced program of one problem; InvalidDistribution for a batch, InvalidDrafts for too many draft sets."""
+    if problem.batch:
+        raise InvalidDistribution(
+            f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
+            " ot.optimal_acceptance takes batches"
+        )
+    exact = Problem(as_fractions(problem.p), as_fractions(problem.q), problem.k, problem.law)
+    masses = sorted(drafted_sets(exact).items())
+    sets = tuple(tokens for tokens, _ in masses)
+    rows = np.array([row for row, tokens in enumerate(sets) for _ in tokens], dtype=np.int64)
+    tokens = np.array([token for members in sets for token in members], dtype=np.int64)
+    return Program(problem, exact, sets, tuple(mass for _, mass in masses), tuple(exact.p), rows, tokens)
+
+
+def as_fractions(x: Array) -> np.ndarray:
+    """(n,) masses as Fractions that sum to 1: floats as the binary rationals they are, divided by their exact sum."""
+    if is_meta(x):
+        raise InvalidDistribution(
+            "p and q are on torch's meta device, which holds no values: a linear program needs them"
+        )
+    if is_exact(x):
+        return x
+    host = np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
+    masses = np.array([Fraction(float(mass)) for mass in host], dtype=object)
+    return np.asarray(masses / masses.sum(), dtype=object)

@@ -1,0 +1,42 @@
+"""The exact optimum of draft selection, and the token set that certifies it, without a linear program."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from .arrays import Array, argsort, prefix_sums, take, total, where, zero
+from .laws import DraftLaw
+from .problem import Problem
+
+
+def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, *, token_set: bool = False) -> Any:
+    """Largest acceptance of any rule that keeps the target's law.
+
+    p, q: (..., n), validated as in `Problem`. Returns alpha (...), exact on Fractions, float64 on floats. With token_set=True
+    returns (alpha, H) with bool H (..., n): the set that attains alpha = 1 + p(H) - Q(all drafts in H). No valid rule can
+    do better, whatever it does: drafts all in H can only be turned into accepted tokens of H.
+
+    O(n log n): among the prefixes of the tokens sorted by p/q is an optimal H (Hu et al. 2025, 'Towards Optimal Multi-draft
+    Speculative Decoding'); the law knows its order and its prefix probabilities.
+    """
+    problem = Problem(p, q, k, law)
+    order, inside = problem.law.prefixes(problem.p, problem.q, problem.k)
+    cut = prefix_sums(take(problem.p, order)) - inside
+    size = cut.argmin(-1)
+    alpha = 1 + take(cut, size[..., None])[..., 0]
+    if not token_set:
+        return alpha
+    rank = argsort(order)  # the inverse permutation
+    return alpha, rank < size[..., None]
+
+
+def cut_value(problem: Problem, token_set: Array) -> Any:
+    """1 + p(H) - Q(all drafts in H): an upper bound on every valid rule's acceptance, for any token set H, bool (..., n)."""
+    mass = total(where(token_set, problem.p, zero(problem.p)))[..., 0]
+    return 1 + mass - problem.law.inside(problem.q, token_set, problem.k)
+
+
+def kseq_bound(k: int) -> Fraction:
+    """K-SEQ's guaranteed share of the optimum, 1 - (1 - 1/k)^k, above 1 - 1/e for every k (SpecTr, Theorem 1)."""
+    return 1 - (1 - Fraction(1, k)) ** k

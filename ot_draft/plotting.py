@@ -1,0 +1,149 @@
+"""How rules look in pictures: one colour, marker and name for each rule, everywhere; and the picture of `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from .compare import DUAL
+from .errors import MissingPackage
+from .summary import Summary
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour (Okabe and Ito's palette, safe for the colour-blind, and greys), marker, line and short name."""
+
+    colour: str
+    marker: str
+    line: str
+    label: str
+
+
+LOOKS = {
+    DUAL: Look("#000000", "", "-", "optimum, i.i.d.: rule Optimal"),
+    f"{DUAL} without-replacement": Look("#000000", "", ":", "optimum, without replacement"),
+    "Optimal": Look("#000000", "o", "-", "Optimal"),
+    "FromCoupling": Look("#000000", "s", "-", "LP coupling"),
+    "KSeq": Look("#D55E00", "o", "-", "K-SEQ"),
+    "RecursiveRejection": Look("#E69F00", "v", "-", "recursive rejection"),
+    "RecursiveRejectionWithoutReplacement": Look("#CC79A7", "^", "--", "recursive rejection, without replacement"),
+    "ImportanceWeighted": Look("#009E73", "D", "-", "importance weighted"),
+    "Greedy": Look("#0072B2", "s", "--", "greedy drafting"),
+    "SpecHub": Look("#56B4E9", "P", "--", "SpecHub"),
+    "SpeculativeSampling": Look("#5F5F5F", "x", "-", "first draft only"),
+    "NaiveTarget": Look("#A0A0A0", "+", "-", "naive target sampling"),
+}
+
+HIDDEN = ("Optimal", "FromCoupling")  # their lines are the optimum's
+
+
+def look(rule: str) -> Look:
+    """The look of a rule; grey dots for one that is not known here."""
+    return LOOKS.get(rule, Look("#7F7F7F", ".", "-.", rule))
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, drawing to files only; raises MissingPackage with the remedy."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MissingPackage("matplotlib", "figures") from error
+    mpl.use("agg")
+    mpl.rcParams["svg.hashsalt"] = "ot_draft"  # else every run writes other ids
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def direct_labels(axes: Any, entries: Sequence[tuple[float, float, str, str]], gap: float = 0.05) -> None:
+    """Names at the right of the axes, (x, y, name, colour) each, pushed apart to `gap` of the axes' height.
+
+    The order of heights is kept; a thin line ties each label to (x, y), where its line ends.
+    """
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    wanted = sorted(entries, key=lambda entry: entry[1])
+    places = _spread([(y - low) / (high - low) for _, y, _, _ in wanted], gap)
+    for (x, y, name, colour), place in zip(wanted, places, strict=True):
+        axes.annotate(
+            name,
+            xy=(x, y),
+            xytext=(1.05, place),
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            fontsize="small",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)},
+        )
+
+
+def _spread(heights: list[float], gap: float) -> list[float]:
+    """Heights moved as little as a few sweeps need until neighbours are `gap` apart."""
+    places = list(heights)
+    for _ in range(200):
+        for i in range(len(places) - 1):
+            short = gap - (places[i + 1] - places[i])
+            if short > 1e-9:
+                places[i] -= short / 2
+                places[i + 1] += short / 2
+    return places
+
+
+def plot_acceptance(axes: Any, lines: Sequence[Summary], label: bool = True) -> None:
+    """Mean acceptance against k with standard errors, a line a rule, and the optimum of i.i.d. drafts and without replacement.
+
+    Rules that attain their law's optimum are drawn once: Optimal is the optimum's line, and greedy drafting's optimum is Greedy's.
+    """
+    curves = list(_curves(lines))
+    entries = []
+    for number, (key, found) in enumerate(curves):
+        style = look(key)
+        dodge = 2 ** (0.035 * (number - len(curves) / 2))  # so that error bars do not hide each other
+        ks, means = [line.k * dodge for line in found], [float(line.accepted) for line in found]
+        errors = [0.0 if isnan(line.error) else line.error for line in found]
+        options = {"color": style.colour, "marker": style.marker or None, "ls": style.line, "ms": 4.5, "lw": 1.4}
+        axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(DUAL) else 2, **options)
+        if len(found) == 1:
+            place = {"xytext": (-7, 5), "textcoords": "offset points", "ha": "right", "fontsize": "small"}
+            axes.annotate(style.label, (ks[0], means[0]), color=style.colour, **place)
+        else:
+            entries.append((ks[-1], means[-1], style.label, style.colour))
+    ks = sorted({line.k for line in lines})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ks, [str(k) for k in ks])
+    axes.minorticks_off()
+    axes.set(xlabel="number of drafts k", ylabel="acceptance")
+    if label:
+        direct_labels(axes, entries)
+
+
+def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
+    """The lines that are drawn, by the key of their look."""
+    for rule, law in dict.fromkeys((line.rule, line.law) for line in lines):
+        found = [line for line in lines if (line.rule, line.law) == (rule, law) and line.accepted is not None]
+        key = f"{rule} {law}" if rule == DUAL and law != "iid" else rule
+        if found and key in LOOKS and key not in HIDDEN:
+            yield key, found
+
+
+def save_plot(lines: Sequence[Summary], title: str, file: Path) -> list[Path]:
+    """The picture of a comparison as file.svg and file.png, one panel a temperature."""
+    plt = pyplot()
+    groups = list(dict.fromkeys(line.group for line in lines))
+    figure, panels = plt.subplots(1, len(groups), figsize=(6.4 * len(groups), 4.4), squeeze=False, sharey=True)
+    for axes, group in zip(panels[0], groups, strict=True):
+        plot_acceptance(axes, [line for line in lines if line.group == group])
+        axes.set_title(f"{title}, temperature {group}" if group else title)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+    figure.tight_layout()
+    written = [file.with_suffix(suffix) for suffix in (".svg", ".png")]
+    for path in written:
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    plt.close(figure)
+    return written

@@ -1,0 +1,159 @@
+"""Problem(p, q, k, law): validates once, so that rules need not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, is_exact, is_meta, is_torch, namespace, total
+from .errors import InvalidDistribution, InvalidDrafts
+from .laws import IID, DraftLaw
+
+# How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+
+
+@dataclass(frozen=True, init=False)
+class Problem:
+    """One draft-selection problem, or a batch of them.
+
+    p, q: (..., n) target and draft distributions of one kind (Fractions, float numpy, torch); k: number of drafts;
+    law: the joint law of the drafts given q. Lists and tuples are read as Fractions when they hold a Fraction, else as
+    float64. Raises InvalidDistribution or InvalidDrafts, and repairs nothing.
+    """
+
+    p: Array
+    q: Array
+    k: int
+    law: DraftLaw
+
+    def __init__(self, p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> None:
+        p, q = as_array(p, "p"), as_array(q, "q")
+        _check_pair(p, q)
+        _check_values(p, "p")
+        _check_values(q, "q")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+            raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 0")
+        law = IID() if law is None else law
+        if not isinstance(law, DraftLaw):
+            raise InvalidDrafts(f"law is {law!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
+        law.check(int(k))
+        for name, value in (("p", p), ("q", q), ("k", int(k)), ("law", law)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n(self) -> int:
+        """Vocabulary size."""
+        return int(self.p.shape[-1])
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Leading axes of p."""
+        return tuple(self.p.shape[:-1])
+
+
+def as_array(x: Any, name: str) -> Array:
+    """x as one of the three kinds of array; never a copy of what already is one."""
+    if isinstance(x, list | tuple):
+        flat = np.asarray(x, dtype=object)
+        if any(isinstance(v, Fraction) for v in flat.ravel()):
+            x = flat
+        else:
+            try:
+                x = np.asarray(x)
+            except ValueError as error:
+                raise InvalidDistribution(f"{name} is a ragged list: give rows of equal length ({error})") from None
+    if not is_torch(x) and not isinstance(x, np.ndarray):
+        raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a list, a numpy array or a torch tensor")
+    if x.ndim == 0:
+        raise InvalidDistribution(f"{name} is a single number: give a vector of n masses, or a batch of them")
+    if x.shape[-1] == 0:
+        raise InvalidDistribution(f"{name} has an empty vocabulary (shape {tuple(x.shape)}): the last axis must hold n >= 1 masses")
+    return _exact_entries(x, name) if not is_torch(x) and x.dtype == object else _float_entries(x, name)
+
+
+def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
+    for row in np.ndindex(x.shape):
+        if not isinstance(x[row], Fraction) and (isinstance(x[row], bool) or not isinstance(x[row], int)):
+            raise InvalidDistribution(
+                f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}) among Fractions: make every mass a Fraction, or every one a float"
+            )
+    if all(isinstance(v, Fraction) for v in x.ravel()):
+        return x
+    return np.asarray(np.frompyfunc(Fraction, 1, 1)(x), dtype=object)  # whole numbers: int / int would leave the exact kind
+
+
+def _float_entries(x: Array, name: str) -> Array:
+    kind = str(x.dtype).removeprefix("torch.")
+    if kind not in TOLERANCE:
+        raise InvalidDistribution(
+            f"{name} has dtype {kind}: give float32, float64 or Fractions (integers are refused because counts are no probabilities,"
+            " half precision because its ratios are not lossless)"
+        )
+    return x
+
+
+def _check_pair(p: Array, q: Array) -> None:
+    if is_torch(p) != is_torch(q) or is_exact(p) != is_exact(q):
+        raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: give both in one kind")
+    if p.shape != q.shape:
+        raise InvalidDistribution(
+            f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal; vocabularies of different size must be"
+            " brought to one length first (mass 0 where a model lacks a token)"
+        )
+    if p.dtype != q.dtype or (is_torch(p) and p.device != q.device):
+        raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: convert one of them")
+
+
+def _check_values(x: Array, name: str) -> None:
+    if is_meta(x):
+        return
+    if not is_exact(x):
+        bad = ~namespace(x).isfinite(x)
+        _refuse(bad, x, name, "is not finite: mend the logits it comes from")
+    _refuse(x < 0, x, name, "is negative: masses are >= 0")
+    sums = total(x)[..., 0]
+    tolerance = 0 if is_exact(x) else TOLERANCE[str(x.dtype).removeprefix("torch.")]
+    wrong = abs(sums - 1) > tolerance
+    if bool(np.any(np.asarray(wrong)) if not is_torch(x) else wrong.any()):
+        row = tuple(int(i) for i in np.argwhere(np.asarray(wrong.cpu() if is_torch(x) else wrong))[0])
+        value = sums[row] if row else (sums if is_torch(sums) else np.asarray(sums, dtype=object)[()])
+        value = float(value) if not is_exact(x) else value
+        raise InvalidDistribution(f"{name}{_at(row)} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum")
+
+
+def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
+    if not bool(bad.any()):
+        return
+    index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if is_torch(bad) else bad))[0])
+    value = x[index] if is_exact(x) else float(x[index])
+    raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {value} {text}")
+
+
+def _at(row: tuple[int, ...]) -> str:
+    return f" row {list(row)}" if row else ""
+
+
+def _kind(x: Array) -> str:
+    if is_torch(x):
+        return f"torch {str(x.dtype).removeprefix('torch.')} on {x.device}"
+    return "Fractions" if is_exact(x) else f"numpy {x.dtype}"
+
+
+def check_drafts(drafts: Array, n: int) -> None:
+    """Refuse drafts that are no token ids of a vocabulary of n; -1 marks an absent draft."""
+    kind = str(drafts.dtype).removeprefix("torch.")
+    if not kind.startswith(("int", "uint")):
+        raise InvalidDrafts(f"drafts have dtype {kind}: give integer token ids")
+    if is_meta(drafts):
+        return
+    bad = (drafts < -1) | (drafts >= n)
+    if bool(bad.any()):
+        index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if is_torch(bad) else bad))[0])
+        raise InvalidDrafts(
+            f"drafts{_at(index[:-1])}, position {index[-1]}: token {int(drafts[index])} is outside the vocabulary 0 .. {n - 1};"
+            " give -1 for an absent draft"
+        )

@@ -1,0 +1,39 @@
+"""Lossless selection rules, one file each; `ALL` lists one instance of every rule."""
+
+from .from_coupling import FromCoupling
+from .greedy import Greedy
+from .importance_weighted import ImportanceWeighted
+from .k_seq import KSeq
+from .naive_target import NaiveTarget
+from .optimal import Optimal
+from .recursive_rejection import RecursiveRejection
+from .recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
+from .spec_hub import SpecHub
+from .speculative_sampling import SpeculativeSampling
+
+ALL = (
+    SpeculativeSampling(),
+    KSeq(),
+    RecursiveRejection(),
+    RecursiveRejectionWithoutReplacement(),
+    ImportanceWeighted(),
+    Optimal(),
+    Greedy(),
+    SpecHub(),
+    NaiveTarget(),
+    FromCoupling(),
+)
+
+__all__ = [
+    "ALL",
+    "FromCoupling",
+    "Greedy",
+    "ImportanceWeighted",
+    "KSeq",
+    "NaiveTarget",
+    "Optimal",
+    "RecursiveRejection",
+    "RecursiveRejectionWithoutReplacement",
+    "SpecHub",
+    "SpeculativeSampling",
+]

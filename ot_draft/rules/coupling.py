@@ -1,0 +1,23 @@
+"""The last step of every rule that first selects one draft: couple the selected token's law with the target."""
+
+from __future__ import annotations
+
+from ..arrays import Array, divide, excess, gather, members, minimum, normalise, one, total, where, zero
+from ..selection import Selection
+
+
+def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array | None = None) -> Selection:
+    """Take the selected draft with probability min(1, p/m), else draw from norm((p - m)+): the maximal coupling of m and p.
+
+    selected: (..., n) law m of the selected token, 0 where nothing is selected; its memory is used up, for the residual; choice: (..., k) probability that position i is the
+    selected one, given the drafts. fixed: (..., k) drafts that are the same whatever was drawn (the top tokens T of hybrid
+    drafting), -1 elsewhere; m is 0 there, and what the residual puts on T counts as accepted: it was drafted too.
+    """
+    take = minimum(divide(gather(p, drafts), gather(selected, drafts), zero(p)), one(p))
+    accept = choice * take
+    left = normalise(excess(p, selected, 0 * selected[..., :1] + one(p), selected), p, selected)
+    if fixed is None:
+        return Selection(accept, left)
+    on_fixed = where(fixed >= 0, gather(left, fixed), zero(p)) * (1 - total(accept))
+    left = where(members(fixed, p.shape[-1], p), zero(p), left)
+    return Selection(accept + on_fixed, normalise(left, p))

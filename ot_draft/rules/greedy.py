@@ -1,0 +1,37 @@
+"""Greedy drafting: the draft model's k - 1 top tokens, and one draw from q outside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arrays import Array, as_number, members, positions, total, where, zero
+from ..laws import DraftLaw, Hybrid, outside
+from ..selection import Selection, SelectionRule
+from .coupling import couple
+
+
+@dataclass(frozen=True)
+class Greedy(SelectionRule):
+    """The optimal rule for greedy drafting.
+
+    With T the top k - 1 tokens and q' = q outside T, normalised: take the last draft with probability min(1, p/q'), else draw
+    from what is left of p, which is p itself on T and (p - q')+ elsewhere. What falls on T was drafted too.
+    Acceptance p(T) + sum outside T of min(p, q'), the optimum of this law.
+    Source: Hu et al. 2025, 'Towards Optimal Multi-draft Speculative Decoding', greedy draft sampling.
+    """
+
+    law: DraftLaw = Hybrid(top=-1)
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        k = drafts.shape[-1]
+        return take_outside(p, q, drafts, where(positions(k, drafts) == k - 1, -1, drafts))
+
+
+def take_outside(p: Array, q: Array, drafts: Array, fixed: Array) -> Selection:
+    """Selection among fixed tokens T and one draw from q outside them.
+
+    drafts: (..., k); fixed: the same with -1 in the draw's place. Where the draw is absent, the output is drawn from p.
+    """
+    drawn = as_number((drafts >= 0) & (fixed < 0), p)
+    law = where(total(drawn) > 0, outside(q, members(fixed, p.shape[-1], p)), zero(p))
+    return couple(p, law, drawn, drafts, fixed)

@@ -1,0 +1,165 @@
+"""Optimal selection for i.i.d. and hybrid drafts, in O(n log n + k log k), without a linear program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import (
+    Array,
+    argsort,
+    as_number,
+    batch_shape,
+    gather,
+    is_exact,
+    largest,
+    members,
+    namespace,
+    on_host,
+    one,
+    positions,
+    prefix_minimum,
+    prefix_sums,
+    ratio,
+    small,
+    suffix_maximum,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from ..laws import IID, DraftLaw, Hybrid, outside
+from ..selection import Selection, SelectionRule
+from .classes import classify, layout
+from .coupling import couple
+from .levels import levels
+from .parallel import plan_in_parallel
+
+
+RESOLUTION = 2.0**-44  # times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes
+
+
+@dataclass(frozen=True)
+class Optimal(SelectionRule):
+    """Select one draft by levels between the tokens, then couple its token with the target; attains the optimum alpha*.
+
+    law: IID, or Hybrid(top=j) for any j. classes: None solves exactly; an integer groups tokens of nearly equal ratio p/q into
+    about so many classes, which costs acceptance (compare with `optimal_acceptance`) and never validity, because the law m
+    of the selected token is that of the levels really used.
+    Output law p, acceptance alpha* (MATH section 5; proof and exact check in proofs_checks/optimal_selection.py).
+    """
+
+    law: DraftLaw = IID()
+    classes: int | None = None
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        if not isinstance(self.law, Hybrid):
+            choice, selected = select_draft(p, q, drafts, self.classes)
+            return couple(p, selected, choice, drafts)
+        fixed = self.law.top_drafts(q, drafts.shape[-1])
+        fixed = where(drafts == fixed, drafts, -1)
+        top = members(fixed, p.shape[-1], p)
+        choice, selected = select_draft(where(top, zero(p), p), outside(q, top), where(fixed >= 0, -1, drafts), self.classes)
+        return couple(p, selected, choice, drafts, fixed)
+
+
+def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
+    """Which draft is selected, and the law m of the selected token: (..., k), (..., n).
+
+    p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed, MATH section 6); drafts: i.i.d. from q, absent
+    ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
+    sum_y min(p, m) is the largest that the law m of any selection can reach.
+    """
+    count = total(as_number(drafts >= 0, p))
+    if not on_host(p):
+        rank, level, selected = plan_in_parallel(p, q, count, drafts.shape[-1], classes)
+    else:
+        rank, level, selected = _by_count(p, q, count, classes)
+    return _choice(level, gather(rank, drafts), drafts >= 0), selected
+
+
+def _choice(level: Array, rank: Array, present: Array) -> Array:
+    """At level lambda the classes form intervals, cut where level > lambda: the highest that holds a draft wins, its first draft.
+
+    level: (..., C) of the boundary above each class; rank: int (..., k) class of each draft.
+    """
+    if not rank.shape[-1]:
+        return level[..., :0]
+    highest = largest(where(present, rank, -1))
+    cuts = where(positions(level.shape[-1], rank) < highest, level, zero(level))
+    cut = where(present, gather(suffix_maximum(cuts), rank), one(level))
+    left = prefix_minimum(cut)
+    before = namespace(left).concatenate((0 * left[..., :1] + one(left), left[..., :-1]), -1)
+    return before - left
+
+
+def _by_count(p: Array, q: Array, count: Array, classes: int | None) -> tuple[Array, Array, Array]:
+    """Class of every token, level above every class, law of the selected token, for every number of drafts that occurs."""
+    plans = {int(c): _plan_rows(p, q, int(c), classes) for c in np.unique(small(count).astype(np.int64))} or {0: _plan_rows(p, q, 0, classes)}
+    rank, level, selected = plans.popitem()[1]
+    for c, other in plans.items():
+        rank, level, selected = (where(count == c, new, old) for new, old in zip(other, (rank, level, selected), strict=True))
+    return rank, level, selected
+
+
+def _plan_rows(p: Array, q: Array, k: int, classes: int | None) -> tuple[Array, Array, Array]:
+    batch, n = batch_shape(p, q), p.shape[-1]
+    targets, drafts = (np.broadcast_to(small(x), (*batch, n)).reshape(-1, n) for x in (p, q))
+    width = n if classes is None or k == 0 else layout(classes, k)[2]
+    rank = np.zeros(targets.shape, dtype=np.int64)
+    level = np.full((len(targets), width), zero(p), dtype=targets.dtype)
+    selected = np.full(targets.shape, zero(p), dtype=targets.dtype)
+    for row in range(len(targets) if k else 0):
+        slope = _plan_row(targets[row], drafts[row], k, classes, rank[row], level[row])
+        slope.astype(selected.dtype).take(rank[row], out=selected[row], mode="clip")
+        selected[row] *= drafts[row]
+    shapes = ((*batch, n), (*batch, width), (*batch, n))
+    return tuple(unsmall(x.reshape(s), p) for x, s in zip((rank, level, selected), shapes, strict=True))  # type: ignore[return-value]
+
+
+def _plan_row(p: np.ndarray, q: np.ndarray, k: int, classes: int | None, rank: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Steps 1 to 3 for one row: writes class of every token (n,), level above every class (C,); returns slope m / q (C,)."""
+    if classes is None:
+        order = argsort(where(q > 0, ratio(p, q), np.inf))
+        rank[order] = np.arange(len(p))
+        p, q = p[order], q[order]
+    else:
+        p, q = classify(p, q, classes, k, rank)
+    slope = np.full(len(p), zero(p), dtype=object if is_exact(p) else np.float64)
+    used = np.flatnonzero(q > 0)
+    if len(used):
+        level[used[:-1]], slope[used] = _levels_of(p[used], q[used], k)
+    return slope
+
+
+def _levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
+    p = np.minimum(p, k * q)  # the selected law is at most k q, so what lies above cannot be reached and may not count
+    start = _apart(prefix_sums(q))
+    f, t = (prefix_sums(np.add.reduceat(x, start)) for x in (p, q))
+    mass = t[-1]
+    t = t / mass
+    g = t**k
+    gain = g - f
+    envelope = f + np.minimum(np.maximum.accumulate(gain), np.maximum.accumulate(gain[::-1])[::-1])
+    slopes = np.diff(envelope) / np.diff(t)
+    kinks = np.concatenate((0 * t[:1], np.diff(slopes), 0 * t[:1]))
+    cuts, slopes = levels(t, g, kinks)
+    level = np.full(len(q) - 1, zero(q), dtype=t.dtype)
+    level[start[1:] - 1] = cuts[1:-1]
+    return level, np.repeat(slopes / mass, np.diff(start, append=len(q)))
+
+
+def _apart(t: np.ndarray) -> np.ndarray:
+    """First class of every group whose mass floats can tell from its neighbours': prefix sums (C + 1,) -> int (groups,).
+
+    On Fractions every class is its own group.
+    """
+    if is_exact(t):
+        return np.arange(len(t) - 1)
+    least = RESOLUTION * len(t)
+    start = np.flatnonzero(np.diff(np.floor(t[:-1] / least), prepend=-1.0))  # the first in each cell of a grid
+    far = np.diff(t[start], prepend=-1.0) >= least / 2
+    far[1:] &= t[-1] - t[start[1:]] >= least / 2
+    return start[far]

@@ -1,0 +1,25 @@
+"""SpecHub: two drafts, one of which is always the draft model's top token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arrays import Array, where
+from ..laws import DraftLaw, Hub, top_tokens
+from ..selection import Selection, SelectionRule
+from .greedy import take_outside
+
+
+@dataclass(frozen=True)
+class SpecHub(SelectionRule):
+    """The optimal rule for the hub law (k = 2): pairs of the top token a and one other token i.
+
+    The pair {a, i}, in either order, has probability q(i) / (1 - q(a)), as if i were drawn from q outside a, so the rule
+    is that of greedy drafting with k = 2, and so is the acceptance. Source: Sun et al., SpecHub, EMNLP 2024.
+    """
+
+    law: DraftLaw = Hub()
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        hub = top_tokens(q, 1)
+        return take_outside(p, q, drafts, where(drafts == hub, drafts, -1))

@@ -1,0 +1,61 @@
+"""What a selection rule is, and what it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from .arrays import Array, batch_shape, broadcast, namespace, positions, spread, total
+from .laws import DraftLaw
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a rule decides, given the drafts.
+
+    accept:   (..., k) probability that the output is draft position i. The entries of a row sum to at most 1.
+    residual: (..., n) law of the output when no draft is taken. May be broadcast (fewer leading axes than accept).
+    """
+
+    accept: Array
+    residual: Array
+
+    def law(self, drafts: Array) -> Array:
+        """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
+        n = self.residual.shape[-1]
+        taken = spread(self.accept, drafts, n)
+        return taken + (1 - total(self.accept)) * broadcast(self.residual, (*batch_shape(taken, self.residual), n))
+
+
+class SelectionRule(ABC):
+    """A selection rule: a function of (p, q, drafts), and the draft law under which it keeps the target's law.
+
+    A rule of your own is this class with a `law` and one method; `ot.evaluate(rule, problem)` then says exactly whether it
+    is valid. The arrays are trusted (`ot.Problem` validates them); they must not be changed.
+    """
+
+    law: DraftLaw
+
+    @abstractmethod
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        """p, q: (..., n) target and draft distributions; drafts: int (..., k) token ids, -1 for an absent draft."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and figures."""
+        return type(self).__name__
+
+
+def in_turn(take: Array) -> Array:
+    """accept of a rule that goes through the drafts in order and takes draft i with probability take_i: (..., k) -> (..., k)."""
+    accept = take + 0  # a copy
+    if take.shape[-1] > 1:
+        accept[..., 1:] *= (1 - take[..., :-1]).cumprod(-1)
+    return accept
+
+
+def first_time(drafts: Array) -> Array:
+    """Whether a draft is present and no earlier position holds the same token: int (..., k) -> bool (..., k)."""
+    index = positions(drafts.shape[-1], drafts)
+    earlier = (drafts[..., :, None] == drafts[..., None, :]) & (index[:, None] > index)
+    return (drafts >= 0) & ~earlier.any(-1)

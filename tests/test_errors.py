@@ -1,0 +1,168 @@
+"""Wrong input is refused, never repaired; the message says what was given, in which row, and what to do."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction as F
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+
+GOOD = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
+EXACT = np.array([[F(1, 2), F(1, 2), F(0)], [F(1, 4), F(1, 4), F(1, 2)]], dtype=object)
+
+
+def spoiled(value: float, row: int = 1, token: int = 2, dtype: Any = np.float64) -> np.ndarray:
+    x = GOOD.astype(dtype)
+    x[row, token] = value
+    return x
+
+
+VALUES = {
+    "NaN": (spoiled(np.nan), "row [1], token 2: mass nan is not finite: mend the logits"),
+    "inf": (spoiled(np.inf), "row [1], token 2: mass inf is not finite: mend the logits"),
+    "minus inf": (spoiled(-np.inf, row=0), "row [0], token 2: mass -inf is not finite"),
+    "negative": (spoiled(-0.25), "row [1], token 2: mass -0.25 is negative: masses are >= 0"),
+    "sum too small": (spoiled(0.25), "row [1] sums to 0.75 instead of 1 (tolerance 1e-09): divide the row by its sum"),
+    "sum too large": (spoiled(0.5 + 2**-20), "instead of 1 (tolerance 1e-09): divide the row by its sum"),
+    "float32 sum": (spoiled(0.5 + 2**-10, dtype=np.float32), "row [1] sums to 1.0009765625 instead of 1 (tolerance 0.0001): divide"),
+    "all zero": (np.zeros((2, 3)), "row [0] sums to 0.0 instead of 1"),
+    "Fraction negative": (np.array([F(3, 2), F(-1, 2)]), ", token 1: mass -1/2 is negative: masses are >= 0"),
+    "Fraction sum": (np.array([F(1, 2), F(1, 3)]), "sums to 5/6 instead of 1 (tolerance 0): divide the row by its sum"),
+    "integers": (np.array([1, 0]), "has dtype int64: give float32, float64 or Fractions (integers are refused because"),
+    "half precision": (np.array([1, 0], dtype=np.float16), "has dtype float16: give float32, float64 or Fractions"),
+    "booleans": (np.array([True, False]), "has dtype bool: give float32"),
+    "complex": (np.array([1, 0], dtype=complex), "has dtype complex128: give float32"),
+    "strings": (["1", "0"], "has dtype <U1: give float32"),
+    "empty vocabulary": (np.zeros((3, 0)), "has an empty vocabulary (shape (3, 0)): the last axis must hold n >= 1 masses"),
+    "empty list": ([], "has an empty vocabulary (shape (0,)): the last axis must hold"),
+    "single number": (np.array(1.0), "is a single number: give a vector of n masses, or a batch of them"),
+    "ragged": ([[0.5, 0.5], [1.0]], "is a ragged list: give rows of equal length"),
+    "ragged Fractions": ([[F(1, 2), F(1, 2)], [F(1)]], "is a ragged list: give rows of equal length"),
+    "float among Fractions": ([F(1, 2), 0.5], ", token 1: 0.5 (float) among Fractions: make every mass a Fraction"),
+    "bool among Fractions": ([F(0), True], ", token 1: True (bool) among Fractions: make every mass a Fraction"),
+    "no array": ({0: 1.0}, "is a dict: give a list, a numpy array or a torch tensor"),
+    "nothing": (None, "is a NoneType: give a list, a numpy array or a torch tensor"),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+@pytest.mark.parametrize("name", ["p", "q"])
+def test_no_distribution(case: str, name: str) -> None:
+    x, message = VALUES[case]
+    good = GOOD if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim == 2 else x
+    if isinstance(good, np.ndarray) and good.shape == GOOD.shape:
+        good = GOOD.astype(x.dtype)
+    pair = (x, good) if name == "p" else (good, x)
+    with pytest.raises(ot.InvalidDistribution) as error:
+        ot.Problem(*pair)
+    first = name if good is not x else "p"  # where both are bad, p is named
+    assert str(error.value).startswith(first) and message in str(error.value)
+    assert isinstance(error.value, ValueError) and isinstance(error.value, ot.DraftSelectionError)
+    with pytest.raises(ot.InvalidDistribution, match=re.escape(str(error.value))):
+        ot.optimal_acceptance(*pair)
+
+
+PAIRS = {
+    "length": ([1.0], [0.5, 0.5], "p has shape (1,), q has shape (2,): the shapes must be equal; vocabularies of different size must be"),
+    "batch": (GOOD, GOOD[0], "p has shape (2, 3), q has shape (3,): the shapes must be equal"),
+    "kinds": (EXACT, GOOD, "p is Fractions, q is numpy float64: give both in one kind"),
+    "types": (GOOD.astype(np.float32), GOOD, "p is numpy float32, q is numpy float64: convert one of them"),
+}
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_no_pair(case: str) -> None:
+    p, q, message = PAIRS[case]
+    with pytest.raises(ot.InvalidDistribution, match="^" + re.escape(message)):
+        ot.Problem(p, q)
+
+
+def test_torch_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    good = torch.tensor(GOOD)
+    for bad, message in (
+        (good.to(torch.float16), "q has dtype float16: give float32, float64 or Fractions"),
+        (good.to(torch.bfloat16), "half precision because its ratios are not lossless"),
+        (good.to(torch.int64), "q has dtype int64: give"),
+        (GOOD, "p is torch float64 on cpu, q is numpy float64: give both in one kind"),
+        (EXACT, "p is torch float64 on cpu, q is Fractions: give both in one kind"),
+        (good.to(torch.float32), "p is torch float64 on cpu, q is torch float32 on cpu: convert one of them"),
+        (good.to("meta"), "p is torch float64 on cpu, q is torch float64 on meta: convert one of them"),
+        (torch.tensor(spoiled(np.nan)), "q row [1], token 2: mass nan is not finite"),
+        (torch.tensor(spoiled(-0.25)), "q row [1], token 2: mass -0.25 is negative"),
+        (torch.tensor(spoiled(0.25)), "q row [1] sums to 0.75 instead of 1 (tolerance 1e-09)"),
+    ):
+        with pytest.raises(ot.InvalidDistribution, match=re.escape(message)):
+            ot.Problem(good, bad)
+
+
+def test_whole_numbers_among_fractions_are_exact() -> None:
+    problem = ot.Problem([F(1, 2), F(1, 2), 0], [0, 1, F(0)])
+    assert {type(v) for v in [*problem.p, *problem.q]} == {F}
+
+
+@pytest.mark.parametrize("k", [-1, True, 2.0, "2", None, F(2)])
+def test_no_number_of_drafts(k: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
+        ot.Problem(GOOD, GOOD, k)
+
+
+def test_numpy_integers_are_numbers_of_drafts() -> None:
+    assert type(ot.Problem(GOOD, GOOD, np.int64(3)).k) is int
+
+
+@pytest.mark.parametrize("law", ["iid", ot.IID, 3, ot.rules.KSeq()])
+def test_no_law(law: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=r"law is .*: give a draft law, for example ot.IID\(\)"):
+        ot.Problem(GOOD, GOOD, 2, law)
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_the_hub_has_two_drafts(k: int) -> None:
+    message = re.escape(f"the hub law has k = 2 drafts, not {k}: take Hybrid(")
+    with pytest.raises(ot.InvalidDrafts, match=message):
+        ot.Problem(GOOD, GOOD, k, ot.Hub())
+    with pytest.raises(ot.InvalidDrafts, match=message):
+        ot.draw(ot.Hub(), GOOD, k, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("top", [-2, True, 1.0, None])
+def test_no_number_of_top_tokens(top: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"Hybrid(top={top!r}): give the number of top tokens")):
+        ot.Problem(GOOD, GOOD, 2, ot.Hybrid(top))
+
+
+@pytest.mark.parametrize("token", [3, -2, 151_936])
+def test_ids_outside_the_vocabulary(token: int, kind: Any) -> None:
+    p, drafts = kind.make(EXACT), [[0, 1], [2, token]]
+    if kind.meta:
+        pytest.skip("the meta device holds no ids")
+    generator = _generator(kind)
+    message = f"drafts row [1], position 1: token {token} is outside the vocabulary 0 .. 2; give -1 for an absent draft"
+    with pytest.raises(ot.InvalidDrafts, match=re.escape(message)):
+        ot.sample(ot.rules.KSeq(), p, p, kind.tokens(drafts), generator)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.bool_])
+def test_drafts_that_are_no_integers(dtype: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=f"drafts have dtype {np.dtype(dtype)}: give integer token ids"):
+        ot.sample(ot.rules.KSeq(), GOOD, GOOD, np.zeros((2, 2), dtype=dtype), np.random.default_rng(0))
+
+
+def test_enumeration_out_of_reach() -> None:
+    p = np.full(151_936, 1 / 151_936)
+    message = r"enumerating 151936\^2 draft tuples is out of reach \(limit 4194304\): use optimal_acceptance, or sample the rule"
+    with pytest.raises(ot.InvalidDrafts, match=message):
+        ot.evaluate(ot.rules.KSeq(), ot.Problem(p, p, 2))
+
+
+def _generator(kind: Any) -> Any:
+    if kind.is_torch:
+        import torch
+
+        return torch.Generator().manual_seed(0)
+    return np.random.default_rng(0)

