@@ -269,6 +269,18 @@ def largest(x: Array) -> Array:
     return x.amax(-1, keepdim=True) if is_torch(x) else x.max(-1, keepdims=True)
 
 
+def smallest(x: Array) -> Array:
+    """Smallest entry of the last axis, kept: (..., n) -> (..., 1)."""
+    return x.amin(-1, keepdim=True) if is_torch(x) else x.min(-1, keepdims=True)
+
+
+def top_tokens(mass: Array, count: int) -> Array:
+    """The tokens of largest mass, in falling order; equal masses by token id (on torch by its own choice): int (..., count)."""
+    if is_torch(mass):
+        return mass.topk(count, dim=-1).indices
+    return argsort(-mass, stable=True)[..., :count]
+
+
 def suffix_maximum(x: Array) -> Array:
     """Largest entry from each position to the end of the last axis."""
     if is_torch(x):

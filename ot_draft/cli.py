@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,24 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import tables
-from .compare import Row, Settings, choose_rules, compare_rules
+from .compare import (
+    Pairs,
+    Row,
+    Settings,
+    Summary,
+    as_pairs,
+    choose_rules,
+    compare_rules,
+    exact_masses,
+    measure,
+    read_pairs,
+    summarise,
+    tables,
+    total_variation,
+)
 from .errors import DraftSelectionError
-from .pairs import COMMITTED, Pairs, as_pairs, exact_masses, read_pairs
-from .summary import Summary, summarise, total_variation
-from .timing import measure
+
+COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 
 
 class Refused(click.ClickException):
@@ -131,16 +144,18 @@ def _write(
     with (out / "compare.json").open("w", encoding="utf-8") as stream:
         tables.write_json(lines, rows, pairs, settings, stream)
     if plot:
-        from .plotting import save_plot
+        from .compare.plotting import save_plot
 
         save_plot(lines, f"{len(pairs)} pairs", out / "acceptance")
 
 
 def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, form: str) -> None:
     if form == "csv":
-        return click.echo(tables.csv_text(lines), nl=False)
+        click.echo(tables.csv_text(lines), nl=False)
+        return
     if form == "json":
-        return tables.write_json(lines, rows, pairs, settings, click.get_text_stream("stdout"))
+        tables.write_json(lines, rows, pairs, settings, sys.stdout)
+        return
     console = Console()
     console = console if console.is_terminal else Console(width=140)
     for group, (distance, error) in total_variation(pairs).items():
@@ -150,4 +165,4 @@ def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings
         title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
         here = [line for line in lines if line.group == group]
         console.print(tables.table(here, title, errors=console.width >= tables.WIDE))
-    return console.print(tables.notes(settings, len(pairs) == 1), style="dim")
+    console.print(tables.notes(settings, len(pairs) == 1), style="dim")

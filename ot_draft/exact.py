@@ -52,7 +52,7 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     """
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
     output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + full((k,), 0, p)
-    for tuples in _all_drafts(problem):
+    for tuples in all_drafts(problem):
         drafts = integers(tuples, p)
         weight = law.probability(q[..., None, :], drafts)
         if is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
@@ -66,7 +66,7 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     return Evaluation(output, acceptance, accept, problem)
 
 
-def _all_drafts(problem: Problem) -> Any:
+def all_drafts(problem: Problem) -> Any:
     """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
     n, k = problem.n, problem.k
     drawn = problem.law.count(n, k)

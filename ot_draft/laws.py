@@ -25,7 +25,6 @@ from .arrays import (
     integers,
     inverse_cdf,
     is_exact,
-    is_torch,
     members,
     namespace,
     one,
@@ -33,6 +32,7 @@ from .arrays import (
     prefix_sums,
     ratio,
     take,
+    top_tokens,
     total,
     where,
     zero,
@@ -232,13 +232,6 @@ def outside(q: Array, drawn: Array) -> Array:
     left = where(drawn, zero(q), q)
     fresh = as_number(~drawn, q)
     return divide(left, total(left), divide(fresh, total(fresh), zero(q)))
-
-
-def top_tokens(q: Array, k: int) -> Array:
-    """The k tokens of largest mass, in falling order; equal masses by token id (on torch by its own choice): int (..., k)."""
-    if is_torch(q):
-        return q.topk(k, dim=-1).indices
-    return argsort(-q, stable=True)[..., :k]
 
 
 def _in_turn(q: Array, drafts: Array, drawn: Array) -> Array:

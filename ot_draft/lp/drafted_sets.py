@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import InvalidDrafts
-from ..exact import _all_drafts as all_drafts
+from ..exact import all_drafts
 from ..laws import IID, Hybrid, WithoutReplacement, outside
 from ..problem import Problem
 

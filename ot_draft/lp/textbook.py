@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import members
 from ..errors import InvalidDrafts, SolverFailed
-from ..exact import _all_drafts as all_drafts
+from ..exact import all_drafts
 from ..problem import Problem
 from .float_solvers import UNIT
 from .program import Program

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, where
-from ..laws import DraftLaw, Hub, top_tokens
+from ..arrays import Array, top_tokens, where
+from ..laws import DraftLaw, Hub
 from ..selection import Selection, SelectionRule
 from .greedy import take_outside
 

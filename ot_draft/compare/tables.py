@@ -15,9 +15,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 
-from .compare import DUAL, LINEAR_PROGRAM, Row, Settings
-from .optimum import kseq_bound
+from ..optimum import kseq_bound
 from .pairs import Pairs
+from .run import DUAL, LINEAR_PROGRAM, Row, Settings
 from .summary import Summary
 
 LAW_TITLES = {
@@ -113,7 +113,12 @@ def write_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, sett
     content = {
         "source": pairs.source,
         "n": int(pairs.p.shape[-1]),
-        "settings": {"ks": settings.ks, "samples": settings.samples, "seed": settings.seed, "lp_limit": settings.lp_limit},
+        "settings": {
+            "ks": settings.ks,
+            "samples": settings.samples,
+            "seed": settings.seed,
+            "lp_limit": settings.lp_limit,
+        },
         "summary": [_record(line) for line in lines],
         "pairs": [_record(row) for row in rows],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -11,15 +11,15 @@ from zlib import crc32
 
 import numpy as np
 
-from . import rules
-from .errors import InvalidDrafts
+from .. import rules
+from ..laws import DraftLaw, Hybrid
+from ..lp import solve
+from ..optimum import optimal_acceptance
+from ..problem import Problem
+from ..selection import SelectionRule
+from .choice import is_defined, law_name
 from .estimate import expected_acceptance
-from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
-from .lp import solve
-from .optimum import optimal_acceptance
 from .pairs import Pairs
-from .problem import Problem
-from .selection import SelectionRule
 
 CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
 DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are no rules
@@ -127,65 +127,6 @@ def draft_sets(law: DraftLaw, q: Any, k: int) -> int:
     """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
     draws = int((law.top_drafts(q, k) < 0).sum()) if isinstance(law, Hybrid) else law.count(len(q), k)
     return sum(comb(len(q), size) for size in range(1, draws + 1))
-
-
-def is_defined(law: DraftLaw, k: int) -> bool:
-    """Whether the law exists for k drafts (SpecHub's: k = 2 only)."""
-    try:
-        law.check(k)
-    except InvalidDrafts:
-        return False
-    return True
-
-
-def law_name(law: DraftLaw) -> str:
-    """Name of a law on the command line and in tables."""
-    if isinstance(law, Hybrid):
-        return "greedy" if law.top == -1 else f"hybrid:{law.top}"
-    return {IID: "iid", WithoutReplacement: "without-replacement", Hub: "hub"}.get(type(law), law.name)
-
-
-def law_called(name: str) -> DraftLaw:
-    """The law of that name."""
-    laws: dict[str, DraftLaw] = {
-        "iid": IID(),
-        "without-replacement": WithoutReplacement(),
-        "greedy": Hybrid(-1),
-        "hub": Hub(),
-    }
-    kind, _, top = name.partition(":")
-    if kind == "hybrid" and (top.isdecimal() or top == "auto"):
-        return Hybrid(int(top) if top.isdecimal() else top)
-    if name not in laws:
-        raise InvalidDrafts(f"there is no law {name!r}: take {', '.join(laws)} hybrid:J, hybrid:auto")
-    return laws[name]
-
-
-def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[SelectionRule, ...]:
-    """Rules of these names (all without any) under these laws (each its own without any).
-
-    A law that is asked for also gets the rules that are valid under it though it is not their own: naive target sampling and
-    the rule read off the linear program under every law, the optimal rule under hybrid drafting.
-    """
-    known = {rule.name.lower(): rule for rule in rules.ALL}
-    wanted = [name.lower().replace("-", "").replace("_", "") for name in names] or list(known)
-    for given, name in zip(names, wanted, strict=False):
-        if name not in known:
-            raise InvalidDrafts(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
-    chosen = [known[name] for name in wanted]
-    if not laws:
-        return tuple(chosen)
-    under = [at for law in map(law_called, laws) for rule in chosen if (at := _under(rule, law)) is not None]
-    if not under:
-        raise InvalidDrafts(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
-    return tuple(under)
-
-
-def _under(rule: SelectionRule, law: DraftLaw) -> SelectionRule | None:
-    if rule.law == law:
-        return rule
-    anywhere = isinstance(rule, rules.NaiveTarget | rules.FromCoupling)
-    return replace(rule, law=law) if anywhere or (isinstance(rule, rules.Optimal) and isinstance(law, Hybrid)) else None
 
 
 def _number(value: Any) -> Any:

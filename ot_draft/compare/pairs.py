@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array
-from .errors import InvalidDistribution
-from .problem import Problem
+from ..arrays import Array
+from ..errors import InvalidDistribution
+from ..problem import Problem
 
-COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 LABELS = ("text", "kind", "origin", "position")  # arrays of an .npz that say what a context is
 
 
@@ -42,10 +41,15 @@ class Pairs:
 
     def choose(self, rows: list[int]) -> Pairs:
         """Some of the pairs."""
-        index, group, text = (tuple(values[row] for row in rows) for values in (self.index, self.group, self.text))
-        labels = {name: tuple(values[row] for row in rows) for name, values in self.labels.items()}
-        chosen = {"index": index, "group": group, "text": text, "labels": labels}
-        return replace(self, p=self.p[rows], q=self.q[rows], **chosen)
+        return Pairs(
+            p=self.p[rows],
+            q=self.q[rows],
+            source=self.source,
+            index=tuple(self.index[row] for row in rows),
+            group=tuple(self.group[row] for row in rows),
+            text=tuple(self.text[row] for row in rows),
+            labels={name: tuple(values[row] for row in rows) for name, values in self.labels.items()},
+        )
 
     def at_temperature(self, temperature: float) -> Pairs:
         """The pairs of one temperature."""
@@ -107,7 +111,7 @@ def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
     group = np.full(count, "", dtype=object)
     if len(batch) == 2 and temperatures.shape == batch[:1]:
         group = np.repeat([str(value) for value in temperatures.tolist()], batch[1])
-    labels = {name: np.asarray(arrays[name]) for name in LABELS if np.shape(arrays.get(name)) == batch[-1:] != ()}
+    labels = {name: np.asarray(arrays[name]) for name in LABELS if np.shape(arrays.get(name, ())) == batch[-1:] != ()}
     text = labels["text"][context] if "text" in labels else np.arange(count)
     return Pairs(
         p=problem.p.reshape(count, n),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .compare import Row
 from .pairs import Pairs
+from .run import Row
 from .timing import Times
 
 

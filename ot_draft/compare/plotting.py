@@ -8,9 +8,11 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from .compare import DUAL
-from .errors import MissingPackage
+from ..errors import MissingPackage
+from .run import DUAL
 from .summary import Summary
+
+Entry = tuple[float, float, str, str]  # x, y, name, colour
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Look:
 
 
 LOOKS = {
-    DUAL: Look("#000000", "", "-", "optimum, i.i.d.: rule Optimal"),
+    DUAL: Look("#000000", "", "-", "optimum, i.i.d. (rule Optimal)"),
     f"{DUAL} without-replacement": Look("#000000", "", ":", "optimum, without replacement"),
     "Optimal": Look("#000000", "o", "-", "Optimal"),
     "FromCoupling": Look("#000000", "s", "-", "LP coupling"),
@@ -59,20 +61,21 @@ def pyplot() -> Any:
     return pyplot
 
 
-def direct_labels(axes: Any, entries: Sequence[tuple[float, float, str, str]], gap: float = 0.05) -> None:
-    """Names at the right of the axes, (x, y, name, colour) each, pushed apart to `gap` of the axes' height.
+def direct_labels(axes: Any, entries: Sequence[Entry], gap: float = 0.05, left: float = 1.05) -> None:
+    """Names beside their lines, pushed apart to `gap` of the axes' height, their left edge at `left` of its width.
 
-    The order of heights is kept; a thin line ties each label to (x, y), where its line ends.
+    The order of heights is kept; a thin line ties each label to where its line ends. Call it when all panels are drawn:
+    the limits of the axes must not change any more.
     """
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)
+    axes.get_xlim(), axes.get_ylim()  # matplotlib scales axes when it is asked
     wanted = sorted(entries, key=lambda entry: entry[1])
-    places = _spread([(y - low) / (high - low) for _, y, _, _ in wanted], gap)
+    to_axes = axes.transData + axes.transAxes.inverted()
+    places = _spread([float(to_axes.transform((x, y))[1]) for x, y, _, _ in wanted], gap)
     for (x, y, name, colour), place in zip(wanted, places, strict=True):
         axes.annotate(
             name,
             xy=(x, y),
-            xytext=(1.05, place),
+            xytext=(left, place),
             textcoords="axes fraction",
             color=colour,
             va="center",
@@ -94,23 +97,22 @@ def _spread(heights: list[float], gap: float) -> list[float]:
     return places
 
 
-def plot_acceptance(axes: Any, lines: Sequence[Summary], label: bool = True) -> None:
-    """Mean acceptance against k with standard errors, a line a rule, and the optimum of i.i.d. drafts and without replacement.
+def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
+    """Mean acceptance against k with standard errors, a line a rule; returns what `direct_labels` takes.
 
-    Rules that attain their law's optimum are drawn once: Optimal is the optimum's line, and greedy drafting's optimum is Greedy's.
+    Rules that attain their law's optimum are drawn once: Optimal is the optimum's line, greedy drafting's optimum is Greedy's.
     """
     curves = list(_curves(lines))
-    entries = []
+    entries: list[Entry] = []
     for number, (key, found) in enumerate(curves):
         style = look(key)
-        dodge = 2 ** (0.035 * (number - len(curves) / 2))  # so that error bars do not hide each other
+        dodge = 2 ** (0.018 * (number - len(curves) / 2))  # so that error bars do not hide each other
         ks, means = [line.k * dodge for line in found], [float(line.accepted) for line in found]
         errors = [0.0 if isnan(line.error) else line.error for line in found]
         options = {"color": style.colour, "marker": style.marker or None, "ls": style.line, "ms": 4.5, "lw": 1.4}
         axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(DUAL) else 2, **options)
-        if len(found) == 1:
-            place = {"xytext": (-7, 5), "textcoords": "offset points", "ha": "right", "fontsize": "small"}
-            axes.annotate(style.label, (ks[0], means[0]), color=style.colour, **place)
+        if len(found) == 1 and len(curves[0][1]) > 1:  # a law for one k only: its name stands below
+            _name_point(axes, ks[0], means[0], style)
         else:
             entries.append((ks[-1], means[-1], style.label, style.colour))
     ks = sorted({line.k for line in lines})
@@ -118,8 +120,13 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary], label: bool = True) -> 
     axes.set_xticks(ks, [str(k) for k in ks])
     axes.minorticks_off()
     axes.set(xlabel="number of drafts k", ylabel="acceptance")
-    if label:
-        direct_labels(axes, entries)
+    return entries
+
+
+def _name_point(axes: Any, x: float, y: float, style: Look) -> None:
+    place = {"xytext": (14, -35), "textcoords": "offset points", "fontsize": "small", "va": "center"}
+    line = {"arrowstyle": "-", "color": style.colour, "lw": 0.5, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
+    axes.annotate(style.label, (x, y), color=style.colour, arrowprops=line, **place)
 
 
 def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
@@ -136,11 +143,14 @@ def save_plot(lines: Sequence[Summary], title: str, file: Path) -> list[Path]:
     plt = pyplot()
     groups = list(dict.fromkeys(line.group for line in lines))
     figure, panels = plt.subplots(1, len(groups), figsize=(6.4 * len(groups), 4.4), squeeze=False, sharey=True)
+    entries = []
     for axes, group in zip(panels[0], groups, strict=True):
-        plot_acceptance(axes, [line for line in lines if line.group == group])
+        entries.append(plot_acceptance(axes, [line for line in lines if line.group == group]))
         axes.set_title(f"{title}, temperature {group}" if group else title)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
+    for axes, found in zip(panels[0], entries, strict=True):
+        direct_labels(axes, found)
     figure.tight_layout()
     written = [file.with_suffix(suffix) for suffix in (".svg", ".png")]
     for path in written:

@@ -16,12 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, any_of, divide, excess, full, is_exact, maximum, minimum, normalise, one, overlap, total, where, zero
-from .laws import IID, WithoutReplacement
-from .lp import solve
-from .optimum import optimal_acceptance
-from .problem import Problem
-from .rules import (
+from ..arrays import (
+    Array,
+    any_of,
+    divide,
+    excess,
+    full,
+    is_exact,
+    maximum,
+    minimum,
+    normalise,
+    one,
+    overlap,
+    total,
+    where,
+    zero,
+)
+from ..laws import IID, WithoutReplacement
+from ..lp import solve
+from ..optimum import optimal_acceptance
+from ..problem import Problem
+from ..rules import (
     FromCoupling,
     Greedy,
     ImportanceWeighted,
@@ -32,9 +47,9 @@ from .rules import (
     SpecHub,
     SpeculativeSampling,
 )
-from .rules.importance_weighted import HIGH, LOW, STEP, selected_law
-from .rules.k_seq import division_factor
-from .selection import SelectionRule
+from ..rules.importance_weighted import HIGH, LOW, STEP, selected_law
+from ..rules.k_seq import division_factor
+from ..selection import SelectionRule
 
 Form = Callable[[Any, Problem], tuple[Array, Array] | None]
 

@@ -9,13 +9,14 @@ from time import perf_counter
 
 import numpy as np
 
-from . import rules
-from .compare import DUAL, LINEAR_PROGRAM, Settings, fits_program, is_defined, law_name
-from .lp import solve
-from .optimum import optimal_acceptance
+from .. import rules
+from ..lp import solve
+from ..optimum import optimal_acceptance
+from ..problem import Problem
+from ..sampling import draw
+from .choice import is_defined, law_name
 from .pairs import Pairs
-from .problem import Problem
-from .sampling import draw
+from .run import DUAL, LINEAR_PROGRAM, Settings, fits_program
 
 Key = tuple[str, str, int]  # rule, law, k
 Times = dict[Key, float]

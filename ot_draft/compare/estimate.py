@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Array, broadcast, gather, is_exact, is_torch, total, where, zero
+from ..arrays import Array, broadcast, gather, is_exact, is_torch, total, where, zero
+from ..exact import evaluate
+from ..problem import Problem
+from ..sampling import draw
+from ..selection import SelectionRule, first_time
 from .closed_forms import closed_form
-from .exact import evaluate
-from .problem import Problem
-from .sampling import draw
-from .selection import SelectionRule, first_time
 
 Method = Literal["formula", "enumerated", "estimated"]
 
@@ -78,9 +78,7 @@ def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np
     return Acceptance(accepted.mean(-1), taken.mean(-1), error, "estimated")
 
 
-def _sampled(
-    rule: SelectionRule, problem: Problem, rows: int, generator: np.random.Generator
-) -> tuple[Array, Array]:
+def _sampled(rule: SelectionRule, problem: Problem, rows: int, generator: np.random.Generator) -> tuple[Array, Array]:
     """Acceptance given the drafts, and the part that is taken, for `rows` random drafts: (..., rows) each."""
     p, q = problem.p[..., None, :], problem.q[..., None, :]
     drafts = draw(problem.law, broadcast(q, (*problem.batch, rows, problem.n)), problem.k, generator)
