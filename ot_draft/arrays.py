@@ -63,6 +63,13 @@ def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
     return np.full(shape, Fraction(value) if is_exact(like) else value, dtype=like.dtype)
 
 
+def empty(shape: tuple[int, ...], like: Array) -> Array:
+    """Memory of like's kind, type and device, with nothing said about what it holds."""
+    if is_torch(like):
+        return namespace(like).empty(shape, dtype=like.dtype, device=like.device)
+    return np.empty(shape, dtype=like.dtype)
+
+
 def positions(count: int, like: Array) -> Array:
     """The integers 0 .. count - 1, on like's device."""
     return namespace(like).arange(count, device=like.device) if is_torch(like) else np.arange(count)
@@ -161,6 +168,25 @@ def small(x: Array) -> Array:
 def unsmall(x: Array, other: Array) -> Array:
     """Back from `small` to other's kind."""
     return namespace(other).from_numpy(x) if is_torch(other) and not is_torch(x) else x
+
+
+def to_host(x: Array) -> np.ndarray:
+    """x as numpy, wherever it lives: a host sync, for what must look at values."""
+    return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
+
+
+def from_host(x: np.ndarray, other: Array) -> Array:
+    """Back from `to_host` to other's kind, type and device."""
+    if is_torch(other):
+        return namespace(other).as_tensor(x, dtype=other.dtype, device=other.device)
+    return x if is_exact(other) else x.astype(other.dtype)
+
+
+def rows_of_batch(p: np.ndarray, q: np.ndarray, batch: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which row of p and q each row of the batch has, int (m,), and these rows, (pairs, n) each."""
+    shape = batch_shape(p, q)
+    p, q = (np.broadcast_to(x, (*shape, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q))
+    return np.broadcast_to(np.arange(len(p)).reshape(shape), batch).reshape(-1), p, q
 
 
 def settled(condition: Array) -> bool:

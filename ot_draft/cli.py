@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from . import __version__
 from .compare import (
     Pairs,
     Row,
@@ -40,7 +41,7 @@ class Refused(click.ClickException):
 
 
 class Numbers(click.ParamType):
-    """Whole numbers like 1,2,4,8."""
+    """Different whole numbers from 1 on, like 1,2,4,8."""
 
     name = "numbers"
 
@@ -49,13 +50,13 @@ class Numbers(click.ParamType):
             numbers = value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
         except ValueError:
             numbers = ()
-        if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-            raise Refused(f"--k {value}: give different whole numbers like 1,2,4,8")
+        if not numbers or min(numbers) < 1 or len(set(numbers)) < len(numbers):
+            raise Refused(f"--k {value}: give different numbers of drafts, like 1,2,4,8")
         return numbers
 
 
 @click.group()
-@click.version_option(package_name="ot_draft")
+@click.version_option(__version__)
 def main() -> None:
     """Draft selection in speculative decoding: optimum, rules, checks."""
 

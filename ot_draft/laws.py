@@ -57,11 +57,12 @@ class DraftLaw(ABC):
         """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
 
     @abstractmethod
-    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
-        """An order of the tokens, and P(all drafts among its first i): (..., n), (..., n + 1).
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        """An order of the tokens among whose prefixes is a token set that attains the minimum cut: int (..., n)."""
 
-        Among the prefixes of this order is a token set that attains the minimum cut.
-        """
+    @abstractmethod
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        """P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
 
     def check(self, k: int) -> None:
         """Raise InvalidDrafts where the law is not defined for k drafts."""
@@ -89,9 +90,11 @@ class IID(DraftLaw):
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         return total(where(token_set, q, zero(q)))[..., 0] ** k
 
-    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
-        order = argsort(ratio(p, q))
-        return order, _share(prefix_sums(take(q, order))) ** k
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        return argsort(ratio(p, q))
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        return _share(prefix_sums(take(q, order))) ** k
 
 
 @dataclass(frozen=True)
@@ -112,13 +115,15 @@ class WithoutReplacement(DraftLaw):
 
         return inside(q, token_set, k)
 
-    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
-        from .without_replacement import prefixes
-
+    def order(self, p: Array, q: Array, k: int) -> Array:
         # Tokens with q = 0 come last. Among them the fallback draws uniformly, so the lightest under p come first.
         by_target = argsort(p)
-        order = take(by_target, argsort(take(ratio(p, q), by_target), stable=True))
-        return order, prefixes(take(q, order), k)
+        return take(by_target, argsort(take(ratio(p, q), by_target), stable=True))
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        from .without_replacement import prefixes
+
+        return prefixes(take(q, order), k)
 
 
 @dataclass(frozen=True)
@@ -172,15 +177,18 @@ class Hybrid(DraftLaw):
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
         return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
 
-    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
-        n, fixed = q.shape[-1], self.top_drafts(q, k)
-        top = members(fixed, n, q)
-        rest = outside(q, top)
-        order = argsort(where(top, -one(q), ratio(p, rest)))  # a set without all top tokens holds no draft tuple
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        top = members(self.top_drafts(q, k), q.shape[-1], q)
+        return argsort(where(top, -one(q), ratio(p, outside(q, top))))  # a set without all top tokens holds no draft tuple
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, q.shape[-1], q)
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
-        sums = prefix_sums(take(rest, order))
+        sums = prefix_sums(take(outside(q, top), order))
         share = sums / where(sums[..., -1:] == 0, one(q), sums[..., -1:])
-        return order, where(positions(n + 1, q) < total(as_number(top, q)), zero(q), share**draws)
+        topped = prefix_sums(take(as_number(top, q), order))
+        return where(topped < topped[..., -1:], zero(q), share**draws)
 
     def _number(self, k: int) -> int:
         return max(k - 1, 0) if self.top == -1 else int(self.top)
@@ -216,8 +224,11 @@ class Hub(DraftLaw):
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         return Hybrid(top=1).inside(q, token_set, k)  # the same pairs, in another order
 
-    def prefixes(self, p: Array, q: Array, k: int) -> tuple[Array, Array]:
-        return Hybrid(top=1).prefixes(p, q, k)
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        return Hybrid(top=1).order(p, q, k)
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        return Hybrid(top=1).along(q, order, k)
 
     def _parts(self, q: Array) -> tuple[Array, Array]:
         hub = top_tokens(q, 1)

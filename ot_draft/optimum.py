@@ -21,8 +21,8 @@ def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, 
     Speculative Decoding'); the law knows its order and its prefix probabilities.
     """
     problem = Problem(p, q, k, law)
-    order, inside = problem.law.prefixes(problem.p, problem.q, problem.k)
-    cut = prefix_sums(take(problem.p, order)) - inside
+    order = problem.law.order(problem.p, problem.q, problem.k)
+    cut = prefix_sums(take(problem.p, order)) - problem.law.along(problem.q, order, problem.k)
     size = cut.argmin(-1)
     alpha = 1 + take(cut, size[..., None])[..., 0]
     if not token_set:

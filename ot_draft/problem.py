@@ -79,7 +79,8 @@ def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
     for row in np.ndindex(x.shape):
         if not isinstance(x[row], Fraction) and (isinstance(x[row], bool) or not isinstance(x[row], int)):
             raise InvalidDistribution(
-                f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}) among Fractions: make every mass a Fraction, or every one a float"
+                f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}) among Fractions:"
+                " make every mass a Fraction, or every one a float"
             )
     if all(isinstance(v, Fraction) for v in x.ravel()):
         return x

@@ -32,6 +32,7 @@ from .arrays import (
     positions,
     prefix_sums,
     take,
+    to_host,
     total,
     where,
     zero,
@@ -46,7 +47,7 @@ LATE = 700.0  # log of a time that is as good as never, and still a float64
 
 def inside(q: Array, token_set: Array, k: int) -> Array:
     """P(all k drafts in the set): (..., n), bool (..., n) -> (...)."""
-    order = integers(np.argsort(~_host(token_set), axis=-1, kind="stable"), q)
+    order = integers(np.argsort(~to_host(token_set), axis=-1, kind="stable"), q)
     shape = (*batch_shape(q, order), q.shape[-1])
     ordered = take(broadcast(q, shape), broadcast(order, shape))
     size = total(as_number(token_set, q))
@@ -64,7 +65,7 @@ def prefixes(q: Array, k: int) -> Array:
         return 1 + 0 * prefix_sums(q)
     if is_exact(q):
         return _by_sets(q, k)
-    host = _host(q).astype(np.float64)
+    host = to_host(q).astype(np.float64)
     rows = [_by_race(row / row.sum(), k) for row in host.reshape(-1, q.shape[-1])]
     out = np.stack(rows).reshape(*q.shape[:-1], -1) if rows else np.zeros((*q.shape[:-1], q.shape[-1] + 1))
     return namespace(q).as_tensor(out, device=q.device) if is_torch(q) else out
@@ -131,7 +132,3 @@ def _at_least(x: np.ndarray, k: int) -> np.ndarray:
         fewer += np.where(happened + j < k, none * symmetric, 0)
         symmetric = np.concatenate((np.zeros(1, dtype=kind), np.cumsum(odds * symmetric[:-1])))
     return np.clip(1 - fewer, 0, 1)
-
-
-def _host(x: Array) -> np.ndarray:
-    return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)

@@ -40,7 +40,7 @@ def law_called(name: str) -> DraftLaw:
     if kind == "hybrid" and (top.isdecimal() or top == "auto"):
         return Hybrid(int(top) if top.isdecimal() else top)
     if name not in laws:
-        raise InvalidDrafts(f"there is no law {name!r}: take {', '.join(laws)} hybrid:J, hybrid:auto")
+        raise InvalidDrafts(f"there is no law {name!r}: take {', '.join(laws)}, hybrid:J, hybrid:auto")
     return laws[name]
 
 

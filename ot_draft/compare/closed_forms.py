@@ -47,7 +47,7 @@ from ..rules import (
     SpecHub,
     SpeculativeSampling,
 )
-from ..rules.importance_weighted import HIGH, LOW, STEP, selected_law
+from ..rules.importance_weighted import HIGH, LOW, STEP, bounded, selected_law
 from ..rules.k_seq import division_factor
 from ..selection import SelectionRule
 
@@ -108,11 +108,10 @@ def _importance_weighted(rule: ImportanceWeighted, problem: Problem) -> tuple[Ar
     p, q, k = problem.p, problem.q, problem.k
     if is_exact(p):
         return None
-    weights = where(q > 0, rule.weights(p, q), zero(p))
+    weights = bounded(where(q > 0, rule.weights(p, q), zero(p)), q)
     law = selected_law(q, weights, full((1,), k, p), k)
     refused = 1 - minimum(divide(p, law, one(p)), one(p))
     taken = minimum(p, law).sum(-1)
-    weights = divide(weights, total(q * weights), zero(p))
     hit = 0 * p
     for t in np.exp(np.arange(LOW, HIGH, STEP)).tolist():
         decayed = q * np.exp(-t * weights)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def read_pairs(file: Path) -> Pairs:
         arrays = readers[file.suffix](file)
     except InvalidDistribution as error:
         raise InvalidDistribution(f"{file}: {error}") from error
-    except (OSError, ValueError, EOFError) as error:  # json's and numpy's complaints are ValueErrors
+    except (OSError, ValueError, EOFError, BadZipFile, csv.Error) as error:  # json's and numpy's are ValueErrors
         raise InvalidDistribution(f"{file} cannot be read: {' '.join(str(error).split())}") from error
     missing = [name for name in ("p", "q") if name not in arrays]
     if missing:
@@ -137,7 +138,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def _read_npz(file: Path) -> dict[str, Any]:
-    with np.load(file, allow_pickle=False) as stored:
+    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
         return {name: stored[name] for name in ("p", "q", "temperatures", *LABELS) if name in stored}
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import Array, batch_shape, full, is_exact, is_meta, is_torch, namespace
+from ..arrays import Array, batch_shape, from_host, full, is_meta, rows_of_batch, to_host
 from ..errors import InvalidDistribution
 from ..laws import IID, DraftLaw
 from ..lp import Coupling, solve
@@ -36,8 +36,8 @@ class FromCoupling(SelectionRule):
         if is_meta(p):
             raise InvalidDistribution("p is on torch's meta device, which holds no values: a linear program needs them")
         n, k, batch = p.shape[-1], drafts.shape[-1], batch_shape(p, q, drafts)
-        pair_of, targets, proposals = _distinct_pairs(_host(p), _host(q), batch)
-        tokens = np.broadcast_to(_host(drafts), (*batch, k)).reshape(len(pair_of), k)
+        pair_of, targets, proposals = rows_of_batch(to_host(p), to_host(q), batch)
+        tokens = np.broadcast_to(to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
         present = (tokens >= 0).sum(-1)
         accept, residual = full(tokens.shape, 0, targets), targets[pair_of]
         for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
@@ -48,7 +48,7 @@ class FromCoupling(SelectionRule):
                 coupling = _coupling(*masses, drawn, self.law, self.solver)
                 accept[here] = _accept(coupling, tokens[here], targets)
                 residual[here] = coupling.exact_residual.astype(targets.dtype)
-        return Selection(_back(accept.reshape(*batch, k), p), _back(residual.reshape(*batch, n), p))
+        return Selection(from_host(accept.reshape(*batch, k), p), from_host(residual.reshape(*batch, n), p))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -70,20 +70,3 @@ def _accept(coupling: Coupling, tokens: np.ndarray, like: np.ndarray) -> np.ndar
     rows = np.array([known.get(tuple(token for token in members if token >= 0), never) for members in sets.tolist()])
     table = np.concatenate((coupling.exact_accept, 0 * coupling.exact_accept[:1])).astype(like.dtype)
     return np.where(first, table[rows[row_of.reshape(-1)][:, None], np.maximum(tokens, 0)], table[never, 0])
-
-
-def _distinct_pairs(p: np.ndarray, q: np.ndarray, batch: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which row of p and q each row of the batch has, int (m,), and these rows, (pairs, n) each."""
-    shape = batch_shape(p, q)
-    p, q = (np.broadcast_to(x, (*shape, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q))
-    return np.broadcast_to(np.arange(len(p)).reshape(shape), batch).reshape(-1), p, q
-
-
-def _host(x: Array) -> np.ndarray:
-    return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
-
-
-def _back(x: np.ndarray, like: Array) -> Array:
-    if is_torch(like):
-        return namespace(like).as_tensor(x, dtype=like.dtype, device=like.device)
-    return x if is_exact(like) else x.astype(like.dtype)

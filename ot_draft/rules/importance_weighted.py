@@ -9,19 +9,33 @@ from math import factorial, prod
 
 import numpy as np
 
-from ..arrays import Array, as_number, divide, double, excess, gather, is_exact, like, maximum, minimum, namespace, normalise, one, total, where, zero
+from ..arrays import (
+    Array,
+    as_number,
+    divide,
+    double,
+    gather,
+    is_exact,
+    like,
+    maximum,
+    minimum,
+    namespace,
+    total,
+    where,
+    zero,
+)
 from ..laws import IID, DraftLaw
 from ..selection import Selection, SelectionRule
 from .coupling import couple
 
 STEP, LOW, HIGH = 0.25, np.log(1e-17), np.log(1e18)  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
-LARGEST = 1e30  # of the weights p/q in floats; a token with more is drafted less than once in 1e30 times
+SMALLEST, LARGEST = 1e-13, 1e13  # weights in floats, their mean being 1: what the quadrature resolves
 
 
 def ratio(p: Array, q: Array) -> Array:
-    """The weights p / q. In floats at most LARGEST: an infinite weight would leave 0 and NaN for the others."""
+    """The weights p / q."""
     weights = divide(p, q, zero(p))
-    return weights if is_exact(p) else minimum(weights, LARGEST)
+    return weights if is_exact(p) else minimum(weights, 1e30)  # an infinite weight would leave 0 and NaN for the others
 
 
 @dataclass(frozen=True)
@@ -30,7 +44,8 @@ class ImportanceWeighted(SelectionRule):
 
     weights: function (p, q) -> (..., n) of positive weights (0 is allowed where p is 0); default p/q. m is the law of the chosen
     draft: m(y) = E[sum_i [x_i = y] w(x_i) / sum_j w(x_j)], by enumeration on Fractions (exact, n^(k-1) / (k-1)! terms), by
-    quadrature on floats (float64, errors about 1e-13). Residual norm((p - m)+).
+    quadrature on floats (float64, errors about 1e-13; weights below 1e-13 or above 1e13 of their mean are moved there, which
+    keeps the rule valid, since any weights do). Residual norm((p - m)+).
     Source: Khisti et al. 2024, 'Multi-draft speculative sampling: canonical architectures and theoretical limits'.
     """
 
@@ -38,12 +53,21 @@ class ImportanceWeighted(SelectionRule):
     law: DraftLaw = IID()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        weights = where(q > 0, self.weights(p, q), zero(p))
+        weights = bounded(where(q > 0, self.weights(p, q), zero(p)), q)
         count = total(as_number(drafts >= 0, p))
         chosen = selected_law(q, weights, count, drafts.shape[-1])
         here = gather(weights, drafts)
-        choice = divide(here, total(here), zero(p))
+        choice = like(divide(here, total(here), zero(p)), p)
         return couple(p, chosen, choice, drafts)
+
+
+def bounded(weights: Array, q: Array) -> Array:
+    """Weights with mean 1 under q, in float64 and within bounds; 0 stays 0, and Fractions stay as they are."""
+    if is_exact(q):
+        return weights
+    w = double(weights)
+    w = divide(w, total(double(q) * w), zero(q))
+    return where(w > 0, minimum(maximum(w, SMALLEST), LARGEST), zero(q))
 
 
 def selected_law(q: Array, weights: Array, count: Array, k: int) -> Array:
@@ -70,8 +94,7 @@ def _by_enumeration(q: Array, weights: Array, k: int) -> Array:
 
 def _by_quadrature(q: Array, weights: Array, count: Array) -> Array:
     """k q(y) w(y) times the integral over t of exp(-t w(y)) (sum_z q(z) exp(-t w(z)))^(k-1), trapezoid in log t."""
-    draft, w = double(q), double(weights)
-    w = minimum(divide(w, total(draft * w), zero(q)), LARGEST)  # E[w] = 1, so that [1e-17, 1e18] holds all of the integral that matters
+    draft, w = double(q), weights
     law = 0 * (draft + count)
     for t in np.exp(np.arange(LOW, HIGH, STEP)).tolist():
         decay = namespace(q).exp(-t * w)

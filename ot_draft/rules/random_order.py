@@ -1,0 +1,131 @@
+"""Optimal selection under any draft law, by a random order of the tokens; made for drafts without replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, batch_shape, from_host, full, is_exact, is_meta, prefix_sums, rows_of_batch, take, to_host, zero
+from ..errors import InvalidDistribution
+from ..laws import DraftLaw, WithoutReplacement
+from ..selection import Selection, SelectionRule
+from .coupling import couple
+
+REMEMBERED = 64  # mixtures of recently seen (p, q, number of drafts)
+UNIT = 1 << 40  # weights on Fractions are multiples of about 1 / UNIT
+
+
+@dataclass(frozen=True)
+class RandomOrder(SelectionRule):
+    """Draw an order of the tokens from a fixed list, select the draft that stands last in it, couple its token with the target.
+
+    law: any; the default is the one for which no closed rule is known to be optimal. The list and its weights are made once for
+    each (p, q, k), by column generation: stop at `tolerance` from the optimum or at `orders` orders. Valid exactly,
+    whatever the list is, because the law of the selected token is known: in the order y_1, y_2, ... it puts the mass
+    P(all drafts among y_1..y_i) - P(all drafts among y_1..y_{i-1}) on y_i.
+
+    Why this reaches the optimum: a law m can be the law of a selected draft iff m(H) >= P(all drafts in H) for every H; the right
+    side is a convex set function, so these m are the core of a convex game, whose extreme points are the laws above, one for
+    each order (Shapley 1971). Among them the optimum is a mixture of at most n + 1 orders. The near-linear part is one
+    order; how many are needed is measured in figures (a dozen or two on language models).
+    """
+
+    law: DraftLaw = WithoutReplacement()
+    tolerance: float = 1e-6
+    orders: int = 64
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        if is_meta(p):
+            raise InvalidDistribution("p is on torch's meta device, which holds no values: column generation needs them")
+        k, batch = drafts.shape[-1], batch_shape(p, q, drafts)
+        pair_of, targets, proposals = rows_of_batch(to_host(p), to_host(q), batch)
+        tokens = np.broadcast_to(to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
+        present = (tokens >= 0).sum(-1)
+        choice, selected = full(tokens.shape, 0, targets), full((len(tokens), p.shape[-1]), 0, targets)
+        for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
+            if count:
+                here = (pair_of == pair) & (present == count)
+                drawn = k if count == self.law.count(p.shape[-1], k) else count
+                ranks, weights, law = self._mixture(targets[pair], proposals[pair], drawn)
+                choice[here] = _choice(ranks, weights, tokens[here], targets)
+                selected[here] = law
+        selection = couple(targets[pair_of], selected, choice, tokens)
+        return Selection(*(from_host(x.reshape(*batch, x.shape[-1]), p) for x in (selection.accept, selection.residual)))
+
+    def _mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        key = [x if is_exact(x) else x.astype(np.float64) for x in (p, q)]
+        return _orders(*(tuple(x.tolist()) for x in key), k, self.law, self.tolerance, self.orders)
+
+
+def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Probability that each position holds the draft that stands last: (orders, n), (orders,), int (m, k) -> (m, k)."""
+    choice = full(tokens.shape, 0, like)
+    rows = np.arange(len(tokens))
+    for rank, weight in zip(ranks, weights, strict=True):
+        last = np.where(tokens >= 0, rank[np.maximum(tokens, 0)], -1).argmax(-1)  # of equal tokens the first drawn
+        choice[rows, last] += weight
+    return choice
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _orders(
+    p: tuple[Any, ...], q: tuple[Any, ...], k: int, law: DraftLaw, tolerance: float, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Orders as ranks (R, n), their weights (R,), and the law of the selected token (n,)."""
+    target, draft = (np.array(x, dtype=object if not isinstance(x[0], float) else np.float64) for x in (p, q))
+    best = law.order(target, draft, k)
+    cut = prefix_sums(take(target, best)) - law.along(draft, best, k)
+    optimum = float(1 + cut.min())
+    orders, columns = [best], [_column(law, draft, best, k)]
+    masses = target.astype(np.float64)
+    weights, value, price = _master(np.array(columns, dtype=np.float64), masses)
+    need = price
+    while optimum - value > tolerance and len(orders) < most:
+        missing = np.clip(1 - weights @ np.array(columns, dtype=np.float64) / np.maximum(masses, 1e-300), 0, None)
+        need = (need + price) / 2  # prices jump from vertex to vertex; their running mean gives better orders
+        order = best[np.argsort((need + 1e-3 * missing)[best], kind="stable")]
+        orders.append(order)
+        columns.append(_column(law, draft, order, k))
+        weights, value, price = _master(np.array(columns, dtype=np.float64), masses)
+    used = np.flatnonzero(weights > 0)
+    shares = _shares(weights[used], target)
+    law_of_selected = sum((w * columns[i] for w, i in zip(shares, used, strict=True)), zero(target) * target)
+    return np.array([np.argsort(orders[i]) for i in used]), shares, law_of_selected
+
+
+def _column(law: DraftLaw, q: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:
+    """Law of the draft that stands last in the order: int (n,) -> (n,)."""
+    column = np.empty_like(q)
+    column[order] = np.maximum(np.diff(law.along(q, order, k)), zero(q))
+    return column
+
+
+def _master(columns: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """Weights w that maximise sum min(p, w columns), the value, and the price of each token's mass: (R, n), (n,)."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    orders, n = columns.shape  # z_y <= p_y is a bound, z <= w columns a row for each token
+    cost = np.concatenate((-np.ones(n), np.zeros(orders)))
+    rows = hstack((eye_array(n), csr_array(-columns.T)), format="csr")
+    sums = np.concatenate((np.zeros(n), np.ones(orders)))[None]
+    bounds = [(0, mass) for mass in p] + [(0, None)] * orders
+    answer = linprog(cost, A_ub=rows, b_ub=np.zeros(n), A_eq=sums, b_eq=[1], bounds=bounds, method="highs")
+    weights = np.clip(answer.x[n:], 0, None)
+    weights = weights / weights.sum()
+    return weights, float(np.minimum(p, weights @ columns).sum()), -answer.ineqlin.marginals
+
+
+def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Weights that sum to 1; on Fractions exactly."""
+    if not is_exact(like):
+        return weights
+    from fractions import Fraction
+
+    parts = [Fraction(round(w * UNIT)) for w in weights.tolist()]
+    return np.array([part / sum(parts) for part in parts], dtype=object)
+
+
