@@ -100,7 +100,7 @@ def as_number(condition: Array, like: Array) -> Array:
     """1 where the condition holds, else 0, in like's type."""
     if is_torch(like):
         return condition.to(like.dtype)
-    return np.where(condition, Fraction(1), Fraction(0)) if is_exact(like) else condition.astype(like.dtype)
+    return np.where(condition, one(like), zero(like)) if is_exact(like) else condition.astype(like.dtype)
 
 
 def stack(columns: list[Array]) -> Array:
@@ -284,7 +284,11 @@ def prefix_sums(x: Array) -> Array:
     if is_torch(x):
         torch = namespace(x)
         x = x.to(torch.float64)
-        return torch.cat((torch.zeros_like(x[..., :1]), x.cumsum(-1)), -1) if x.shape[-1] else x.new_zeros((*x.shape[:-1], 1))
+        return (
+            torch.cat((torch.zeros_like(x[..., :1]), x.cumsum(-1)), -1)
+            if x.shape[-1]
+            else x.new_zeros((*x.shape[:-1], 1))
+        )
     out = full((*x.shape[:-1], x.shape[-1] + 1), 0, x if is_exact(x) else np.empty(0))
     np.cumsum(x, axis=-1, out=out[..., 1:])
     return out
@@ -301,10 +305,16 @@ def smallest(x: Array) -> Array:
 
 
 def top_tokens(mass: Array, count: int) -> Array:
-    """The tokens of largest mass, in falling order; equal masses by token id (on torch by its own choice): int (..., count)."""
-    if is_torch(mass):
-        return mass.topk(count, dim=-1).indices
-    return argsort(-mass, stable=True)[..., :count]
+    """The tokens of largest mass, in falling order, equal masses by token id: int (..., count)."""
+    if not is_torch(mass):
+        return argsort(-mass, stable=True)[..., :count]
+    if count == 0:
+        return mass.argsort(-1)[..., :0]
+    least = mass.topk(count, dim=-1).values[..., -1:]  # topk alone ranks equal masses as it likes
+    n = mass.shape[-1]
+    key = 2 * n * (mass > least) + (mass == least) * (n - positions(n, mass))
+    chosen = key.topk(count, dim=-1).indices.sort(-1).values
+    return chosen.gather(-1, mass.gather(-1, chosen).argsort(dim=-1, descending=True, stable=True))
 
 
 def suffix_maximum(x: Array) -> Array:

@@ -147,7 +147,7 @@ def _write(
     if plot:
         from .compare.plotting import save_plot
 
-        save_plot(lines, f"{len(pairs)} pairs", out / "acceptance")
+        save_plot(lines, out / "acceptance")
 
 
 def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, form: str) -> None:

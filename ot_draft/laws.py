@@ -140,7 +140,9 @@ class Hybrid(DraftLaw):
     def check(self, k: int) -> None:
         whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
         if not whole and self.top != "auto":
-            raise InvalidDrafts(f"Hybrid(top={self.top!r}): give the number of top tokens, -1 for greedy drafting, or 'auto'")
+            raise InvalidDrafts(
+                f"Hybrid(top={self.top!r}): give the number of top tokens, -1 for greedy drafting, or 'auto'"
+            )
 
     def count(self, n: int, k: int) -> int:
         return k if self.top == "auto" or self._number(k) < n else min(n, k)
@@ -149,10 +151,7 @@ class Hybrid(DraftLaw):
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k)."""
         n = q.shape[-1]
         ranked = top_tokens(q, min(k, n))
-        if self.top == "auto":
-            number = top_by_stand_in(q, k)
-        else:
-            number = min(self._number(k), k, n)
+        number = top_by_stand_in(q, k) if self.top == "auto" else min(self._number(k), k, n)
         fixed = where(positions(min(k, n), q) < number, ranked, -1)
         return _beside(fixed, fixed[..., :0], k)
 
@@ -179,7 +178,9 @@ class Hybrid(DraftLaw):
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         top = members(self.top_drafts(q, k), q.shape[-1], q)
-        return argsort(where(top, -one(q), ratio(p, outside(q, top))))  # a set without all top tokens holds no draft tuple
+        return argsort(
+            where(top, -one(q), ratio(p, outside(q, top)))
+        )  # a set without all top tokens holds no draft tuple
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
@@ -211,7 +212,11 @@ class Hub(DraftLaw):
     def probability(self, q: Array, drafts: Array) -> Array:
         hub, rest = self._parts(q)
         first, second = drafts[..., :1], drafts[..., 1:]
-        hub_first = as_number((first == hub) & (second == -1), q) if q.shape[-1] == 1 else as_number(first == hub, q) * gather(rest, second)
+        hub_first = (
+            as_number((first == hub) & (second == -1), q)
+            if q.shape[-1] == 1
+            else as_number(first == hub, q) * gather(rest, second)
+        )
         hub_second = as_number((second == hub) & (first != hub), q) * gather(q, first)
         return (gather(q, hub) * hub_first + hub_second)[..., 0]
 

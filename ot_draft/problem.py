@@ -71,7 +71,9 @@ def as_array(x: Any, name: str) -> Array:
     if x.ndim == 0:
         raise InvalidDistribution(f"{name} is a single number: give a vector of n masses, or a batch of them")
     if x.shape[-1] == 0:
-        raise InvalidDistribution(f"{name} has an empty vocabulary (shape {tuple(x.shape)}): the last axis must hold n >= 1 masses")
+        raise InvalidDistribution(
+            f"{name} has an empty vocabulary (shape {tuple(x.shape)}): the last axis must hold n >= 1 masses"
+        )
     return _exact_entries(x, name) if not is_torch(x) and x.dtype == object else _float_entries(x, name)
 
 
@@ -84,7 +86,9 @@ def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
             )
     if all(isinstance(v, Fraction) for v in x.ravel()):
         return x
-    return np.asarray(np.frompyfunc(Fraction, 1, 1)(x), dtype=object)  # whole numbers: int / int would leave the exact kind
+    return np.asarray(
+        np.frompyfunc(Fraction, 1, 1)(x), dtype=object
+    )  # whole numbers: int / int would leave the exact kind
 
 
 def _float_entries(x: Array, name: str) -> Array:
@@ -123,7 +127,9 @@ def _check_values(x: Array, name: str) -> None:
         row = tuple(int(i) for i in np.argwhere(np.asarray(wrong.cpu() if is_torch(x) else wrong))[0])
         value = sums[row] if row else (sums if is_torch(sums) else np.asarray(sums, dtype=object)[()])
         value = float(value) if not is_exact(x) else value
-        raise InvalidDistribution(f"{name}{_at(row)} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum")
+        raise InvalidDistribution(
+            f"{name}{_at(row)} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum"
+        )
 
 
 def _refuse(bad: Array, x: Array, name: str, text: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
-from .arrays import Array, batch_shape, broadcast, namespace, positions, spread, total
+from .arrays import Array, batch_shape, broadcast, positions, spread, total
 from .laws import DraftLaw
 
 
@@ -35,6 +36,9 @@ class SelectionRule(ABC):
     """
 
     law: DraftLaw
+    solves: ClassVar[bool] = (
+        False  # whether a program is solved for every pair (p, q): on the host, for small vocabularies
+    )
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

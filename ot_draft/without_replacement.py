@@ -40,7 +40,7 @@ from .arrays import (
 from .errors import InvalidDrafts
 
 MAX_SETS = 200_000  # draft sets that the exact sum may visit
-STEP = 0.25  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
+STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
 CERTAIN = 36.0  # an arrival with q t over this has happened, as far as float64 can tell
 LATE = 700.0  # log of a time that is as good as never, and still a float64
 
@@ -58,7 +58,7 @@ def prefixes(q: Array, k: int) -> Array:
     """P(all k drafts among the first i tokens), for every i: (..., n) -> (..., n + 1).
 
     The tokens with q = 0 must not stand before others where fewer than k have q > 0. Exact on Fractions, where the
-    number of draft sets is limited (InvalidDrafts beyond); to about 1e-10 in floats.
+    number of draft sets is limited (InvalidDrafts beyond); to about 1e-9 in floats for k <= 16.
     """
     k = min(k, q.shape[-1])
     if k == 0:
@@ -80,7 +80,9 @@ def _by_sets(q: Array, k: int) -> Array:
         )
     heads = (*q.shape[:-1], 1)  # the last axis stays: a 1-D object array would collapse to a bare Fraction
     column = [q[..., y : y + 1] for y in range(n)]
-    drawn = {(): full(heads, 1, q)}  # set -> probability that the first draws are this set
+    drawn: dict[tuple[int, ...], Array] = {
+        (): full(heads, 1, q)
+    }  # set -> probability that the first draws are this set
     for size in range(k):
         following = {s: full(heads, 0, q) for s in combinations(range(n), size + 1)}
         for s, probability in drawn.items():
@@ -102,7 +104,9 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
     n, support = len(q), int((q > 0).sum())
     draws = min(k, support)
     out = np.zeros(n + 1)
-    rate = np.concatenate((np.cumsum(q[::-1])[::-1], [0.0]))  # w of each prefix, summed from the far end to keep small ones
+    rate = np.concatenate(
+        (np.cumsum(q[::-1])[::-1], [0.0])
+    )  # w of each prefix, summed from the far end to keep small ones
     lowest = rate[rate > 0].min()
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
@@ -125,9 +129,10 @@ def _at_least(x: np.ndarray, k: int) -> np.ndarray:
     certain = x > CERTAIN
     kind = np.float64 if k <= 14 else np.longdouble  # odds up to e^36 to the power k - 1 must fit
     odds = np.where(certain, 0, np.expm1(np.where(certain, 0, x))).astype(kind)
-    none = np.exp(-np.concatenate(([0.0], np.cumsum(np.where(certain, 0, x)))))
+    none: np.ndarray = np.exp(-np.concatenate(([0.0], np.cumsum(np.where(certain, 0, x)))))
     happened = np.concatenate(([0], np.cumsum(certain)))
-    symmetric, fewer = np.ones(len(x) + 1, dtype=kind), np.zeros(len(x) + 1)
+    symmetric: np.ndarray = np.ones(len(x) + 1, dtype=kind)
+    fewer = np.zeros(len(x) + 1)
     for j in range(k):
         fewer += np.where(happened + j < k, none * symmetric, 0)
         symmetric = np.concatenate((np.zeros(1, dtype=kind), np.cumsum(odds * symmetric[:-1])))

@@ -93,8 +93,25 @@ KINDS = [
 ]
 
 
+def _present(kind: Kind) -> Kind:
+    if kind.is_torch and not TORCH:
+        pytest.skip("torch is not installed (extra 'torch')")
+    return kind
+
+
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    if request.param.is_torch and not TORCH:
-        pytest.skip("torch is not installed (extra 'torch')")
-    return request.param
+    """Every kind of array, the meta device included."""
+    return _present(request.param)
+
+
+@pytest.fixture(params=[kind for kind in KINDS if not kind.meta], ids=lambda kind: kind.name)
+def valued(request: pytest.FixtureRequest) -> Kind:
+    """Every kind that holds values."""
+    return _present(request.param)
+
+
+@pytest.fixture(params=[kind for kind in KINDS if not kind.meta and not kind.exact], ids=lambda kind: kind.name)
+def floats(request: pytest.FixtureRequest) -> Kind:
+    """Every kind of floats that holds values."""
+    return _present(request.param)

@@ -12,8 +12,8 @@ import ot_draft as ot
 
 Array = Any
 
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=0), ot.Hybrid(top=1), ot.Hybrid(top=2), ot.Hybrid(top=-1), ot.Hub()]
-SIZES = [(1, 3), (2, 1), (2, 3), (2, 9), (3, 2), (3, 4), (3, 6), (4, 1), (4, 3), (5, 2), (5, 4), (6, 3), (10, 3), (31, 2)]
+LAWS = [ot.IID(), ot.WithoutReplacement(), *(ot.Hybrid(top) for top in (0, 1, 2, -1, "auto")), ot.Hub()]
+SIZES = [(1, 3), (2, 1), (2, 3), (2, 9), (3, 2), (3, 4), (3, 6), (4, 1), (4, 3), (5, 2), (5, 4), (10, 3), (31, 2)]
 WHOLES = (1, 2, 3, 7, 12, 60, 1000)  # 1 makes one-hot laws, 2 and 3 make zeros and ties
 SMALL_SIZES = [(n, k) for n, k in SIZES if n**k <= 64]
 
@@ -24,9 +24,9 @@ def fractions(counts: Any) -> Array:
     return counts / counts.sum(-1, keepdims=True)
 
 
-def random_masses(generator: np.random.Generator, n: int, whole: int | None = None, shape: tuple[int, ...] = ()) -> Array:
-    """Distributions (*shape, n) whose masses are multiples of 1 / whole."""
-    whole = int(generator.choice(WHOLES)) if whole is None else whole
+def random_masses(generator: np.random.Generator, n: int, whole: int = 0, shape: tuple[int, ...] = ()) -> Array:
+    """Distributions (*shape, n) whose masses are multiples of 1 / whole; 0 takes some small whole."""
+    whole = whole or int(generator.choice(WHOLES))
     shares = generator.dirichlet(np.full(n, generator.choice([0.3, 1.0, 10.0])), shape)
     return fractions(generator.multinomial(whole, shares))
 

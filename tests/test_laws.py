@@ -11,7 +11,8 @@ import pytest
 from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, random_masses, random_pair
 
 import ot_draft as ot
-from ot_draft.laws import outside, top_tokens
+from ot_draft.arrays import top_tokens
+from ot_draft.laws import outside
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
@@ -58,9 +59,10 @@ def test_among_the_prefixes_is_a_minimum_cut(law: ot.DraftLaw) -> None:
     for n, k in ((1, 2), (2, 2), (3, 2), (3, 5), (4, 2), (4, 3), (5, 2), (6, 2), (6, 4), (4, 0)):
         if not fits(law, k):
             continue
-        pairs = [random_pair(generator, n) for _ in range(4)] + [(random_masses(generator, n), fractions([0] * (n - 1) + [1]))]
-        for p, q in pairs:
-            order, inside = law.prefixes(p, q, k)
+        pairs = [random_pair(generator, n) for _ in range(4)]
+        for p, q in (*pairs, (random_masses(generator, n), fractions([0] * (n - 1) + [1]))):
+            order = law.order(p, q, k)
+            inside = law.along(q, order, k)
             sets = [np.isin(np.arange(n), order[:i]) for i in range(n + 1)]
             assert sorted(order.tolist()) == list(range(n))
             assert inside.tolist() == [law.inside(q, s, k) for s in sets]
@@ -121,7 +123,7 @@ def test_hub_pairs() -> None:
     """SpecHub: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a))."""
     q, law = fractions([2, 5, 3]), ot.Hub()
     assert law.probability(q, np.array([[0, 1], [2, 1]])).tolist() == [q[0], q[2]]
-    assert law.probability(q, np.array([[1, 0], [1, 2]])).tolist() == [q[1] * q[0] / (1 - q[1]), q[1] * q[2] / (1 - q[1])]
+    assert law.probability(q, np.array([[1, 0], [1, 2]])).tolist() == [x * q[1] / (1 - q[1]) for x in (q[0], q[2])]
     assert law.probability(q, np.array([[0, 2], [1, 1], [0, 0]])).tolist() == [0, 0, 0]
 
 

@@ -305,7 +305,10 @@ class Twice(ot.DraftLaw):
     def inside(self, q, token_set, k):
         return q[token_set].sum() ** self.power
 
-    def prefixes(self, p, q, k):
+    def order(self, p, q, k):
+        raise NotImplementedError
+
+    def along(self, q, order, k):
         raise NotImplementedError
 
 

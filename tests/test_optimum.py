@@ -81,22 +81,17 @@ def test_never_falls_with_k(law: ot.DraftLaw) -> None:
 def test_exact_at_the_size_of_a_real_vocabulary() -> None:
     """n = 151,936: 16 classes of 9,496 tokens of equal ratio p/q. A class behaves as one token, which brute force can do."""
     generator = np.random.default_rng(23)
-    classes, n = 16, 151_936
+    classes, n, k = 16, 151_936, 3
     target, draft = generator.integers(1, 60, (2, classes))
-    shares = generator.integers(1, 5, n)  # a token's part of its class
-    of = np.arange(n) % classes
-    p, q = fractions(target[of] * shares), fractions(draft[of] * shares)
-    alpha, token_set = ot.optimal_acceptance(p, q, 3, token_set=True)
-    merged = [np.array([x[of == c].sum() for c in range(classes)], dtype=object) for x in (p, q)]
-    small = [ot.Problem(*merged, 3), all_token_sets(classes)]
-    assert type(alpha) is F
-    whole, taken = (int(x.sum()) for x in ((target[of] * shares), (draft[of] * shares)))
-    counts = np.array([[int((v[of] * shares)[of == c].sum()) for c in range(classes)] for v in (target, draft)], dtype=object)
-    cuts = [F(int(a), whole) - F(int(b), taken) ** 3 for a, b in zip(*(small[1] @ c.astype(np.int64) for c in counts), strict=True)]
-    assert alpha == 1 + min(cuts)
-    chosen = [p[token_set].sum(), q[token_set].sum()]
-    assert alpha == 1 + chosen[0] - chosen[1] ** 3
-    assert 0 < token_set.sum() < n and float(alpha) < 0.999
+    label, shares = np.arange(n) % classes, generator.integers(1, 5, n)  # a token's class, and its part of the class
+    p, q = fractions(target[label] * shares), fractions(draft[label] * shares)
+    alpha, token_set = ot.optimal_acceptance(p, q, k, token_set=True)
+    p_class, q_class = (fractions(x * np.bincount(label, shares).astype(np.int64)) for x in (target, draft))
+    assert type(alpha) is F and alpha == 1 + min(
+        p_class[s].sum() - q_class[s].sum() ** k for s in all_token_sets(classes)
+    )
+    assert alpha == 1 + p[token_set].sum() - q[token_set].sum() ** k
+    assert 0 < token_set.sum() < n and alpha < F(999, 1000)
 
 
 def test_a_cut_bounds_every_rule() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import subprocess
@@ -101,6 +102,9 @@ def dotted(node: ast.AST, bound: dict[str, str]) -> str:
     return ""
 
 
+PUBLIC_PACKAGES = ("compare",)  # public, and not loaded by `import ot_draft`
+
+
 def is_public(name: str) -> bool:
     """Whether the name is in ot_draft.__all__, or in the __all__ of a module in it; so are their attributes."""
     _, *parts = name.split(".")
@@ -108,6 +112,9 @@ def is_public(name: str) -> bool:
     for part in parts:
         if part == "__version__":
             return True
+        if owner is ot and part in PUBLIC_PACKAGES:
+            owner = importlib.import_module(f"ot_draft.{part}")
+            continue
         if part not in getattr(owner, "__all__", ()):
             return False
         owner = getattr(owner, part)

@@ -48,11 +48,9 @@ def test_the_power_of_the_chi_square_test() -> None:
 
 
 @pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
-def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, kind: Any) -> None:
-    if kind.meta or kind.exact:
-        pytest.skip("no values on meta; Fractions are too slow for frequencies, and are tested below")
+def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, floats: Any) -> None:
     k = 3 if fits(rule.law, 3) else 2
-    p, q, generator = kind.make(P), kind.make(Q), generator_of(kind, 61)
+    p, q, generator = floats.make(P), floats.make(Q), generator_of(floats, 61)
     drafts = rule.law.draw(q, uniforms((DRAWS, k), q, generator))
     token, position = ot.sample(rule, p, q, drafts, generator)
     assert tuple(token.shape) == tuple(position.shape) == (DRAWS,)
@@ -67,40 +65,32 @@ def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, kind:
 
 
 @pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()], ids=repr)
-def test_drafts_follow_their_law(law: ot.DraftLaw, kind: Any) -> None:
-    if kind.meta or kind.exact:
-        pytest.skip("no values on meta; Fractions are tested exactly in test_laws.py")
-    q = kind.make(Q)
-    drafts = np.asarray(law.draw(q, uniforms((DRAWS, 2), q, generator_of(kind, 62))))
+def test_drafts_follow_their_law(law: ot.DraftLaw, floats: Any) -> None:
+    q = floats.make(Q)
+    drafts = np.asarray(law.draw(q, uniforms((DRAWS, 2), q, generator_of(floats, 62))))
     pairs = np.array([(a, b) for a in range(6) for b in range(6)])
     assert plausible(drafts @ [6, 1], law.probability(Q, pairs))
 
 
-def test_drawing_is_by_row(kind: Any) -> None:
-    if kind.meta:
-        pytest.skip("no values on meta")
-    q = kind.make(fractions([[0, 1, 0], [0, 0, 1]]))
-    drafts = ot.draw(ot.IID(), q, 2, generator_of(kind, 63))
+def test_drawing_is_by_row(valued: Any) -> None:
+    q = valued.make(fractions([[0, 1, 0], [0, 0, 1]]))
+    drafts = ot.draw(ot.IID(), q, 2, generator_of(valued, 63))
     assert np.asarray(drafts).tolist() == [[1, 1], [2, 2]]
-    token, position = ot.sample(ot.rules.KSeq(), q, q, drafts, generator_of(kind, 63))
+    token, position = ot.sample(ot.rules.KSeq(), q, q, drafts, generator_of(valued, 63))
     assert np.asarray(token).tolist() == [1, 2] and np.asarray(position).tolist() == [0, 0]
 
 
-def test_without_drafts_the_target_is_sampled(kind: Any) -> None:
-    if kind.meta:
-        pytest.skip("no values on meta")
-    p = kind.make(fractions([0, 1, 0]))
-    token, position = ot.sample(ot.rules.KSeq(), p, p, kind.tokens(np.zeros((5, 0))), generator_of(kind, 64))
+def test_without_drafts_the_target_is_sampled(valued: Any) -> None:
+    p = valued.make(fractions([0, 1, 0]))
+    token, position = ot.sample(ot.rules.KSeq(), p, p, valued.tokens(np.zeros((5, 0))), generator_of(valued, 64))
     assert np.asarray(token).tolist() == [1] * 5 and np.asarray(position).tolist() == [-1] * 5
 
 
-def test_extreme_uniforms_never_choose_mass_zero(kind: Any) -> None:
+def test_extreme_uniforms_never_choose_mass_zero(valued: Any) -> None:
     """At u = 0 and at the largest u below 1: no token and no position of probability 0."""
-    if kind.meta:
-        pytest.skip("no values on meta")
-    last = 1 - F(1, 1 << (24 if kind.name == "torch float32" else 53))
+    last = 1 - F(1, 1 << (24 if valued.name == "torch float32" else 53))
     ends = np.array([[a, b] for a in (F(0), last) for b in (F(0), last)], dtype=object)
-    drafts = kind.tokens([[0, 3, 0, 5]] * 4)
+    drafts = valued.tokens([[0, 3, 0, 5]] * 4)
     for accept, positions in (
         ([F(0), F(1, 3), F(0), F(0)], [1, 1, -1, -1]),
         ([F(0), F(1, 3), F(0), F(2, 3)], [1, 1, 3, 3]),
@@ -108,8 +98,8 @@ def test_extreme_uniforms_never_choose_mass_zero(kind: Any) -> None:
         ([F(1), F(0), F(0), F(0)], [0] * 4),
     ):
         rows = [np.array([row] * 4, dtype=object) for row in (accept, [F(0), F(0), F(1, 7), F(0), F(6, 7), F(0)])]
-        token, position = choose(ot.Selection(*(kind.make(x) for x in rows)), drafts, kind.make(ends))
-        if kind.exact or sum(accept) != 1:  # in floats, 1/3 + 2/3 may be rounded to below the last uniform
+        token, position = choose(ot.Selection(*(valued.make(x) for x in rows)), drafts, valued.make(ends))
+        if valued.exact or sum(accept) != 1:  # in floats, 1/3 + 2/3 may be rounded to below the last uniform
             assert np.asarray(position).tolist() == positions
         fresh = [2, 4, 2, 4]
         chosen = [fresh[i] if x < 0 else [0, 3, 0, 5][x] for i, x in enumerate(np.asarray(position).tolist())]
@@ -144,25 +134,23 @@ def test_inverse_cdf_of_fractions_is_exact_across_blocks() -> None:
 
 
 @pytest.mark.parametrize("rule", [ot.rules.KSeq(), ot.rules.Greedy()], ids=lambda rule: rule.name)
-def test_all_randomness_is_the_generators(rule: ot.SelectionRule, kind: Any) -> None:
-    if kind.meta:
-        pytest.skip("no values on meta")
-    p, q = (kind.make(np.broadcast_to(x, (200, 6))) for x in (P, Q))
+def test_all_randomness_is_the_generators(rule: ot.SelectionRule, valued: Any) -> None:
+    p, q = (valued.make(np.broadcast_to(x, (200, 6))) for x in (P, Q))
 
     def run(seed: int) -> list[Any]:
-        generator = generator_of(kind, seed)
+        generator = generator_of(valued, seed)
         drafts = ot.draw(rule.law, q, 2, generator)
         first, second = (ot.sample(rule, p, q, drafts, generator) for _ in range(2))
         assert np.asarray(first[0]).tolist() != np.asarray(second[0]).tolist()  # fresh at every call
         return [np.asarray(x).tolist() for x in (drafts, *first, *second)]
 
-    before = global_states(kind)
+    before = global_states(valued)
     assert run(67) == run(67) != run(68)
-    assert global_states(kind) == before
+    assert global_states(valued) == before
 
 
 def global_states(kind: Any) -> str:
-    state = str(np.random.get_state(legacy=True))  # noqa: NPY002  # that it is left alone is the point
+    state = np.random.get_state()[1].tobytes().hex()  # noqa: NPY002  # that it is left alone is the point
     if kind.is_torch:
         import torch
 

@@ -85,7 +85,8 @@ def test_the_sum_over_sets_is_exact() -> None:
 def test_floats_agree_with_fractions_where_q_runs_out() -> None:
     generator = np.random.default_rng(16)
     for n, k in ((3, 2), (4, 3), (5, 4), (6, 3), (6, 6), (5, 9)):
-        for counts in ([0] * (n - 1) + [1], [2] + [0] * (n - 2) + [1], generator.integers(0, 2, n) + np.eye(n, dtype=int)[0]):
+        first, last = np.eye(n, dtype=int)[[0, -1]]
+        for counts in (last, 2 * first + last, generator.integers(0, 2, n) + first):
             q = fractions(counts)
             for token_set in generator.random((8, n)) < 0.7:
                 exact = inside(q, token_set, k)

@@ -35,6 +35,7 @@ LOOKS = {
     "RecursiveRejectionWithoutReplacement": Look("#CC79A7", "^", "--", "recursive rejection, without replacement"),
     "ImportanceWeighted": Look("#009E73", "D", "-", "importance weighted"),
     "Greedy": Look("#0072B2", "s", "--", "greedy drafting"),
+    "RandomOrder": Look("#882255", ">", "--", "random order, without replacement"),
     "SpecHub": Look("#56B4E9", "P", "--", "SpecHub"),
     "SpeculativeSampling": Look("#5F5F5F", "x", "-", "first draft only"),
     "NaiveTarget": Look("#A0A0A0", "+", "-", "naive target sampling"),
@@ -103,21 +104,22 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
     Rules that attain their law's optimum are drawn once: Optimal is the optimum's line, greedy drafting's optimum is Greedy's.
     """
     curves = list(_curves(lines))
+    every_k = sorted({line.k for line in lines})
+    step = (every_k[-1] / every_k[0]) ** 0.006
     entries: list[Entry] = []
     for number, (key, found) in enumerate(curves):
         style = look(key)
-        dodge = 2 ** (0.018 * (number - len(curves) / 2))  # so that error bars do not hide each other
+        dodge = step ** (number - len(curves) / 2)  # so that error bars do not hide each other
         ks, means = [line.k * dodge for line in found], [float(line.accepted) for line in found]
         errors = [0.0 if isnan(line.error) else line.error for line in found]
         options = {"color": style.colour, "marker": style.marker or None, "ls": style.line, "ms": 4.5, "lw": 1.4}
         axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(DUAL) else 2, **options)
-        if len(found) == 1 and len(curves[0][1]) > 1:  # a law for one k only: its name stands below
+        if len(found) == 1 and found[0].k < every_k[-1]:  # a law for one k only: its name stands below
             _name_point(axes, ks[0], means[0], style)
         else:
             entries.append((ks[-1], means[-1], style.label, style.colour))
-    ks = sorted({line.k for line in lines})
     axes.set_xscale("log", base=2)
-    axes.set_xticks(ks, [str(k) for k in ks])
+    axes.set_xticks(every_k, [str(k) for k in every_k])
     axes.minorticks_off()
     axes.set(xlabel="number of drafts k", ylabel="acceptance")
     return entries
@@ -138,14 +140,16 @@ def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
             yield key, found
 
 
-def save_plot(lines: Sequence[Summary], title: str, file: Path) -> list[Path]:
+def save_plot(lines: Sequence[Summary], file: Path) -> list[Path]:
     """The picture of a comparison as file.svg and file.png, one panel a temperature."""
     plt = pyplot()
     groups = list(dict.fromkeys(line.group for line in lines))
     figure, panels = plt.subplots(1, len(groups), figsize=(6.4 * len(groups), 4.4), squeeze=False, sharey=True)
     entries = []
     for axes, group in zip(panels[0], groups, strict=True):
-        entries.append(plot_acceptance(axes, [line for line in lines if line.group == group]))
+        here = [line for line in lines if line.group == group]
+        entries.append(plot_acceptance(axes, here))
+        title = f"{here[0].pairs} pair{'s' * (here[0].pairs > 1)}"
         axes.set_title(f"{title}, temperature {group}" if group else title)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)

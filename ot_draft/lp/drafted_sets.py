@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from math import lcm
+from math import comb, lcm
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..laws import IID, Hybrid, WithoutReplacement, outside
 from ..problem import Problem
 
 MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
+MAX_TOKENS = 5_000
 
 
 def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
@@ -25,6 +26,9 @@ def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
     need not be visited: sum_{j<=k} C(n, j) sets. Any other law is enumerated.
     """
     law, q, k = problem.law, problem.q, problem.k
+    support = int((q > 0).sum())
+    if problem.n > MAX_TOKENS or comb(support, min(k, support)) > MAX_SETS:  # at once: a set is a bit mask of n bits
+        raise _too_many()
     if type(law) is IID:
         masses = _independent(0, q, k)
     elif type(law) is Hybrid:
@@ -57,12 +61,16 @@ def _chain(start: int, draws: int, following: Callable[[int], Iterable[Any]]) ->
                     bits = drawn | 1 << token
                     after[bits] = after.get(bits, 0) + mass * share
             if len(after) > MAX_SETS:
-                raise InvalidDrafts(
-                    f"the linear program has over {MAX_SETS} draft sets: ot.optimal_acceptance gives the optimum"
-                    " without it"
-                )
+                raise _too_many()
         masses = after
     return masses
+
+
+def _too_many() -> InvalidDrafts:
+    return InvalidDrafts(
+        f"the linear program has over {MAX_SETS} draft sets or {MAX_TOKENS} tokens: ot.optimal_acceptance gives the"
+        " optimum without it"
+    )
 
 
 def _enumerated(problem: Problem) -> dict[int, Fraction]:

@@ -6,6 +6,7 @@ from .importance_weighted import ImportanceWeighted
 from .k_seq import KSeq
 from .naive_target import NaiveTarget
 from .optimal import Optimal
+from .random_order import RandomOrder
 from .recursive_rejection import RecursiveRejection
 from .recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
 from .spec_hub import SpecHub
@@ -16,6 +17,7 @@ ALL = (
     KSeq(),
     RecursiveRejection(),
     RecursiveRejectionWithoutReplacement(),
+    RandomOrder(),
     ImportanceWeighted(),
     Optimal(),
     Greedy(),
@@ -32,6 +34,7 @@ __all__ = [
     "KSeq",
     "NaiveTarget",
     "Optimal",
+    "RandomOrder",
     "RecursiveRejection",
     "RecursiveRejectionWithoutReplacement",
     "SpecHub",

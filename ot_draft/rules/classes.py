@@ -35,7 +35,8 @@ def classify(p: np.ndarray, q: np.ndarray, classes: int, k: int, rank: np.ndarra
     first, shift, count = layout(classes, k)
     if p.dtype == object:
         return _classify_exact(p, q, first, shift, count, rank)
-    return _compiled()(p, q, np.float32(OFFSET), first, shift, count, rank)  # type: ignore[no-any-return]
+    p_mass, q_mass = _compiled()(p, q, np.float32(OFFSET), first, shift, count, rank)
+    return p_mass, q_mass
 
 
 def _classify_exact(

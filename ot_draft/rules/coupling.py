@@ -9,9 +9,10 @@ from ..selection import Selection
 def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array | None = None) -> Selection:
     """Take the selected draft with probability min(1, p/m), else draw from norm((p - m)+): the maximal coupling of m and p.
 
-    selected: (..., n) law m of the selected token, 0 where nothing is selected; its memory is used up, for the residual; choice: (..., k) probability that position i is the
-    selected one, given the drafts. fixed: (..., k) drafts that are the same whatever was drawn (the top tokens T of hybrid
-    drafting), -1 elsewhere; m is 0 there, and what the residual puts on T counts as accepted: it was drafted too.
+    selected: (..., n) law m of the selected token, 0 where nothing is selected; its memory is used up, for the residual.
+    choice: (..., k) probability that position i is the selected one, given the drafts. fixed: (..., k) drafts that are
+    the same whatever was drawn (the top tokens T of hybrid drafting), -1 elsewhere; m is 0 there, and what the residual
+    puts on T counts as accepted: it was drafted too.
     """
     take = minimum(divide(gather(p, drafts), gather(selected, drafts), zero(p)), one(p))
     accept = choice * take

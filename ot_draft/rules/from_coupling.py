@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class FromCoupling(SelectionRule):
     where some drafts are absent is solved for the drafts that are there. Source: SpecTr (Sun et al. 2023).
     """
 
+    solves: ClassVar[bool] = True
     law: DraftLaw = IID()
     solver: str = "flow"
 

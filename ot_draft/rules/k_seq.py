@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -51,9 +50,9 @@ DIGITS = 40  # binary digits of the factor on Fractions, where the smallest one 
 class KSeq(SelectionRule):
     """Take the drafts in order with probability min(1, p(x) / (factor q(x))), else draw from the residual.
 
-    factor: the division factor gamma, valid iff it is at least gamma*, which lies in [1, k] and depends on p, q and k. None
+    factor: the division factor gamma, valid from gamma* on, which lies in [1, k] and depends on p, q and k. None
     (default) finds gamma*, rounded up, so that rounding can cost acceptance (below 1e-12 in float64, 2e-4 in float32) and
-    never validity. A fixed factor below gamma* makes an invalid rule, as `evaluate` then shows.
+    never validity. A fixed factor below gamma* makes an invalid rule (unless no p/q exceeds it), as `evaluate` then shows.
     With beta = sum min(q, p/gamma): acceptance of a draft 1 - (1 - beta)^k, residual proportional to
     p - min(q, p/gamma) (1 - (1 - beta)^k) / beta. Acceptance >= (1 - (1 - 1/k)^k) of the optimum.
     Source: Sun et al., SpecTr, NeurIPS 2023, Algorithm 2 and Theorem 1.
@@ -64,11 +63,15 @@ class KSeq(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.factor is not None and not self.factor >= 1:
-            raise InvalidDrafts(f"KSeq(factor={self.factor!r}): the division factor lies in [1, k]; None finds the best one")
+            raise InvalidDrafts(
+                f"KSeq(factor={self.factor!r}): the division factor lies in [1, k]; None finds the best one"
+            )
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         count = total(as_number(drafts >= 0, p))
-        memory = empty((*batch_shape(p, q, count), p.shape[-1]), p)  # one piece of memory for all passes over the vocabulary
+        memory = empty(
+            (*batch_shape(p, q, count), p.shape[-1]), p
+        )  # one piece of memory for all passes over the vocabulary
         factor = division_factor(p, q, count, memory) if self.factor is None else self.factor + 0 * p[..., :1]
         take = minimum(divide(gather(p, drafts), factor * gather(q, drafts), zero(p)), one(p))
         taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
@@ -99,7 +102,9 @@ def division_factor(p: Array, q: Array, count: Array, memory: Array | None = Non
         valid = _is_valid(mass, factor, small(count))
         other = where(valid, above, below)
         apart = abs(factor - other[..., :1])
-        near = apart <= epsilon(p) ** 0.5 * factor  # a slope from points so near is noise; the old one bounds the mass too
+        near = (
+            apart <= epsilon(p) ** 0.5 * factor
+        )  # a slope from points so near is noise; the old one bounds the mass too
         slope = where(near, other[..., 2:], abs(mass - other[..., 1:2]) / (apart + near))
         line = namespace(mass).concatenate((factor, mass, slope), -1)
         below, above = where(valid, below, line), where(valid, line, above)
@@ -124,6 +129,9 @@ def _rational_factor(p: Array, q: Array, count: Array) -> Array:
     estimate = division_factor(p.astype(np.float64), q.astype(np.float64), count.astype(np.float64))
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
+    factor = where(
+        _is_valid(total(overlap(p, q, one(p) + 0 * factor)), one(p) + 0 * factor, count), one(p), factor
+    )  # as for p == q
     step = unit
     while not (valid := _is_valid(total(overlap(p, q, factor)), factor, count)).all():
         factor = where(valid, factor, minimum(factor + step, maximum(count, one(p))))

@@ -27,9 +27,9 @@ def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray,
     above over each interval, from the levels as rounded, so that they are right for these levels whatever G was.
     Exact on Fractions.
     """
-    if getattr(t, "dtype", object) != object:
-        if len(t) > COMPILE and _compiled() is not _sweep:
-            return _compiled()(t, g, kinks, np.zeros(len(t)), np.zeros(len(t)))  # type: ignore[no-any-return]
+    if t.dtype != object and len(t) > COMPILE and _compiled() is not _sweep:
+        level, slope = _compiled()(t, g, kinks, np.zeros(len(t)), np.zeros(len(t)))
+        return level, slope
     zeros = [0 * t[0] for _ in t]
     level, slope = _sweep(t.tolist(), g.tolist(), kinks.tolist(), zeros, zeros.copy())
     return np.array(level, dtype=t.dtype), np.array(slope, dtype=t.dtype)

@@ -36,8 +36,9 @@ from .coupling import couple
 from .levels import levels
 from .parallel import plan_in_parallel
 
-
-RESOLUTION = 2.0**-44  # times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes
+RESOLUTION = (
+    2.0**-44
+)  # times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ class Optimal(SelectionRule):
         fixed = self.law.top_drafts(q, drafts.shape[-1])
         fixed = where(drafts == fixed, drafts, -1)
         top = members(fixed, p.shape[-1], p)
-        choice, selected = select_draft(where(top, zero(p), p), outside(q, top), where(fixed >= 0, -1, drafts), self.classes)
+        choice, selected = select_draft(
+            where(top, zero(p), p), outside(q, top), where(fixed >= 0, -1, drafts), self.classes
+        )
         return couple(p, selected, choice, drafts, fixed)
 
 
@@ -96,10 +99,13 @@ def _choice(level: Array, rank: Array, present: Array) -> Array:
 
 def _by_count(p: Array, q: Array, count: Array, classes: int | None) -> tuple[Array, Array, Array]:
     """Class of every token, level above every class, law of the selected token, for every number of drafts that occurs."""
-    plans = {int(c): _plan_rows(p, q, int(c), classes) for c in np.unique(small(count).astype(np.int64))} or {0: _plan_rows(p, q, 0, classes)}
+    counts = {int(c) for c in np.ravel(small(count))} or {0}
+    plans = {c: _plan_rows(p, q, c, classes) for c in sorted(counts)}
     rank, level, selected = plans.popitem()[1]
     for c, other in plans.items():
-        rank, level, selected = (where(count == c, new, old) for new, old in zip(other, (rank, level, selected), strict=True))
+        rank, level, selected = (
+            where(count == c, new, old) for new, old in zip(other, (rank, level, selected), strict=True)
+        )
     return rank, level, selected
 
 
@@ -115,10 +121,13 @@ def _plan_rows(p: Array, q: Array, k: int, classes: int | None) -> tuple[Array, 
         slope.astype(selected.dtype).take(rank[row], out=selected[row], mode="clip")
         selected[row] *= drafts[row]
     shapes = ((*batch, n), (*batch, width), (*batch, n))
-    return tuple(unsmall(x.reshape(s), p) for x, s in zip((rank, level, selected), shapes, strict=True))  # type: ignore[return-value]
+    rank, level, selected = (x.reshape(s) for x, s in zip((rank, level, selected), shapes, strict=True))
+    return unsmall(rank, p), unsmall(level, p), unsmall(selected, p)
 
 
-def _plan_row(p: np.ndarray, q: np.ndarray, k: int, classes: int | None, rank: np.ndarray, level: np.ndarray) -> np.ndarray:
+def _plan_row(
+    p: np.ndarray, q: np.ndarray, k: int, classes: int | None, rank: np.ndarray, level: np.ndarray
+) -> np.ndarray:
     """Steps 1 to 3 for one row: writes class of every token (n,), level above every class (C,); returns slope m / q (C,)."""
     if classes is None:
         order = argsort(where(q > 0, ratio(p, q), np.inf))

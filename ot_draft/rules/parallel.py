@@ -12,7 +12,18 @@ levels as they come out, whatever they are, so that a step too few costs accepta
 
 from __future__ import annotations
 
-from ..arrays import Array, batch_shape, broadcast, divide, double, gather, like, namespace, positions, prefix_sums, where
+from ..arrays import (
+    Array,
+    batch_shape,
+    broadcast,
+    divide,
+    double,
+    like,
+    namespace,
+    positions,
+    prefix_sums,
+    where,
+)
 from .classes import LARGE, OFFSET, layout
 
 STEPS = 8  # of Newton's method
@@ -32,8 +43,8 @@ def plan_in_parallel(p: Array, q: Array, count: Array, k: int, classes: int | No
     rank = ((key.view(torch.int32) >> shift) - first).clamp(max=size - 1).to(torch.int64)
     zeros = torch.zeros((*batch, size), dtype=torch.float64, device=p.device)
     drafted = like(q > 0, q) * p  # what is never drafted has no place among the classes
-    masses = (zeros.scatter_add(-1, rank, double(x)) for x in (drafted, q))
-    level, slope = levels_and_slopes(*masses, double(count))
+    p_mass, q_mass = (zeros.scatter_add(-1, rank, double(x)) for x in (drafted, q))
+    level, slope = levels_and_slopes(p_mass, q_mass, double(count))
     return rank, like(level[..., 1:], p), q * like(slope, q).gather(-1, rank)
 
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, batch_shape, from_host, full, is_exact, is_meta, prefix_sums, rows_of_batch, take, to_host, zero
+from ..arrays import (
+    Array,
+    batch_shape,
+    from_host,
+    full,
+    is_exact,
+    is_meta,
+    prefix_sums,
+    rows_of_batch,
+    take,
+    to_host,
+    zero,
+)
 from ..errors import InvalidDistribution
 from ..laws import DraftLaw, WithoutReplacement
 from ..selection import Selection, SelectionRule
@@ -33,13 +45,16 @@ class RandomOrder(SelectionRule):
     order; how many are needed is measured in figures (a dozen or two on language models).
     """
 
+    solves: ClassVar[bool] = True
     law: DraftLaw = WithoutReplacement()
     tolerance: float = 1e-6
     orders: int = 64
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if is_meta(p):
-            raise InvalidDistribution("p is on torch's meta device, which holds no values: column generation needs them")
+            raise InvalidDistribution(
+                "p is on torch's meta device, which holds no values: column generation needs them"
+            )
         k, batch = drafts.shape[-1], batch_shape(p, q, drafts)
         pair_of, targets, proposals = rows_of_batch(to_host(p), to_host(q), batch)
         tokens = np.broadcast_to(to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
@@ -53,11 +68,13 @@ class RandomOrder(SelectionRule):
                 choice[here] = _choice(ranks, weights, tokens[here], targets)
                 selected[here] = law
         selection = couple(targets[pair_of], selected, choice, tokens)
-        return Selection(*(from_host(x.reshape(*batch, x.shape[-1]), p) for x in (selection.accept, selection.residual)))
+        return Selection(
+            *(from_host(x.reshape(*batch, x.shape[-1]), p) for x in (selection.accept, selection.residual))
+        )
 
     def _mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        key = [x if is_exact(x) else x.astype(np.float64) for x in (p, q)]
-        return _orders(*(tuple(x.tolist()) for x in key), k, self.law, self.tolerance, self.orders)
+        masses = (tuple(x.tolist()) for x in (p, q))
+        return _orders(*masses, k, self.law, self.tolerance, self.orders, is_exact(p))
 
 
 def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -72,10 +89,10 @@ def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np
 
 @lru_cache(maxsize=REMEMBERED)
 def _orders(
-    p: tuple[Any, ...], q: tuple[Any, ...], k: int, law: DraftLaw, tolerance: float, most: int
+    p: tuple[Any, ...], q: tuple[Any, ...], k: int, law: DraftLaw, tolerance: float, most: int, exact: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Orders as ranks (R, n), their weights (R,), and the law of the selected token (n,)."""
-    target, draft = (np.array(x, dtype=object if not isinstance(x[0], float) else np.float64) for x in (p, q))
+    """Orders as ranks (R, n), their weights (R,), and the law of the selected token (n,). 1/2 == .5: hence `exact`."""
+    target, draft = (np.array(x, dtype=object if exact else np.float64) for x in (p, q))
     best = law.order(target, draft, k)
     cut = prefix_sums(take(target, best)) - law.along(draft, best, k)
     optimum = float(1 + cut.min())
@@ -127,5 +144,3 @@ def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:
 
     parts = [Fraction(round(w * UNIT)) for w in weights.tolist()]
     return np.array([part / sum(parts) for part in parts], dtype=object)
-
-

@@ -1,0 +1,48 @@
+"""Mean acceptance of every rule against k on random pairs: p and q independent, flat or heavy-tailed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from figures import style
+from ot_draft.compare import Pairs, Settings, as_pairs, as_records, as_summaries, compare_rules, summarise
+
+N, CONCENTRATIONS, SEED = 50, (1.0, 0.1), 7
+CAPTION = (
+    f"p and q drawn independently from a symmetric Dirichlet law on {N} tokens. Mean and standard error over the pairs (shifted"
+    " sideways for legibility).\nRecursive rejection without replacement is estimated from random drafts, all else exact."
+)
+
+
+def random_pairs(concentration: float, count: int) -> Pairs:
+    """`count` independent pairs, labelled by the concentration."""
+    masses = np.random.default_rng([SEED, int(10 * concentration)]).dirichlet(np.full(N, concentration), (2, 1, count))
+    return as_pairs({"p": masses[0], "q": masses[1], "temperatures": np.array([concentration])}, "Dirichlet")
+
+
+def compute(
+    full: bool = False, jobs: int = 1, count: int | None = None, ks: tuple[int, ...] = (1, 2, 4, 8, 16)
+) -> list[dict[str, Any]]:
+    """The summary of the comparison, `group` being the concentration."""
+    settings = Settings(ks=ks, rules=style.ALL_BUT_PROGRAMS, lp_limit=0)
+    records = []
+    for concentration in CONCENTRATIONS:
+        pairs = random_pairs(concentration, count or (1000 if full else 100))
+        records += as_records(summarise(compare_rules(pairs, settings, jobs), pairs))
+    return records
+
+
+def draw(rows: style.Rows) -> Any:
+    """A panel a concentration."""
+    lines = as_summaries(rows)
+    figure, panels = style.canvas(2, CAPTION, share_y=False)
+    entries = []
+    for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
+        here = [line for line in lines if line.group == group]
+        entries.append(style.plot_acceptance(axes, here))
+        kind = "flat" if float(group) == 1 else "heavy-tailed"
+        axes.set_title(f"{here[0].pairs} pairs, {N} tokens, Dirichlet({float(group):g}): {kind}")
+    style.label(panels, entries)
+    return figure

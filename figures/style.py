@@ -1,0 +1,98 @@
+"""One look for all pictures. The colour, marker and name of every rule are `ot_draft.compare`'s, here is the rest."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ot_draft as ot
+from ot_draft.compare import Entry, Look, direct_labels, look, plot_acceptance, pyplot
+
+__all__ = [
+    "ALL_BUT_PROGRAMS",
+    "SOLVERS",
+    "Entry",
+    "Look",
+    "canvas",
+    "direct_labels",
+    "label",
+    "look",
+    "number",
+    "plot_acceptance",
+    "read",
+    "save",
+    "write",
+]
+
+WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
+# Solvers are no rules: they share purples, dark to light, and differ by markers, too.
+SOLVERS = {
+    "highs": Look("#762A83", "o", "-", "LP: HiGHS (scipy)"),
+    "cvxpy": Look("#9970AB", "s", "-", "LP: Clarabel (cvxpy)"),
+    "pulp": Look("#C2A5CF", "^", "-", "LP: CBC (pulp)"),
+    "flow": Look("#40004B", "D", "-", "LP: exact flow (Python)"),
+}
+SETTINGS = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "svg.hashsalt": "ot_draft",
+}
+
+Rows = list[dict[str, str]]
+
+ALL_BUT_PROGRAMS = tuple(
+    rule for rule in ot.rules.ALL if not isinstance(rule, ot.rules.FromCoupling)
+)  # it is the optimum's line
+
+
+def canvas(columns: int, caption: str, rows: int = 1, share_y: bool = True) -> tuple[Any, Sequence[Any]]:
+    """A figure of equal panels with a caption below: (figure, panels in reading order)."""
+    plt = pyplot()
+    plt.rcParams.update(SETTINGS)
+    size = (WIDTH * columns, HEIGHT * rows + 0.5)
+    figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=share_y, layout="constrained")
+    figure.supxlabel(caption, fontsize=8, color="#444444", ha="left", x=0.01)
+    return figure, list(panels.flat)
+
+
+def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
+    """Direct labels in every panel, once all of them are drawn."""
+    for axes, found in zip(panels, entries, strict=True):
+        direct_labels(axes, found)
+
+
+def save(figure: Any, out: Path, name: str) -> list[Path]:
+    """name.svg and name.png under `out`; without dates, so that the same data give the same bytes."""
+    files = [out / f"{name}{suffix}" for suffix in (".svg", ".png")]
+    for file in files:
+        figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})
+    pyplot().close(figure)
+    return files
+
+
+def write(rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """Rows as CSV; Fractions as 1/3."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read(file: Path) -> Rows:
+    """The rows of a CSV, as text."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def number(text: str) -> float:
+    """1/3 and 0.25 alike."""
+    return float(Fraction(text))

@@ -1,0 +1,89 @@
+"""Random rational problems, and the check of a statement on many of them.
+
+Masses are small whole counts over their sum, so that zeros, ties in p/q and one-hot laws come up often; p == q and p = q in
+reverse too. The sizes keep n^k small enough to enumerate all drafts in Fractions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from time import perf_counter
+
+import joblib
+import numpy as np
+
+import ot_draft as ot
+
+from .statement import Outcome, Statement
+
+SIZES = [(n, k) for n in range(2, 9) for k in range(1, 7) if n**k <= 256] + [(1, 1), (1, 6), (3, 6), (8, 3)]
+WHOLES = (1, 2, 3, 7, 12, 30, 60, 210, 1000)
+BLOCK = 20  # cases at a time, for one process
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem; `seed` is for whatever else a statement draws."""
+
+    p: tuple[Fraction, ...]
+    q: tuple[Fraction, ...]
+    k: int
+    seed: int
+
+    def __str__(self) -> str:
+        p, q = (f"({', '.join(map(str, masses))})" for masses in (self.p, self.q))
+        return f"p = {p}, q = {q}, k = {self.k}"
+
+    def problem(self, law: ot.DraftLaw | None = None) -> ot.Problem:
+        """The same as a Problem of the library."""
+        return ot.Problem(list(self.p), list(self.q), self.k, law)
+
+
+def _case(p: str, q: str, k: int) -> Case:
+    target, draft = (tuple(map(Fraction, masses.split())) for masses in (p, q))
+    return Case(target, draft, k, 0)
+
+
+HARD = (  # two local maxima of q(H)^k - p(H) over the prefixes, which random problems seldom have
+    _case("1/2 1/2 0", "1/3 1/3 1/3", 2),
+    _case("0 1/10 1/2 2/5", "1/10 7/10 1/10 1/10", 3),
+)
+
+
+def draw(seed: int) -> Case:
+    """The case of this number: first the hard ones, then random ones."""
+    if seed < len(HARD):
+        return HARD[seed]
+    generator = np.random.default_rng(seed)
+    n, k = SIZES[seed % len(SIZES)]
+    p, q = _masses(generator, n), _masses(generator, n)
+    kind = int(generator.integers(8))
+    return Case(p, {0: p, 1: p[::-1]}.get(kind, q), k, seed)
+
+
+def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
+    """The statement on the cases 0, 1, ..., its planted errors on the first quarter of them, or on 100."""
+    start = perf_counter()
+    numbers = {"": cases} | dict.fromkeys(statement.planted, min(cases, max(cases // 4, 100)))
+    blocks = [
+        (error, range(first, min(first + BLOCK, number)))
+        for error, number in numbers.items()
+        for first in range(0, number, BLOCK)
+    ]
+    false: dict[str, tuple[Case, ...]] = dict.fromkeys(numbers, ())
+    parts = joblib.Parallel(n_jobs=jobs)(joblib.delayed(_false_in)(statement, *block) for block in blocks)
+    for (error, _), part in zip(blocks, parts, strict=True):
+        false[error] += part
+    return Outcome(statement, cases, perf_counter() - start, false.pop(""), false)
+
+
+def _false_in(statement: Statement, error: str, block: range) -> tuple[Case, ...]:
+    """Cases of the block in which the claim, with this error in it, is false."""
+    return tuple(case for case in map(draw, block) if not statement.holds(case, error))
+
+
+def _masses(generator: np.random.Generator, n: int) -> tuple[Fraction, ...]:
+    whole = int(generator.choice(WHOLES))
+    shares = generator.dirichlet(np.full(n, generator.choice([0.5, 1.0, 3.0])))
+    return tuple(Fraction(int(count), whole) for count in generator.multinomial(whole, shares))

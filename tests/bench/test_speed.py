@@ -1,0 +1,50 @@
+"""Time of the near-linear rules and of the optimum, in softmaxes of the same tensor: run by `make bench` only.
+
+A measurement, not a judgement: a slow or busy machine makes no test fail, and the table says what is over its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+
+N = 151_936
+SAMPLE, OPTIMUM = 8, 120  # targets in softmaxes: a rule with drawing its token, and the optimum
+RULES = [ot.rules.KSeq(), ot.rules.RecursiveRejection()]
+
+
+def laws(batch: int) -> tuple[Any, Any, Any]:
+    """Logits, and p, q about as far apart as those of two language models."""
+    generator = torch.Generator().manual_seed(71)
+    logits = 3 * torch.randn((batch, N), generator=generator)
+    other = logits + torch.randn((batch, N), generator=generator)
+    return logits, torch.softmax(logits, -1), torch.softmax(other, -1)
+
+
+def refused(p: Any, q: Any, k: int) -> Any:
+    """Drafts of which none is taken: what the target likes least, compared with the draft model."""
+    return (p / q).topk(k, largest=False).indices
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_rule_and_drawing_the_token(in_softmaxes: Callable[..., float], rule: Any, batch: int, k: int) -> None:
+    logits, p, q = laws(batch)
+    drafts, generator = refused(p, q, k), torch.Generator().manual_seed(72)
+    assert rule(p, q, drafts).accept.sum(-1).max() < 0.2
+    call = lambda: ot.sample(rule, p, q, drafts, generator)  # noqa: E731
+    in_softmaxes(f"sample, {rule.name}, batch {batch}, k = {k}", logits, SAMPLE, call)
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize("k", [1, 8])
+def test_optimal_acceptance(in_softmaxes: Callable[..., float], batch: int, k: int) -> None:
+    logits, p, q = laws(batch)
+    in_softmaxes(f"optimal_acceptance, batch {batch}, k = {k}", logits, OPTIMUM, lambda: ot.optimal_acceptance(p, q, k))
