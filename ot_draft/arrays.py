@@ -338,14 +338,15 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     """
     batch, n = batch_shape(mass, uniform), mass.shape[-1]
     blocks = _in_blocks(broadcast(mass, (*batch, n)))
-    outer = blocks.sum(-1).cumsum(-1)
-    target = broadcast(uniform, (*batch, uniform.shape[-1])) * outer[..., -1:]
+    sums, blocks = small(blocks.sum(-1)), small(blocks)
+    outer = sums.cumsum(-1)
+    target = small(broadcast(uniform, (*batch, uniform.shape[-1]))) * outer[..., -1:]
     if blocks.shape[-2] == 1:
-        return _stretch(blocks.cumsum(-1), target[..., None])
+        return unsmall(_stretch(blocks.cumsum(-1), target[..., None]), mass)
     block = _stretch(outer[..., None, :], target[..., None])
-    before = where(block > 0, gather(outer, block - 1), zero(mass))
+    before = gather(outer, block - 1)  # 0 before the first block
     inner = _rows(blocks, block).cumsum(-1)
-    return block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None])
+    return unsmall(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
 
 
 def _stretch(cumulative: Array, target: Array) -> Array:

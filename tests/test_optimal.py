@@ -13,7 +13,7 @@ from random_problems import SIZES, SMALL_SIZES, all_tuples, random_masses, rando
 import ot_draft as ot
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio
 from ot_draft.rules import levels as sweep
-from ot_draft.rules.classes import classify, layout
+from ot_draft.rules.classes import classify
 from ot_draft.rules.coupling import couple
 from ot_draft.rules.optimal import _choice, select_draft
 
@@ -117,15 +117,12 @@ def test_any_number_of_drafts_in_one_batch(classes: int | None, valued: Any) -> 
     counts = (drafts >= 0).sum(-1)
     assert set(counts) == {0, 1, 2, 3, 4}
     selection = ot.rules.Optimal(classes=classes)(valued.make(p), valued.make(q), valued.tokens(drafts))
+    law = selection.law(valued.tokens(drafts))
     for row, present in enumerate(drafts >= 0):
         alone = ot.rules.Optimal(classes=classes)(p[row], q[row], drafts[row, present])
-        accept = np.full(4, F(0), dtype=object)
-        accept[present] = alone.accept
-        assert valued.agrees(selection.accept[row], accept, 100)
-        if (alone.residual != p[row]).any() or not present.any():  # with nothing left over the residual is rounding
-            assert valued.agrees(
-                (1 - accept.sum()) * valued.back(selection.residual[row]), (1 - accept.sum()) * alone.residual, 100
-            )
+        assert valued.agrees(selection.accept[row][present], alone.accept, 100)
+        assert (valued.back(selection.accept[row])[~present] == 0).all()
+        assert valued.agrees(law[row], alone.law(drafts[row, present]), 100)
     for k in (0, 1):
         first = ot.rules.Optimal(classes=classes)(p, q, np.maximum(drafts[:, :k], 0))
         one = ot.rules.SpeculativeSampling()(p, q, np.maximum(drafts[:, :k], 0))
@@ -165,3 +162,25 @@ def test_hybrid_drafting_is_optimal_for_every_number_of_top_tokens(n: int, k: in
             p, q = random_pair(generator, n)
             result = ot.evaluate(ot.rules.Optimal(law), ot.Problem(p, q, k, law))
             assert result.lossless and result.acceptance == ot.optimal_acceptance(p, q, k, law)
+
+
+def test_the_number_of_top_tokens_depends_on_the_draft_alone_and_not_on_its_kind() -> None:
+    generator, numbers = np.random.default_rng(79), set()
+    for n in (2, 5, 30, 400):
+        for k in (1, 2, 4, 8):
+            q = generator.permutation(generator.dirichlet(np.full(n, 0.3)) + np.arange(n) * 1e-9)  # no equal masses
+            q /= q.sum()
+            law = ot.Hybrid("auto")
+            fixed = law.top_drafts(q, k)
+            exact = np.array([*map(F, q.tolist())], dtype=object)
+            assert (law.top_drafts(exact, k) == fixed).all()
+            torch = pytest.importorskip("torch")
+            assert (law.top_drafts(torch.from_numpy(q), k).numpy() == fixed).all()
+            number = int((fixed >= 0).sum())
+            numbers.add(number)
+            drafts = np.where(fixed >= 0, fixed, generator.integers(0, n, (3, k)))
+            for _ in range(2):  # another target, the same number
+                p = generator.dirichlet(np.ones(n))
+                auto, named = (ot.rules.Optimal(ot.Hybrid(top))(p, q, drafts) for top in ("auto", number))
+                assert (auto.accept == named.accept).all() and (auto.residual == named.residual).all()
+    assert len(numbers) > 3

@@ -73,11 +73,12 @@ class KSeq(SelectionRule):
             (*batch_shape(p, q, count), p.shape[-1]), p
         )  # one piece of memory for all passes over the vocabulary
         factor = division_factor(p, q, count, memory) if self.factor is None else self.factor + 0 * p[..., :1]
-        take = minimum(divide(gather(p, drafts), factor * gather(q, drafts), zero(p)), one(p))
         taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
-        mass = total(taken)
-        share = minimum(divide(any_of(divide(mass, factor, one(p)), count), mass, zero(p)), one(p))
-        return Selection(in_turn(take), normalise(excess(p, taken, share, taken), p, taken))
+        here, there, g, mass, k = (small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count))
+        take = minimum(divide(here, g * there, zero(here)), one(here))
+        share = minimum(divide(any_of(mass / g, k), mass, zero(mass)), one(mass))
+        residual = normalise(excess(p, taken, unsmall(share, p), taken), p, taken)
+        return Selection(unsmall(in_turn(take), p), residual)
 
 
 def division_factor(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
