@@ -37,10 +37,11 @@ lint: $(STAMP)  ## style and types
 test: lint  ## style, types and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci
 
-reproduce: $(STAMP)  ## remake the table of rules and all figures from the committed data, into figures/out
+reproduce: $(STAMP)  ## remake the table of rules, all figures (into figures/out) and the proof checks
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
 	$(BIN)/python -m figures
+	$(BIN)/python -m proofs_checks
 
 bench: $(STAMP)  ## time the rules and solvers, one thread
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \

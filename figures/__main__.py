@@ -14,7 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from figures import style
 
 # Run times first, before the other figures warm the machine.
-NAMES = ("run_time", "khisti_figure_2", "acceptance_bernoulli", "acceptance_random", "acceptance_real")
+NAMES = (
+    "run_time",
+    "classes",
+    "construction",
+    "khisti_figure_2",
+    "acceptance_bernoulli",
+    "acceptance_random",
+    "acceptance_real",
+    "hybrid",
+    "without_replacement",
+)
 
 
 @click.command()
@@ -24,8 +34,8 @@ NAMES = ("run_time", "khisti_figure_2", "acceptance_bernoulli", "acceptance_rand
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
 @click.option("--out", default=Path("figures/out"), show_default=True, type=click.Path(file_okay=False, path_type=Path))
 def main(names: tuple[str, ...], full: bool, redraw: bool, jobs: int, out: Path) -> None:
-    """Make the figures NAMES, all without any: run_time, khisti_figure_2, acceptance_bernoulli, acceptance_random,
-    acceptance_real."""
+    """Make the figures NAMES, all without any: run_time, classes, construction, khisti_figure_2, acceptance_bernoulli,
+    acceptance_random, acceptance_real, hybrid, without_replacement."""
     out.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -39,14 +49,18 @@ def main(names: tuple[str, ...], full: bool, redraw: bool, jobs: int, out: Path)
 
 
 def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: int = 1) -> list[Path]:
-    """Compute and draw one figure: its CSV, SVG and PNG."""
+    """Compute and draw one figure: its CSV, SVG and PNG, and a table (Markdown) where the script has one."""
     script = importlib.import_module(f"figures.{name}")
     data = out / f"{name}.csv"
     if redraw and not data.is_file():
         raise click.ClickException(f"{data} is not there: run without --redraw first")
     if not redraw:
         style.write(script.compute(full=full, jobs=jobs), data)
-    return [data, *style.save(script.draw(style.read(data)), out, name)]
+    files = [data, *style.save(script.draw(style.read(data)), out, name)]
+    if hasattr(script, "table"):
+        files.append(out / f"{name}.md")
+        files[-1].write_text(script.table(style.read(data)), encoding="utf-8")
+    return files
 
 
 if __name__ == "__main__":

@@ -49,9 +49,11 @@ SETTINGS = {
 
 Rows = list[dict[str, str]]
 
-ALL_BUT_PROGRAMS = tuple(
-    rule for rule in ot.rules.ALL if not isinstance(rule, ot.rules.FromCoupling)
-)  # it is the optimum's line
+# The rules read off programs lie on the lines of the optima; hybrid drafting with j chosen from q is added.
+ALL_BUT_PROGRAMS = (
+    *(rule for rule in ot.rules.ALL if not rule.solves),
+    ot.rules.Optimal(ot.Hybrid("auto")),
+)
 
 
 def canvas(columns: int, caption: str, rows: int = 1, share_y: bool = True) -> tuple[Any, Sequence[Any]]:

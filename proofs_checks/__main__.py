@@ -14,7 +14,7 @@ from rich.table import Table
 
 from .statement import Outcome
 
-MODULES = ("optimal_selection",)
+MODULES = ("optimal_selection", "random_orders")
 
 
 @click.command()

@@ -13,7 +13,7 @@ from random_problems import SIZES, SMALL_SIZES, all_tuples, random_masses, rando
 import ot_draft as ot
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio
 from ot_draft.rules import levels as sweep
-from ot_draft.rules.classes import classify
+from ot_draft.rules.classes import classify, layout
 from ot_draft.rules.coupling import couple
 from ot_draft.rules.optimal import _choice, select_draft
 
@@ -72,7 +72,7 @@ def test_classes_cost_acceptance_only_and_nothing_where_each_holds_one_ratio(cla
             alpha = ot.optimal_acceptance(p, q, k)
             assert result.lossless and result.acceptance <= alpha
             rank = np.zeros(n, dtype=np.int64)
-            classify(p, q, classes, k, rank)
+            classify(p, q, layout(classes, k), rank)
             pairs = {(int(c), min(a / b, F(k))) for c, a, b in zip(rank, p, q, strict=True) if b > 0}
             if len({c for c, _ in pairs}) == len(pairs):
                 assert result.acceptance == alpha

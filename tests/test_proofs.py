@@ -11,13 +11,14 @@ from click.testing import CliRunner
 
 from ot_draft.rules.levels import levels, slopes_of
 from proofs_checks import __main__ as command
-from proofs_checks import optimal_selection
+from proofs_checks import optimal_selection, random_orders
 from proofs_checks.random_cases import SIZES, draw
 from proofs_checks.selection_by_levels import curves as written_out
 from proofs_checks.statement import Outcome, Statement
 
 CASES = 4 * len(SIZES)  # every size four times
-BY_NAME = pytest.mark.parametrize("statement", optimal_selection.STATEMENTS, ids=lambda statement: statement.name)
+ALL = (*optimal_selection.STATEMENTS, *random_orders.STATEMENTS)
+BY_NAME = pytest.mark.parametrize("statement", ALL, ids=lambda statement: statement.name)
 
 
 def checked(statement: Statement, cases: int = 10) -> Outcome:
@@ -87,8 +88,8 @@ def test_the_command_prints_a_row_a_statement() -> None:
     done = CliRunner().invoke(command.main, ["--cases", "12", "--jobs", "1"])
     words = " ".join(done.output.replace("│", " ").split())
     assert done.exit_code == 0, words
-    assert done.output.count("✓") == len(optimal_selection.STATEMENTS) and "✗" not in done.output
-    assert words.count("12 exact cases") == len(optimal_selection.STATEMENTS)
+    assert done.output.count("✓") == len(ALL) and "✗" not in done.output
+    assert words.count("12 exact cases") == len(ALL)
 
 
 def test_the_command_fails_when_a_statement_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,12 @@ from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
 from ..selection import SelectionRule
 
+# What is compared unless rules are named. RandomOrder is left out: it takes up to seconds a pair.
+DEFAULT_RULES: tuple[SelectionRule, ...] = (
+    *(rule for rule in rules.ALL if not isinstance(rule, rules.RandomOrder)),
+    rules.Optimal(Hybrid("auto")),
+)
+
 
 def is_defined(law: DraftLaw, k: int) -> bool:
     """Whether the law exists for k drafts (SpecHub's: k = 2 only)."""
@@ -45,23 +51,23 @@ def law_called(name: str) -> DraftLaw:
 
 
 def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[SelectionRule, ...]:
-    """Rules of these names (all without any) under these laws (each its own without any).
+    """Rules of these names (DEFAULT_RULES without any) under these laws (each its own without any).
 
     A law that is asked for also gets the rules that are valid under it though it is not their own: naive target sampling and
     the rule read off the linear program under every law, the optimal rule under hybrid drafting.
     """
     known = {rule.name.lower(): rule for rule in rules.ALL}
-    wanted = [name.lower().replace("-", "").replace("_", "") for name in names] or list(known)
-    for given, name in zip(names, wanted, strict=False):
+    wanted = [name.lower().replace("-", "").replace("_", "") for name in names]
+    for given, name in zip(names, wanted, strict=True):
         if name not in known:
             raise InvalidDrafts(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
-    chosen = [known[name] for name in wanted]
+    chosen = [known[name] for name in wanted] or list(DEFAULT_RULES)
     if not laws:
         return tuple(chosen)
     under = [at for law in map(law_called, laws) for rule in chosen if (at := _under(rule, law)) is not None]
     if not under:
         raise InvalidDrafts(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
-    return tuple(under)
+    return tuple(dict.fromkeys(under))  # Optimal stands twice among the default rules
 
 
 def _under(rule: SelectionRule, law: DraftLaw) -> SelectionRule | None:

@@ -28,7 +28,9 @@ class Look:
 LOOKS = {
     DUAL: Look("#000000", "", "-", "optimum, i.i.d. (rule Optimal)"),
     f"{DUAL} without-replacement": Look("#000000", "", ":", "optimum, without replacement"),
+    f"{DUAL} hybrid:auto": Look("#332288", "*", "-.", "optimum, hybrid drafting, top tokens chosen from q"),
     "Optimal": Look("#000000", "o", "-", "Optimal"),
+    "Optimal, 1024 classes": Look("#000000", "p", "--", "Optimal, 1,024 classes"),
     "FromCoupling": Look("#000000", "s", "-", "LP coupling"),
     "KSeq": Look("#D55E00", "o", "-", "K-SEQ"),
     "RecursiveRejection": Look("#E69F00", "v", "-", "recursive rejection"),

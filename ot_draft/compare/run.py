@@ -12,12 +12,14 @@ from zlib import crc32
 import numpy as np
 
 from .. import rules
-from ..laws import DraftLaw, Hybrid
+from ..arrays import is_exact, members
+from ..laws import DraftLaw, Hybrid, outside
 from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
+from ..rules.optimal import select_draft
 from ..selection import SelectionRule
-from .choice import is_defined, law_name
+from .choice import DEFAULT_RULES, is_defined, law_name
 from .estimate import expected_acceptance
 from .pairs import Pairs
 
@@ -50,7 +52,7 @@ class Settings:
     """What is compared. samples, seed: of the random drafts where no exact value is in reach. lp_limit: draft sets."""
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
-    rules: tuple[SelectionRule, ...] = rules.ALL
+    rules: tuple[SelectionRule, ...] = DEFAULT_RULES
     samples: int = 256
     seed: int = 0
     lp_limit: int = 600
@@ -112,10 +114,25 @@ def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optim
         return Row(index, k, rule.name, name, None, None, 0.0, None, UNDEFINED)
     if isinstance(rule, rules.FromCoupling) and not fits_program(rule.law, q, k, settings.lp_limit):
         return Row(index, k, rule.name, name, None, None, 0.0, optimum, TOO_LARGE)
+    if isinstance(rule, rules.Optimal) and not is_exact(p):
+        attained = _attained(rule, Problem(p, q, k, rule.law))
+        return Row(index, k, rule.name, name, attained, attained, 0.0, optimum, "formula")
     seed = np.random.SeedSequence(settings.seed, spawn_key=(index, k, crc32(f"{rule.name} {name}".encode())))
     found = expected_acceptance(rule, Problem(p, q, k, rule.law), settings.samples, np.random.default_rng(seed))
     accepted, taken = _number(found.value), _number(found.taken)
     return Row(index, k, rule.name, name, accepted, taken, float(found.error), optimum, found.method)
+
+
+def _attained(rule: rules.Optimal, problem: Problem) -> float:
+    """Acceptance of the rule as it really selects, with its classes and its rounding: p(T) + the sum of min(p, m) outside T.
+
+    m is the law of the selected token, T the top tokens that hybrid drafting fixes (none otherwise), which are drafted always.
+    """
+    p, q, k = problem.p, problem.q, problem.k
+    fixed = rule.law.top_drafts(q, k) if isinstance(rule.law, Hybrid) else np.full(k, -1)
+    top = members(fixed, problem.n, p)
+    _, selected = select_draft(np.where(top, 0, p), outside(q, top), np.where(fixed < 0, 0, -1), rule.classes)
+    return float(np.where(top, p, np.minimum(p, selected)).sum())
 
 
 def fits_program(law: DraftLaw, q: Any, k: int, limit: int) -> bool:

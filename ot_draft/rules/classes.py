@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from math import log2
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,17 @@ LARGE = 1e30  # ratios are cut here, so that all are finite
 MANTISSA = 23  # bits of a float32's fraction
 
 
+class Layout(NamedTuple):
+    """Where the classes lie: the first as float32 bits, the number of fraction bits dropped, the number of classes."""
+
+    first: int
+    shift: int
+    number: int
+
+
 @cache
-def layout(classes: int, k: int) -> tuple[int, int, int]:
-    """First class as float32 bits, number of fraction bits dropped, number of classes (about `classes`).
+def layout(classes: int, k: int) -> Layout:
+    """About so many classes, for at most k drafts.
 
     A class is what (ratio + OFFSET) shares in its leading bits. All ratios from k on are one class at no loss: the selected
     law m is at most k q, so such tokens are always taken.
@@ -24,15 +32,15 @@ def layout(classes: int, k: int) -> tuple[int, int, int]:
     octaves = log2((k + OFFSET) / OFFSET)
     shift = MANTISSA - max(0, round(log2(classes / octaves)))
     first, last = (int(np.float32(x).view(np.int32)) >> shift for x in (OFFSET, k + OFFSET))
-    return first, shift, last - first + 1
+    return Layout(first, shift, last - first + 1)
 
 
-def classify(p: np.ndarray, q: np.ndarray, classes: int, k: int, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def classify(p: np.ndarray, q: np.ndarray, classes: Layout, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Writes the class of every token into rank, and returns the masses p and q of every class: (n,), (n,), int (n,) -> (C,), (C,).
 
     Tokens with q = 0 are never drafted: they are put into class 0 without their mass.
     """
-    first, shift, count = layout(classes, k)
+    first, shift, count = classes
     if p.dtype == object:
         return _classify_exact(p, q, first, shift, count, rank)
     p_mass, q_mass = _compiled()(p, q, np.float32(OFFSET), first, shift, count, rank)

@@ -74,7 +74,9 @@ class KSeq(SelectionRule):
         )  # one piece of memory for all passes over the vocabulary
         factor = division_factor(p, q, count, memory) if self.factor is None else self.factor + 0 * p[..., :1]
         taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
-        here, there, g, mass, k = (small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count))
+        here, there, g, mass, k = (
+            small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count)
+        )
         take = minimum(divide(here, g * there, zero(here)), one(here))
         share = minimum(divide(any_of(mass / g, k), mass, zero(mass)), one(mass))
         residual = normalise(excess(p, taken, unsmall(share, p), taken), p, taken)

@@ -29,30 +29,43 @@ from ..arrays import (
     where,
     zero,
 )
+from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw, Hybrid, outside
 from ..selection import Selection, SelectionRule
-from .classes import classify, layout
+from .classes import Layout, classify, layout
 from .coupling import couple
 from .levels import levels
 from .parallel import plan_in_parallel
 
-RESOLUTION = (
-    2.0**-44
-)  # times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes
+# Times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes.
+RESOLUTION = 2.0**-44
 
 
 @dataclass(frozen=True)
 class Optimal(SelectionRule):
     """Select one draft by levels between the tokens, then couple its token with the target; attains the optimum alpha*.
 
-    law: IID, or Hybrid(top=j) for any j. classes: None solves exactly; an integer groups tokens of nearly equal ratio p/q into
-    about so many classes, which costs acceptance (compare with `optimal_acceptance`) and never validity, because the law m
-    of the selected token is that of the levels really used.
+    law: IID, or Hybrid(top=j) for any j; "auto" is short for Hybrid(top="auto"). classes: None solves exactly; an integer
+    groups tokens of nearly equal ratio p/q into about so many classes, which costs acceptance (compare with
+    `optimal_acceptance`) and never validity, because the law m of the selected token is that of the levels really used.
+    On the host the levels come from a sweep, row by row; on an accelerator from `parallel`, always by classes.
     Output law p, acceptance alpha* (MATH section 5; proof and exact check in proofs_checks/optimal_selection.py).
     """
 
     law: DraftLaw = IID()
     classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.law == "auto":
+            object.__setattr__(self, "law", Hybrid(top="auto"))
+        if not isinstance(self.law, IID | Hybrid):
+            raise InvalidDrafts(
+                f"Optimal(law={self.law!r}): give IID(), Hybrid(top=j) or 'auto'; RandomOrder takes any law"
+            )
+        if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
+            raise InvalidDrafts(
+                f"Optimal(classes={self.classes!r}): give a number of classes >= 1, or None for all tokens"
+            )
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not isinstance(self.law, Hybrid):
@@ -78,7 +91,9 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
     if not on_host(p):
         rank, level, selected = plan_in_parallel(p, q, count, drafts.shape[-1], classes)
     else:
-        rank, level, selected = _by_count(p, q, count, classes)
+        rank, level, selected = _by_count(
+            p, q, count, None if classes is None else layout(classes, max(drafts.shape[-1], 1))
+        )
     return _choice(level, gather(rank, drafts), drafts >= 0), selected
 
 
@@ -97,7 +112,7 @@ def _choice(level: Array, rank: Array, present: Array) -> Array:
     return before - left
 
 
-def _by_count(p: Array, q: Array, count: Array, classes: int | None) -> tuple[Array, Array, Array]:
+def _by_count(p: Array, q: Array, count: Array, classes: Layout | None) -> tuple[Array, Array, Array]:
     """Class of every token, level above every class, law of the selected token, for every number of drafts that occurs."""
     counts = {int(c) for c in np.ravel(small(count))} or {0}
     plans = {c: _plan_rows(p, q, c, classes) for c in sorted(counts)}
@@ -109,10 +124,10 @@ def _by_count(p: Array, q: Array, count: Array, classes: int | None) -> tuple[Ar
     return rank, level, selected
 
 
-def _plan_rows(p: Array, q: Array, k: int, classes: int | None) -> tuple[Array, Array, Array]:
+def _plan_rows(p: Array, q: Array, k: int, classes: Layout | None) -> tuple[Array, Array, Array]:
     batch, n = batch_shape(p, q), p.shape[-1]
     targets, drafts = (np.broadcast_to(small(x), (*batch, n)).reshape(-1, n) for x in (p, q))
-    width = n if classes is None or k == 0 else layout(classes, k)[2]
+    width = n if classes is None else classes.number
     rank = np.zeros(targets.shape, dtype=np.int64)
     level = np.full((len(targets), width), zero(p), dtype=targets.dtype)
     selected = np.full(targets.shape, zero(p), dtype=targets.dtype)
@@ -126,7 +141,7 @@ def _plan_rows(p: Array, q: Array, k: int, classes: int | None) -> tuple[Array, 
 
 
 def _plan_row(
-    p: np.ndarray, q: np.ndarray, k: int, classes: int | None, rank: np.ndarray, level: np.ndarray
+    p: np.ndarray, q: np.ndarray, k: int, classes: Layout | None, rank: np.ndarray, level: np.ndarray
 ) -> np.ndarray:
     """Steps 1 to 3 for one row: writes class of every token (n,), level above every class (C,); returns slope m / q (C,)."""
     if classes is None:
@@ -134,7 +149,7 @@ def _plan_row(
         rank[order] = np.arange(len(p))
         p, q = p[order], q[order]
     else:
-        p, q = classify(p, q, classes, k, rank)
+        p, q = classify(p, q, classes, rank)
     slope = np.full(len(p), zero(p), dtype=object if is_exact(p) else np.float64)
     used = np.flatnonzero(q > 0)
     if len(used):

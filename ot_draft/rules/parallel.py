@@ -68,7 +68,7 @@ def levels_at_once(t: Array, g: Array, envelope: Array) -> Array:
     g_slopes, big_slopes = _chords(g, t), _chords(envelope, t)
     level = where(inner, 1.0, 0.0) + 0 * t
     for _ in range(STEPS):
-        left, right = _steepest(big_slopes - level[..., :, None] * g_slopes)
+        left, right = _steepest(big_slopes - level[..., :, None] * g_slopes, t)
         rise = big_slopes.gather(-1, right) - big_slopes.gather(-1, left)
         root = divide(rise, g_slopes.gather(-1, right) - g_slopes.gather(-1, left), 0.0)[..., 0]
         level = where(inner, level.minimum(root.clamp(min=0)), 0.0)
@@ -94,12 +94,11 @@ def _chords(h: Array, t: Array) -> Array:
     return divide(h[..., None, :] - h[..., :, None], t[..., None, :] - t[..., :, None], 0.0)
 
 
-def _steepest(slopes: Array) -> tuple[Array, Array]:
+def _steepest(slopes: Array, t: Array) -> tuple[Array, Array]:
     """For every row i, the a < i of largest slope and the b > i of smallest slope; the ends stand in where there is none."""
-    number = slopes.shape[-1]
-    row, column = positions(number, slopes)[:, None], positions(number, slopes)
-    left = where(column < row, slopes, -LARGE).argmax(-1, keepdim=True)
-    right = where(column > row, slopes, LARGE).argmin(-1, keepdim=True)
+    here, there = t[..., :, None], t[..., None, :]  # breakpoints in one place have no slope between them
+    left = where(there < here, slopes, -LARGE).argmax(-1, keepdim=True)
+    right = where(there > here, slopes, LARGE).argmin(-1, keepdim=True)
     return left, right
 
 
