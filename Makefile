@@ -41,7 +41,7 @@ reproduce: $(STAMP)  ## remake the table of rules, all figures (into figures/out
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
 	$(BIN)/python -m figures
-	$(BIN)/python -m proofs_checks
+	$(BIN)/python -m proofs_checks --cases 600
 
 bench: $(STAMP)  ## time the rules and solvers, one thread
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \

@@ -2,7 +2,7 @@
 
 Mixing laws up is the commonest bug of the field, hence a law is an object, and a rule says which law it is valid under. A law
 knows the probability of a draft tuple, how to draw one from given uniforms, the probability that all drafts lie in a token
-set, and the family of token sets among which a minimum cut is found (MATH: alpha* = 1 + min_H p(H) - Q(all drafts in H)).
+set, and the family of token sets among which a minimum cut is found (alpha* = 1 + min_H p(H) - Q(all drafts in H)).
 
 Where q has no mass left to draw from, every law draws uniformly from the tokens not drafted yet (Sequoia's rule); when no
 token is left, the draft is absent (-1).

@@ -87,7 +87,7 @@ from .statement import Statement
 
 __all__ = ["STATEMENTS", "check"]
 
-OWN = "ot_draft, MATH section 5"
+OWN = "this project"
 LEMMA = "Fractions, definitions taken literally"
 ENUMERATED = "Fractions, all drafts enumerated"
 

@@ -1,4 +1,4 @@
-"""The published numbers and statements of MATH.md, sections 1 to 3, as exact tests."""
+"""The published numbers and statements of the papers, as exact tests."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def softmax_pair(n: int, seed: int = 71) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curves(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Breakpoints, g and envelope for class masses in the order of p/q, as in MATH section 5."""
+    """Breakpoints, g and envelope for class masses in the order of p/q."""
     f, t = (np.concatenate(([0.0], np.cumsum(x))) for x in (p, q))
     g = t**k
     gain = g - f

@@ -1,6 +1,6 @@
 """What a rule accepts on average, by a formula instead of n^k draft tuples.
 
-Two notions, which the papers mix up (MATH, first page):
+Two notions, which the papers mix up:
 
 * *accepted*: the output is one of the drafted tokens, whichever way it got there. This is what the optimum bounds.
 * *taken*: the rule takes a draft, E[sum_i accept_i]. What the residual puts on drafted tokens does not count. K-SEQ's bound

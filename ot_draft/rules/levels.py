@@ -1,4 +1,4 @@
-"""The sweep for the levels: the only sequential part of optimal selection (MATH: 'Levels').
+"""The sweep for the levels: the only sequential part of optimal selection.
 
 Breakpoints 0 = t_0 < t_1 < ... < t_N = 1 carry a convex g. For a set B of them let g_B be the piecewise-linear interpolant of g on B
 and the two ends. Given a convex G >= g with the same ends and the same breakpoints, the sweep finds levels c in [0, 1] with

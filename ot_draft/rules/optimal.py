@@ -49,7 +49,7 @@ class Optimal(SelectionRule):
     groups tokens of nearly equal ratio p/q into about so many classes, which costs acceptance (compare with
     `optimal_acceptance`) and never validity, because the law m of the selected token is that of the levels really used.
     On the host the levels come from a sweep, row by row; on an accelerator from `parallel`, always by classes.
-    Output law p, acceptance alpha* (MATH section 5; proof and exact check in proofs_checks/optimal_selection.py).
+    Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimal_selection.py).
     """
 
     law: DraftLaw = IID()
@@ -83,7 +83,7 @@ class Optimal(SelectionRule):
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
     """Which draft is selected, and the law m of the selected token: (..., k), (..., n).
 
-    p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed, MATH section 6); drafts: i.i.d. from q, absent
+    p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed); drafts: i.i.d. from q, absent
     ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
     sum_y min(p, m) is the largest that the law m of any selection can reach.
     """
