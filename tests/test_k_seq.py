@@ -11,7 +11,7 @@ from random_problems import random_problems
 
 import ot_draft as ot
 from ot_draft.rules import KSeq
-from ot_draft.rules.k_seq import division_factor
+from ot_draft.rules.division_factor import division_factor
 
 ROUNDING = F(1, 1 << 36)  # how far above gamma* the factor may lie in rational arithmetic
 SIZES = [(1, 3), (2, 1), (2, 2), (2, 4), (3, 2), (3, 3), (4, 2), (4, 3), (5, 2), (6, 2)]

@@ -13,6 +13,7 @@ from ot_draft.arrays import gather
 from ot_draft.rules import classes as grouping
 from ot_draft.rules import levels as sweep
 from ot_draft.rules import parallel
+from ot_draft.rules.compiled import compiled
 from ot_draft.rules.optimal import _choice, select_draft
 
 torch = pytest.importorskip("torch")
@@ -135,7 +136,7 @@ def test_classes_are_the_same_without_numba(dtype: Any) -> None:
     for classes, k in ((4, 1), (64, 2), (1024, 8)):
         first, shift, count = grouping.layout(classes, k)
         results = []
-        for way in (grouping._compiled(), grouping._classify, grouping._classify_without_numba):
+        for way in (compiled(grouping._classify), grouping._classify, grouping._classify_without_numba):
             rank = np.full(500, -7)
             masses = way(p, q, np.float32(grouping.OFFSET), first, shift, count, rank)
             results.append((rank, *masses))
@@ -150,8 +151,8 @@ def test_the_rule_is_the_same_without_numba(classes: int | None, monkeypatch: py
     p, q = softmax_pair(600)
     drafts = np.random.default_rng(77).integers(0, 600, (50, 4))
     fast = ot.rules.Optimal(classes=classes)(p, q, drafts)
-    monkeypatch.setattr(sweep, "_compiled", lambda: sweep._sweep)
-    monkeypatch.setattr(grouping, "_compiled", lambda: grouping._classify_without_numba)
+    for module in (sweep, grouping):
+        monkeypatch.setattr(module, "compiled", lambda function: None)
     slow = ot.rules.Optimal(classes=classes)(p, q, drafts)
     assert np.abs(fast.accept - slow.accept).max() <= 1e-9 and np.abs(fast.residual - slow.residual).max() <= 1e-9
 

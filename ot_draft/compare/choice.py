@@ -61,9 +61,9 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
     for given, name in zip(names, wanted, strict=True):
         if name not in known:
             raise InvalidDrafts(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
-    chosen = [known[name] for name in wanted] or list(DEFAULT_RULES)
+    chosen = tuple(known[name] for name in wanted) or DEFAULT_RULES
     if not laws:
-        return tuple(chosen)
+        return chosen
     under = [at for law in map(law_called, laws) for rule in chosen if (at := _under(rule, law)) is not None]
     if not under:
         raise InvalidDrafts(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")

@@ -132,7 +132,7 @@ def _attained(rule: rules.Optimal, problem: Problem) -> float:
     fixed = rule.law.top_drafts(q, k) if isinstance(rule.law, Hybrid) else np.full(k, -1)
     top = members(fixed, problem.n, p)
     _, selected = select_draft(np.where(top, 0, p), outside(q, top), np.where(fixed < 0, 0, -1), rule.classes)
-    return float(np.where(top, p, np.minimum(p, selected)).sum())
+    return float(p[top].sum() + np.minimum(p, selected)[~top].sum())
 
 
 def fits_program(law: DraftLaw, q: Any, k: int, limit: int) -> bool:
@@ -143,7 +143,7 @@ def fits_program(law: DraftLaw, q: Any, k: int, limit: int) -> bool:
 def draft_sets(law: DraftLaw, q: Any, k: int) -> int:
     """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
     draws = int((law.top_drafts(q, k) < 0).sum()) if isinstance(law, Hybrid) else law.count(len(q), k)
-    return sum(comb(len(q), size) for size in range(1, draws + 1))
+    return max(1, sum(comb(len(q), size) for size in range(1, draws + 1)))  # top tokens only: one set
 
 
 def _number(value: Any) -> Any:

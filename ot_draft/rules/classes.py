@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from math import log2
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from .compiled import compiled
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
@@ -43,7 +45,9 @@ def classify(p: np.ndarray, q: np.ndarray, classes: Layout, rank: np.ndarray) ->
     first, shift, count = classes
     if p.dtype == object:
         return _classify_exact(p, q, first, shift, count, rank)
-    p_mass, q_mass = _compiled()(p, q, np.float32(OFFSET), first, shift, count, rank)
+    p_mass, q_mass = (compiled(_classify) or _classify_without_numba)(
+        p, q, np.float32(OFFSET), first, shift, count, rank
+    )
     return p_mass, q_mass
 
 
@@ -79,12 +83,3 @@ def _classify_without_numba(p, q, offset, first, shift, count, rank):  # type: i
         key = np.minimum((p / q).astype(np.float32), np.float32(LARGE)) + offset
     rank[:] = np.where(q > 0, np.minimum((key.view(np.int32) >> shift) - first, count - 1), 0)
     return np.bincount(rank, p * (q > 0), count), np.bincount(rank, q, count)
-
-
-@cache
-def _compiled() -> Any:
-    try:
-        import numba
-    except ImportError:
-        return _classify_without_numba
-    return numba.njit(cache=True)(_classify)

@@ -11,11 +11,11 @@ g_{B(lambda)} at its place, which depends on its two living neighbours only; it 
 
 from __future__ import annotations
 
-from functools import cache
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
+
+from .compiled import compiled
 
 COMPILE = 200  # breakpoints from which on compiling the sweep pays (numba, if it is installed)
 
@@ -27,8 +27,8 @@ def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray,
     above over each interval, from the levels as rounded, so that they are right for these levels whatever G was.
     Exact on Fractions.
     """
-    if t.dtype != object and len(t) > COMPILE and _compiled() is not _sweep:
-        level, slope = _compiled()(t, g, kinks, np.zeros(len(t)), np.zeros(len(t)))
+    if t.dtype != object and len(t) > COMPILE and (sweep := compiled(_sweep)):
+        level, slope = sweep(t, g, kinks, np.zeros(len(t)), np.zeros(len(t)))
         return level, slope
     zeros = [0 * t[0] for _ in t]
     level, slope = _sweep(t.tolist(), g.tolist(), kinks.tolist(), zeros, zeros.copy())
@@ -114,12 +114,3 @@ def _sweep(t, g, kinks, level, slope):  # type: ignore[no-untyped-def]  # numba 
     for i in range(1, last):
         slope[i] += slope[i - 1]
     return level, slope[:last]
-
-
-@cache
-def _compiled() -> Any:
-    try:
-        import numba
-    except ImportError:
-        return _sweep
-    return numba.njit(cache=True)(_sweep)

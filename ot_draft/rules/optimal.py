@@ -56,7 +56,7 @@ class Optimal(SelectionRule):
     classes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.law == "auto":
+        if isinstance(self.law, str) and self.law == "auto":
             object.__setattr__(self, "law", Hybrid(top="auto"))
         if not isinstance(self.law, IID | Hybrid):
             raise InvalidDrafts(

@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, divide, excess, gather, maximum, minimum, normalise, one, stack, total, zero
+import numpy as np
+
+from ..arrays import (
+    Array,
+    as_number,
+    batch_shape,
+    divide,
+    excess,
+    gather,
+    maximum,
+    minimum,
+    normalise,
+    on_host,
+    one,
+    small,
+    stack,
+    total,
+    unsmall,
+    zero,
+)
 from ..laws import IID, DraftLaw
 from ..selection import Selection, SelectionRule, in_turn
+from .compiled import REORDERED, compiled
+
+COMPILE = 4096  # tokens from which on compiled passes pay
 
 
 @dataclass(frozen=True)
@@ -22,18 +44,49 @@ class RecursiveRejection(SelectionRule):
     law: DraftLaw = IID()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        present = drafts >= 0
-        scale, mass, left = 0 * p[..., :1], 0 * p[..., :1] + one(p), None
-        scales, masses = [], []
-        for i in range(drafts.shape[-1]):
-            scales.append(scale)
-            masses.append(mass)
-            scale = scale + mass * present[..., i : i + 1]
-            left = excess(p, q, scale, left)
-            mass = total(left)
-        if left is None:
+        if not drafts.shape[-1]:
             return Selection(gather(p, drafts), p)
-        s, c = stack(scales), stack(masses)
+        present = as_number(drafts >= 0, p)
+        scales, masses, left = _scales(p, q, present)
         here = gather(q, drafts)
-        take = minimum(divide(maximum(gather(p, drafts) - s * here, zero(p)), c * here, zero(p)), one(p))
+        over = maximum(gather(p, drafts) - scales * here, zero(p))
+        take = minimum(divide(over, masses * here, zero(p)), one(p))
         return Selection(in_turn(take), normalise(left, p, left))
+
+
+def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
+    """s_i and the mass of (p - s_i q)+ when draft i is tested, and what is left at the end: (..., k), (..., k), (..., n)."""
+    if on_host(p) and p.shape[-1] >= COMPILE and (passes := compiled(_passes, REORDERED)):
+        batch = batch_shape(p, q, present)
+        rows = (np.broadcast_to(small(x), (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q, present))
+        found = (unsmall(x.reshape(*batch, x.shape[-1]), p) for x in passes(*rows))
+        scales, masses, last = found
+        return scales, masses, excess(p, q, last)
+    scale, mass, left = 0 * p[..., :1], 0 * p[..., :1] + one(p), None
+    scales, masses = [], []
+    for i in range(present.shape[-1]):
+        scales.append(scale)
+        masses.append(mass)
+        scale = scale + mass * present[..., i : i + 1]
+        left = excess(p, q, scale, left)
+        mass = total(left)
+    return stack(scales), stack(masses), left
+
+
+def _passes(p, q, present):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    rows, k = present.shape
+    scales, masses, last = np.zeros((rows, k), p.dtype), np.ones((rows, k), p.dtype), np.zeros((rows, 1), p.dtype)
+    for row in range(rows):
+        scale, mass = 0.0, 1.0
+        for i in range(k):
+            scales[row, i] = scale
+            masses[row, i] = mass
+            if present[row, i] == 0:
+                continue
+            scale += mass
+            mass = 0.0
+            if i + 1 < k:
+                for y in range(p.shape[1]):
+                    mass += max(p[row, y] - scale * q[row, y], 0.0)
+        last[row, 0] = scale
+    return scales, masses, last

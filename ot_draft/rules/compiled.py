@@ -1,0 +1,20 @@
+"""Loops that array operations cannot express, compiled by numba where it is installed (extra `fast`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+REORDERED = frozenset({"reassoc", "contract"})  # sums in any order, which the processor adds many at a time
+
+
+@cache
+def compiled(function: Callable[..., Any], fastmath: frozenset[str] = frozenset()) -> Callable[..., Any] | None:
+    """The function, compiled at its first call and kept on disk; None without numba."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    jit: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(function)
+    return jit
