@@ -13,7 +13,8 @@ CAPTION = (
     "SmolLM2-135M-Instruct as target, a draft of two layers; next-token laws on 479 tokens and 32 tail classes (figures/data)."
     " Mean over contexts with the standard error over\ntexts (shifted sideways for legibility; the rules share the contexts, so"
     " gaps between lines are surer than the bars). Without replacement a tail class is drafted once at most.\nRecursive"
-    " rejection without replacement is estimated from 256 random draft tuples a context, all else exact."
+    " rejection without replacement is estimated from 256 random draft tuples a context, all else exact. Hybrid drafting fixes the"
+    " top j tokens, j chosen by Hybrid('auto')\nfrom q and k, and draws the others outside them."
 )
 
 

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import ot_draft as ot
@@ -20,14 +21,17 @@ __all__ = [
     "direct_labels",
     "label",
     "look",
+    "markdown",
     "number",
     "plot_acceptance",
     "read",
     "save",
+    "split",
     "write",
 ]
 
 WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
+LETTERS = 84  # of a caption below one panel
 # Solvers are no rules: they share purples, dark to light, and differ by markers, too.
 SOLVERS = {
     "highs": Look("#762A83", "o", "-", "LP: HiGHS (scipy)"),
@@ -57,11 +61,12 @@ ALL_BUT_PROGRAMS = (
 
 
 def canvas(columns: int, caption: str, rows: int = 1, share_y: bool = True) -> tuple[Any, Sequence[Any]]:
-    """A figure of equal panels with a caption below: (figure, panels in reading order)."""
+    """A figure of equal panels with a caption, broken into lines, below: (figure, panels in reading order)."""
     plt = pyplot()
     plt.rcParams.update(SETTINGS)
     size = (WIDTH * columns, HEIGHT * rows + 0.5)
     figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=share_y, layout="constrained")
+    caption = fill(" ".join(caption.split()), LETTERS * columns)
     figure.supxlabel(caption, fontsize=8, color="#444444", ha="left", x=0.01)
     return figure, list(panels.flat)
 
@@ -98,3 +103,17 @@ def read(file: Path) -> Rows:
 def number(text: str) -> float:
     """1/3 and 0.25 alike."""
     return float(Fraction(text))
+
+
+def split(rows: Rows, *names: str) -> list[Rows]:
+    """The rows that agree in these columns together, in order of first appearance."""
+    parts: dict[tuple[str, ...], Rows] = {}
+    for row in rows:
+        parts.setdefault(tuple(row[name] for name in names), []).append(row)
+    return list(parts.values())
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as a table, the first one its head."""
+    head, *body = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, "|---" * len(lines[0]) + "|", *body, ""])

@@ -1,6 +1,6 @@
 """Draft selection in speculative decoding: the optimum, its certificate, every lossless rule, and the exact check of each."""
 
-from . import rules
+from . import paths, rules
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
@@ -33,6 +33,7 @@ __all__ = [
     "evaluate",
     "kseq_bound",
     "optimal_acceptance",
+    "paths",
     "rules",
     "sample",
     "solve",

@@ -27,10 +27,11 @@ def compare(*arguments: object) -> Result:
 
 
 def summary(*arguments: object) -> dict[tuple[str, int], Any]:
-    """(rule, k) -> line of the summary."""
+    """(rule, k) -> line of the summary; of a rule under several laws the first."""
     result = compare(*arguments, "--csv")
     assert result.exit_code == 0, result.output
-    return {(line.rule, line.k): line for line in as_summaries(csv.DictReader(result.stdout.splitlines()))}
+    lines = as_summaries(csv.DictReader(result.stdout.splitlines()))
+    return {(line.rule, line.k): line for line in reversed(lines)}
 
 
 def records(file: Path, drop: tuple[str, ...] = ()) -> list[dict[str, str]]:
@@ -59,9 +60,10 @@ def test_the_table_shows_fractions_bounds_and_what_signs_mean() -> None:
 
 def test_every_rule_once_and_the_optimum_of_every_law() -> None:
     lines = summary(*BERNOULLI, "--k", 2)
-    assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *(rule.name for rule in ot.rules.ALL)}
+    known = {rule.name for rule in ot.rules.ALL}
+    assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *known} - {"RandomOrder"}  # slow: when asked for only
     result = compare(*BERNOULLI, "--k", 2, "--csv").stdout
-    for law in ("iid", "without-replacement", "greedy", "hub"):
+    for law in ("iid", "without-replacement", "greedy", "hub", "hybrid:auto"):
         assert f"{DUAL},{law}," in result
 
 
@@ -101,7 +103,7 @@ def test_csv_and_json_say_the_same(tmp_path: Path, float_pairs: Any) -> None:
     assert json.loads(printed.stdout) == written
     assert written["n"] == 4 and written["settings"]["ks"] == [2]
     rows = records(tmp_path / "pairs.csv")
-    assert len(rows) == len(written["pairs"]) == 3 * 18
+    assert len(rows) == len(written["pairs"]) == 3 * 21
     for row, entry in zip(rows, written["pairs"], strict=True):
         assert (int(row["pair"]), row["rule"], row["method"]) == (entry["pair"], entry["rule"], entry["method"])
         assert (float(row["accepted"]) if row["accepted"] else None) == entry["accepted"]

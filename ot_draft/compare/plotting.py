@@ -28,7 +28,7 @@ class Look:
 LOOKS = {
     DUAL: Look("#000000", "", "-", "optimum, i.i.d. (rule Optimal)"),
     f"{DUAL} without-replacement": Look("#000000", "", ":", "optimum, without replacement"),
-    f"{DUAL} hybrid:auto": Look("#332288", "*", "-.", "optimum, hybrid drafting, top tokens chosen from q"),
+    f"{DUAL} hybrid:auto": Look("#332288", "*", "-.", "optimum, hybrid drafting, j from q"),
     "Optimal": Look("#000000", "o", "-", "Optimal"),
     "Optimal, 1024 classes": Look("#000000", "p", "--", "Optimal, 1,024 classes"),
     "FromCoupling": Look("#000000", "s", "-", "LP coupling"),

@@ -25,6 +25,7 @@ LAW_TITLES = {
     "without-replacement": "drafts without replacement",
     "greedy": "greedy: top k - 1, one draw outside",
     "hub": "hub: the top token and one other",
+    "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
 }
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 SHORT = 12  # characters of a fraction that a cell still shows

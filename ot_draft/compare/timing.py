@@ -43,8 +43,8 @@ def _calls(some: Pairs, settings: Settings) -> Iterator[tuple[Key, Callable[[], 
             if fits_program(law, some.q[0], k, settings.lp_limit):
                 yield (LINEAR_PROGRAM, name, k), partial(solve, Problem(some.p[0], some.q[0], k, law)), 1, 2
         for rule in usable:
-            slow = isinstance(rule, rules.FromCoupling)
-            if slow and not fits_program(rule.law, some.q[0], k, settings.lp_limit):
+            slow = rule.solves
+            if isinstance(rule, rules.FromCoupling) and not fits_program(rule.law, some.q[0], k, settings.lp_limit):
                 continue
             p, q = (masses[: 1 if slow else PAIRS] for masses in (some.p, some.q))
             call = partial(rule, p, q, draw(rule.law, q, k, generator))

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidDrafts
 from ..exact import all_drafts
-from ..laws import IID, Hybrid, WithoutReplacement, outside
+from ..laws import IID, Hub, Hybrid, WithoutReplacement, outside
 from ..problem import Problem
 
 MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
@@ -27,7 +27,8 @@ def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
     """
     law, q, k = problem.law, problem.q, problem.k
     support = int((q > 0).sum())
-    if problem.n > MAX_TOKENS or comb(support, min(k, support)) > MAX_SETS:  # at once: a set is a bit mask of n bits
+    draws = int((law.top_drafts(q, k) < 0).sum()) if type(law) is Hybrid else min(k, 2) if type(law) is Hub else k
+    if problem.n > MAX_TOKENS or comb(support, min(draws, support)) > MAX_SETS:  # at once: a set is a mask of n bits
         raise _too_many()
     if type(law) is IID:
         masses = _independent(0, q, k)

@@ -1,0 +1,134 @@
+"""evaluate(path_rule, model, K, L): the law of the first L + 1 tokens and the accepted length, by enumerating all drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..arrays import is_exact, one
+from ..errors import InvalidDrafts
+from ..problem import TOLERANCE
+from .model import Model, Path
+from .path_rule import Nodes, PathLaw, merge
+
+MAX_TUPLES = 1 << 20  # K-tuples of paths; more than this takes an hour in Fractions
+
+
+@dataclass(frozen=True)
+class PathEvaluation:
+    """What a path rule does on a model, averaged over the drafts. In the laws, what is not there has probability 0.
+
+    law: {L + 1 tokens: probability}, the tokens emitted in one iteration and then, up to L + 1, tokens of the target.
+    target_law: the same of the target alone. expected_length: expected number of accepted drafted tokens.
+    tolerance: how far a law may be from the target's and count as equal; 0 on Fractions.
+    """
+
+    law: PathLaw
+    target_law: PathLaw
+    expected_length: Any
+    tolerance: float = 0
+
+    @property
+    def error(self) -> Any:
+        """Total variation distance between the law and the target's."""
+        emitted = self.law.keys() | self.target_law.keys()
+        return sum(abs(self.law.get(tokens, 0) - self.target_law.get(tokens, 0)) for tokens in emitted) / 2
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the law of the first L + 1 tokens is the target's: with == on Fractions, within the tolerance on floats."""
+        return self.law == self.target_law if self.tolerance == 0 else bool(self.error <= self.tolerance)
+
+    @property
+    def block_efficiency(self) -> Any:
+        """Expected number of tokens emitted by one call of the target."""
+        return self.expected_length + 1
+
+
+def evaluate(path_rule: Callable[[Any, Any], PathLaw], model: Model, K: int, L: int) -> PathEvaluation:
+    """Law of the first L + 1 tokens and expected accepted length of `path_rule(model, drafts)` on K i.i.d. paths of length L.
+
+    The judge, not the defendant: a token counts as accepted only where a drafted path holds it and all before it. The
+    drafts are taken in drawing order, for a rule may depend on it. L = 0 is one token of the target. Exact if the
+    model's distributions are Fractions. Raises InvalidDrafts where there are more than a million tuples of drafted paths.
+    """
+    _check_sizes(K, L)
+    nodes = Nodes.of(model)
+    root = nodes.target(())
+    _within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
+    paths = dict(_drafted(nodes, L))
+    _within_limit(len(paths) ** K, f"{len(paths)}^{K} tuples of K = {K} drafted paths")
+    emitted: PathLaw = {}
+    expected_length = one(root) - one(root)
+    for drafts in product(paths, repeat=K):
+        probability = prod((paths[path] for path in drafts), start=one(root))
+        given_drafts = path_rule(nodes, drafts)
+        merge(emitted, probability, given_drafts)
+        length = sum(mass * _accepted(tokens, drafts, L) for tokens, mass in given_drafts.items())
+        expected_length += probability * length
+    law: PathLaw = {}
+    for tokens, mass in emitted.items():
+        merge(law, mass, _continued(nodes, tokens, L + 1))
+    target_law = _continued(nodes, (), L + 1)
+    law = {tokens: mass for tokens, mass in law.items() if mass != 0}
+    return PathEvaluation(law, target_law, expected_length, 0 if is_exact(root) else TOLERANCE[str(root.dtype)])
+
+
+def _check_sizes(K: int, L: int) -> None:
+    for name, value, least in (("K", K, 1), ("L", L, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidDrafts(f"{name} is {value!r}: give K >= 1 drafted paths of length L >= 0, both integers")
+
+
+def _within_limit(number: int, what: str) -> None:
+    if number > MAX_TUPLES:
+        raise InvalidDrafts(
+            f"enumerating {what} is out of reach (limit {MAX_TUPLES}): take a smaller vocabulary, or fewer or shorter paths"
+        )
+
+
+def _drafted(nodes: Nodes, length: int) -> Iterator[tuple[Path, Any]]:
+    """Every path that can be drafted, and its probability."""
+    level: PathLaw = {(): one(nodes.target(()))}
+    for _ in range(length):
+        level = {
+            (*path, token): probability * mass
+            for path, probability in level.items()
+            for token, mass in enumerate(nodes.draft(path).tolist())
+            if mass != 0
+        }
+    yield from level.items()
+
+
+def _accepted(tokens: Path, drafts: tuple[Path, ...], longest: int) -> int:
+    """Length of the accepted part of what was emitted: all but the last token, as far as a drafted path holds it."""
+    if not 1 <= len(tokens) <= longest + 1:
+        raise InvalidDrafts(
+            f"the path rule emitted {tokens}: it must emit accepted tokens and one more, 1 to L + 1 = {longest + 1} tokens"
+        )
+    return max(_common(tokens[:-1], path) for path in drafts)
+
+
+def _common(tokens: Path, path: Path) -> int:
+    for length, (token, other) in enumerate(zip(tokens, path, strict=False)):
+        if token != other:
+            return length
+    return min(len(tokens), len(path))
+
+
+def _continued(nodes: Nodes, tokens: Path, length: int) -> PathLaw:
+    """Law of the first `length` tokens when these are given and the target goes on."""
+    law: PathLaw = {tokens: one(nodes.target(()))}
+    for _ in range(len(tokens), length):
+        law = {
+            (*prefix, token): probability * mass
+            for prefix, probability in law.items()
+            for token, mass in enumerate(nodes.target(prefix).tolist())
+            if mass != 0
+        }
+    return law
