@@ -1,5 +1,7 @@
 """Draft selection in speculative decoding: the optimum, its certificate, every lossless rule, and the exact check of each."""
 
+from typing import Any
+
 from . import paths, rules
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
@@ -23,18 +25,31 @@ __all__ = [
     "InvalidDrafts",
     "MissingPackage",
     "Problem",
+    "Report",
     "Selection",
     "SelectionRule",
     "Solution",
     "SolverFailed",
     "WithoutReplacement",
+    "check_rule",
     "cut_value",
     "draw",
     "evaluate",
     "kseq_bound",
     "optimal_acceptance",
+    "parametrize_with_rule_checks",
     "paths",
     "rules",
     "sample",
     "solve",
 ]
+
+_CHECKS = ("Report", "check_rule", "parametrize_with_rule_checks")  # loaded when asked for: they need Hypothesis
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CHECKS:
+        from . import checks
+
+        return getattr(checks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

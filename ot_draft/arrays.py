@@ -59,8 +59,8 @@ def one(x: Array) -> Any:
 def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
     """Constant array of like's kind, type and device."""
     if is_torch(like):
-        return namespace(like).full(shape, value, dtype=like.dtype, device=like.device)
-    return np.full(shape, Fraction(value) if is_exact(like) else value, dtype=like.dtype)
+        return namespace(like).full(shape, float(value), dtype=like.dtype, device=like.device)
+    return np.full(shape, Fraction(value) if is_exact(like) else float(value), dtype=like.dtype)
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:

@@ -218,3 +218,11 @@ def refuse(message: str, *arguments: object) -> None:
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("Error: ") and message in result.stderr
     assert result.stderr.count("\n") == 1 and result.stdout == ""
+
+
+def test_a_mean_over_some_of_the_pairs_is_not_shown() -> None:
+    """Under hybrid:auto the program is small for the pairs where nearly all drafts are fixed: the row says '-', not their mean."""
+    lines = summary(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal")
+    programs = compare(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal", "--csv").stdout
+    assert lines[LINEAR_PROGRAM, 2].accepted is None and "- too many draft sets" in programs
+    assert lines["Optimal", 2].accepted is not None

@@ -117,3 +117,13 @@ def test_the_factor_of_one_draft_and_of_equal_laws_is_one() -> None:
 def test_a_factor_below_one_is_refused(factor: Any) -> None:
     with pytest.raises(ot.InvalidDrafts, match=r"factor lies in \[1, k\]; None finds the best one"):
         KSeq(factor)
+
+
+def test_a_given_factor_may_be_of_any_kind() -> None:
+    """Fractions stay exact under a float factor, floats take a Fraction."""
+    exact = ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2)
+    floats = ot.Problem([0.5, 0.5], [0.75, 0.25], 2)
+    for factor in (1.5, F(3, 2)):
+        rule = ot.rules.KSeq(factor)
+        assert ot.evaluate(rule, exact).output.tolist() == [F(1, 2), F(1, 2)]
+        assert abs(ot.evaluate(rule, floats).output - 0.5).max() < 1e-15

@@ -55,29 +55,28 @@ def summarise(rows: Iterable[Row], pairs: Pairs, times: Times | None = None) -> 
 
 def _summary(group: str, rows: list[Row], text: list[int], time: float | None) -> Summary:
     first = rows[0]
-    known = [(row, of) for row, of in zip(rows, text, strict=True) if row.accepted is not None]
-    if not known:
+    left_out = [row for row in rows if row.accepted is None]
+    if left_out:  # a mean over the other pairs would stand beside means over all
         nothing = (None, float("nan"), 0.0, None, None, None, None)
-        return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, first.method, None)
-    values = [row for row, _ in known]
+        return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, left_out[0].method, None)
     accepted, taken, optimum = (
-        _mean([getattr(row, name) for row in values]) for name in ("accepted", "taken", "optimum")
+        _mean([getattr(row, name) for row in rows]) for name in ("accepted", "taken", "optimum")
     )
-    shares = [float(row.taken / row.optimum) for row in values if row.optimum > 0]
+    shares = [float(row.taken / row.optimum) for row in rows if row.optimum > 0]
     return Summary(
         group=group,
         k=first.k,
         rule=first.rule,
         law=first.law,
-        pairs=len(values),
+        pairs=len(rows),
         accepted=accepted,
-        error=clustered_error([float(row.accepted) for row in values], [of for _, of in known]),
-        sampling_error=float(np.sqrt(sum(row.error**2 for row in values)) / len(values)),
+        error=clustered_error([float(row.accepted) for row in rows], text),
+        sampling_error=float(np.sqrt(sum(row.error**2 for row in rows)) / len(rows)),
         taken=taken,
         optimum=optimum,
         share=float(accepted / optimum) if optimum > 0 else None,
         least_share=min(shares, default=None),
-        method="estimated" if any(row.method == "estimated" for row in values) else first.method,
+        method="estimated" if any(row.method == "estimated" for row in rows) else first.method,
         microseconds=time,
     )
 

@@ -13,6 +13,7 @@ from ..arrays import (
     divide,
     empty,
     excess,
+    full,
     gather,
     minimum,
     normalise,
@@ -55,7 +56,9 @@ class KSeq(SelectionRule):
         memory = empty(
             (*batch_shape(p, q, count), p.shape[-1]), p
         )  # one piece of memory for all passes over the vocabulary
-        factor = division_factor(p, q, count, memory) if self.factor is None else self.factor + 0 * p[..., :1]
+        factor = (
+            division_factor(p, q, count, memory) if self.factor is None else full((*p.shape[:-1], 1), self.factor, p)
+        )
         taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
         here, there, g, mass, k = (
             small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count)

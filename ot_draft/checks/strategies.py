@@ -1,0 +1,133 @@
+"""Hypothesis strategies for distributions, pairs (p, q) and problems in Fractions.
+
+Masses are whole counts divided by their sum: they shrink to small fractions, and zeros, ties and one-hot laws come up often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, where, zero
+from ..errors import InvalidDrafts
+from ..laws import DraftLaw
+from ..problem import Problem
+from .required import hypothesis
+
+st = hypothesis.strategies
+Draw = Callable[[Any], Any]
+Strategy = Any
+
+LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
+CLOSE = (4, 10, 20, 30, 40, 53, 60)  # p and q differ by 2^-this of one mass: at 53 by one ulp
+SHAPES = ("any", "any", "any", "any", "same", "reversed", "disjoint", "close", "repeated", "zeros in p")
+
+
+def as_masses(counts: Any) -> Array:
+    """Counts (n,) divided by their sum, as Fractions; all mass on token 0 where every count is 0."""
+    counts = [int(count) for count in counts]
+    if not any(counts):
+        counts[0] = 1
+    return np.array([Fraction(count, sum(counts)) for count in counts], dtype=object)
+
+
+def distributions(n: int) -> Strategy:
+    """Distributions over n tokens: object array (n,) of Fractions."""
+
+    def counts(largest: int) -> Strategy:
+        return st.lists(st.integers(0, largest), min_size=n, max_size=n)
+
+    return st.sampled_from(LARGEST_COUNTS).flatmap(counts).map(as_masses)
+
+
+def distributions_without_ties(min_n: int, max_n: int) -> Strategy:
+    """Distributions over min_n to max_n tokens whose masses all differ."""
+    counts = st.lists(st.integers(0, 3 * max_n), min_size=min_n, max_size=max_n, unique=True)
+    return counts.map(as_masses)
+
+
+@st.composite
+def unrelated(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
+    """p and q drawn token by token: tokens can be left out when shrinking, and p == q does not come up half of the time."""
+    most_p, most_q = draw(st.sampled_from(LARGEST_COUNTS)), draw(st.sampled_from(LARGEST_COUNTS))
+    counts = draw(st.lists(st.tuples(st.integers(0, most_p), st.integers(0, most_q)), min_size=min_n, max_size=max_n))
+    return as_masses([count for count, _ in counts]), as_masses([count for _, count in counts])
+
+
+@st.composite
+def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
+    """p and q over min_n to max_n tokens: unrelated, or related in one of the ways on which rules come to grief."""
+    shape = draw(st.sampled_from(SHAPES))
+    p, q = draw(unrelated(min_n, max_n))
+    n = len(p)
+    if shape == "same":
+        return p, p.copy()
+    if shape == "reversed":
+        return p, p[::-1].copy()
+    if shape == "repeated" and 2 * n <= max_n:
+        return np.tile(p, 2) / 2, np.tile(q, 2) / 2
+    if shape == "close" and n > 1:
+        return p, _moved(p, draw(st.integers(1, n - 1)), Fraction(1, 2 ** draw(st.sampled_from(CLOSE))))
+    if shape == "zeros in p":
+        return _without(p, q != q.max()), q
+    return p, _without(q, p == 0) if shape == "disjoint" else q
+
+
+def _moved(p: Array, places: int, share: Fraction) -> Array:
+    """p with a share of the heaviest token's mass moved to the token so many places further, in a circle."""
+    q, heaviest = p.copy(), int(np.argmax(p == p.max()))
+    q[heaviest] -= share * p[heaviest]
+    q[(heaviest + places) % len(p)] += share * p[heaviest]
+    return q
+
+
+def _without(mass: Array, kept: Array) -> Array:
+    """The mass on the kept tokens, normalised; as it was where nothing would be left."""
+    left = where(kept, mass, zero(mass))
+    return left / left.sum() if left.sum() > 0 else mass
+
+
+def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[int, int]]:
+    """Numbers of drafts k for which the law is defined, each with the largest n <= max_n for which n^k <= max_drafts."""
+    allowed = [k for k in range(1, max_k + 1) if defined(law, k)]
+    return [(max(n for n in range(1, max_n + 1) if n**k <= max_drafts), k) for k in allowed]
+
+
+def defined(law: DraftLaw, k: int) -> bool:
+    """Whether the law is defined for k drafts."""
+    try:
+        law.check(k)
+    except InvalidDrafts:
+        return False
+    return True
+
+
+@st.composite
+def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
+    """Problems in Fractions with at most max_drafts draft tuples."""
+    n, k = draw(st.sampled_from(sizes(law, max_n, max_k, max_drafts)))
+    fewest = draw(
+        st.sampled_from((1, min(2, n - 1), n - 1))
+    )  # below n: only then can tokens be left out when shrinking
+    p, q = draw(pairs(fewest, n))
+    return Problem(p, q, k, law)
+
+
+@st.composite
+def problems_without_ties(draw: Draw, law: DraftLaw, max_n: int = 4, max_k: int = 3) -> Problem:
+    """Problems in which no two masses of q are equal, so that no order among them depends on token ids."""
+    n, k = draw(st.sampled_from(sizes(law, max_n, max_k, 27)))
+    q = draw(distributions_without_ties(1, n))
+    return Problem(draw(distributions(len(q))), q, k, law)
+
+
+@st.composite
+def batches(draw: Draw, law: DraftLaw, max_rows: int = 3, max_n: int = 4, max_k: int = 3) -> Problem:
+    """Batches of 2 to max_rows problems: p and q of shape (rows, n)."""
+    most, k = draw(st.sampled_from(sizes(law, max_n, max_k, 27)))
+    n = draw(st.integers(1, most))
+    rows = draw(st.lists(pairs(n, n), min_size=2, max_size=max_rows))
+    return Problem(np.stack([p for p, _ in rows]), np.stack([q for _, q in rows]), k, law)
