@@ -66,7 +66,7 @@ def _pair(p: np.ndarray, q: np.ndarray, k: int, seed: int) -> dict[str, tuple[fl
     for way, orders in ORDERS.items():
         rule = ot.rules.RandomOrder(orders=orders)
         seconds = _seconds(rule, p, q, ot.draw(LAW, q, k, generator))
-        ranks, _, selected = rule._mixture(p, q, k)  # what the call above has left
+        ranks, _, selected = rule.mixture(p, q, k)  # what the call above has left
         found[way] = (np.minimum(p, selected).sum(), len(ranks), seconds)
     recursive = ot.rules.RecursiveRejectionWithoutReplacement()
     estimate = expected_acceptance(recursive, ot.Problem(p, q, k, LAW), SAMPLES, generator)

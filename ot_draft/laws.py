@@ -67,6 +67,14 @@ class DraftLaw(ABC):
     def check(self, k: int) -> None:
         """Raise InvalidDrafts where the law is not defined for k drafts."""
 
+    def is_defined(self, k: int) -> bool:
+        """Whether the law exists for k drafts (SpecHub's: k = 2 only)."""
+        try:
+            self.check(k)
+        except InvalidDrafts:
+            return False
+        return True
+
     def count(self, n: int, k: int) -> int:
         """Number of drafts that are really drawn from n tokens; the other k - count are absent (-1)."""
         return k

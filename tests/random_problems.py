@@ -61,3 +61,16 @@ def all_tuples(n: int, k: int) -> Array:
 def all_token_sets(n: int) -> Array:
     """Every token set: bool (2^n, n)."""
     return np.array(list(product((False, True), repeat=n))).reshape(2**n, n)
+
+
+class Everywhere:
+    """The same two distributions after every prefix."""
+
+    def __init__(self, p: Any, q: Any) -> None:
+        self.p, self.q = p, q
+
+    def target(self, prefix: tuple[int, ...]) -> Any:
+        return self.p
+
+    def draft(self, prefix: tuple[int, ...]) -> Any:
+        return self.q

@@ -7,24 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_problems import Everywhere
 
 import ot_draft as ot
 from ot_draft import paths
 
 HALVES = np.array([F(1, 2), F(1, 2)])
-
-
-class Everywhere:
-    """The same two distributions after every prefix."""
-
-    def __init__(self, p: Any, q: Any) -> None:
-        self.p, self.q = p, q
-
-    def target(self, prefix: tuple[int, ...]) -> Any:
-        return self.p
-
-    def draft(self, prefix: tuple[int, ...]) -> Any:
-        return self.q
 
 
 UNIFORM = Everywhere(HALVES, HALVES)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_problems import Everywhere
 
 import ot_draft as ot
 from ot_draft import paths
@@ -29,19 +30,6 @@ def random_models(n: int, number: int, *seed: int) -> list[paths.MarkovModel]:
 
 def rules_for(number_of_paths: int) -> list[paths.PathRule]:
     return PATH_RULES + ONE_PATH * (number_of_paths == 1)
-
-
-class Everywhere:
-    """The same two distributions after every prefix."""
-
-    def __init__(self, p: Any, q: Any) -> None:
-        self.p, self.q = p, q
-
-    def target(self, prefix: tuple[int, ...]) -> Any:
-        return self.p
-
-    def draft(self, prefix: tuple[int, ...]) -> Any:
-        return self.q
 
 
 @pytest.mark.parametrize(("n", "K", "L", "number"), MODELS)

@@ -10,7 +10,6 @@ import numpy as np
 from ..laws import DraftLaw
 from ..problem import Problem
 from ..selection import SelectionRule
-from .strategies import defined
 
 TINY = F(5e-324)  # the smallest subnormal
 LOW, HIGH = F(1, 2) - F(1, 2**54), F(1, 2) + F(1, 2**54)  # one ulp around 1/2
@@ -34,7 +33,7 @@ PAIRS = (
 
 def boundary_list(law: DraftLaw) -> list[Problem]:
     """Every pair with every number of drafts that the law allows, 0 and more than n included; and an empty batch."""
-    allowed = [k for k in range(5) if defined(law, k)]
+    allowed = [k for k in range(5) if law.is_defined(k)]
     found = [Problem(list(p), list(q), k, law) for (p, q), k in product(PAIRS, allowed) if len(p) ** k <= 64]
     nothing = np.zeros((0, 3), dtype=object)
     found.sort(key=lambda problem: (problem.k == 0, problem.n, problem.k))

@@ -13,7 +13,6 @@ from ..problem import Problem
 from ..selection import SelectionRule
 from .counterexample import Counterexample, drafts_shown, numbers
 from .rule_property import as_floats, possible_drafts, rule_property, small_problems_of, without_torch
-from .strategies import defined
 from .validity import IN_FLOATS
 
 # Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
@@ -69,7 +68,7 @@ def _needs_values(rule: SelectionRule) -> str:
 def shapes_of(rule: SelectionRule) -> list[Problem]:
     """One problem of each shape: what happens on the meta device cannot depend on values."""
     masses = np.array([Fraction(1, 3)] * 3, dtype=object)
-    return [Problem(masses, masses, k, rule.law) for k in (1, 2, 3) if defined(rule.law, k)]
+    return [Problem(masses, masses, k, rule.law) for k in (1, 2, 3) if rule.law.is_defined(k)]
 
 
 @rule_property(cases=shapes_of, reason_to_skip=_needs_values, shows=ON_META)

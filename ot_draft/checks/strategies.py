@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, where, zero
-from ..errors import InvalidDrafts
 from ..laws import DraftLaw
 from ..problem import Problem
 from .required import hypothesis
@@ -92,17 +91,8 @@ def _without(mass: Array, kept: Array) -> Array:
 
 def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[int, int]]:
     """Numbers of drafts k for which the law is defined, each with the largest n <= max_n for which n^k <= max_drafts."""
-    allowed = [k for k in range(1, max_k + 1) if defined(law, k)]
+    allowed = [k for k in range(1, max_k + 1) if law.is_defined(k)]
     return [(max(n for n in range(1, max_n + 1) if n**k <= max_drafts), k) for k in allowed]
-
-
-def defined(law: DraftLaw, k: int) -> bool:
-    """Whether the law is defined for k drafts."""
-    try:
-        law.check(k)
-    except InvalidDrafts:
-        return False
-    return True
 
 
 @st.composite

@@ -18,15 +18,6 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
 )
 
 
-def is_defined(law: DraftLaw, k: int) -> bool:
-    """Whether the law exists for k drafts (SpecHub's: k = 2 only)."""
-    try:
-        law.check(k)
-    except InvalidDrafts:
-        return False
-    return True
-
-
 def law_name(law: DraftLaw) -> str:
     """Name of a law on the command line and in tables."""
     if isinstance(law, Hybrid):

@@ -19,7 +19,7 @@ from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..rules.optimal import select_draft
 from ..selection import SelectionRule
-from .choice import DEFAULT_RULES, is_defined, law_name
+from .choice import DEFAULT_RULES, law_name
 from .estimate import expected_acceptance
 from .pairs import Pairs
 
@@ -92,7 +92,7 @@ def _compare_chunk(p: Any, q: Any, index: list[int], settings: Settings) -> list
 def _compare_pair(p: Any, q: Any, index: int, settings: Settings) -> Iterator[Row]:
     for k in settings.ks:
         optima: dict[DraftLaw, Any] = {}
-        for law in dict.fromkeys(rule.law for rule in settings.rules if is_defined(rule.law, k)):
+        for law in dict.fromkeys(rule.law for rule in settings.rules if rule.law.is_defined(k)):
             optima[law] = _number(optimal_acceptance(p, q, k, law))
             yield Row(index, k, DUAL, law_name(law), optima[law], optima[law], 0.0, optima[law], "dual")
             yield _linear_program(Problem(p, q, k, law), index, optima[law], settings.lp_limit)

@@ -14,7 +14,7 @@ from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..sampling import draw
-from .choice import is_defined, law_name
+from .choice import law_name
 from .pairs import Pairs
 from .run import DUAL, LINEAR_PROGRAM, Settings, fits_program
 
@@ -36,7 +36,7 @@ def _calls(some: Pairs, settings: Settings) -> Iterator[tuple[Key, Callable[[], 
     """What is timed: its key, the call, the pairs in it, how often it is repeated."""
     generator = np.random.default_rng(settings.seed)
     for k in settings.ks:
-        usable = [rule for rule in settings.rules if is_defined(rule.law, k)]
+        usable = [rule for rule in settings.rules if rule.law.is_defined(k)]
         for law in dict.fromkeys(rule.law for rule in usable):
             name = law_name(law)
             yield (DUAL, name, k), partial(optimal_acceptance, some.p, some.q, k, law), len(some), REPEATS

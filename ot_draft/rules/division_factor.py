@@ -73,9 +73,8 @@ def _by_secants(p: Array, q: Array, count: Array, memory: Array | None = None) -
         valid = _is_valid(mass, factor, small(count))
         other = where(valid, above, below)
         apart = abs(factor - other[..., :1])
-        near = (
-            apart <= epsilon(p) ** 0.5 * factor
-        )  # a slope from points so near is noise; the old one bounds the mass too
+        # A slope from points so near is noise; the old one bounds the mass too.
+        near = apart <= epsilon(p) ** 0.5 * factor
         slope = where(near, other[..., 2:], abs(mass - other[..., 1:2]) / (apart + near))
         line = namespace(mass).concatenate((factor, mass, slope), -1)
         below, above = where(valid, below, line), where(valid, line, above)
@@ -100,9 +99,8 @@ def _rational_factor(p: Array, q: Array, count: Array) -> Array:
     estimate = division_factor(p.astype(np.float64), q.astype(np.float64), count.astype(np.float64))
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
-    factor = where(
-        _is_valid(total(overlap(p, q, one(p) + 0 * factor)), one(p) + 0 * factor, count), one(p), factor
-    )  # as for p == q
+    least = one(p) + 0 * factor  # exactly right for p == q, say
+    factor = where(_is_valid(total(overlap(p, q, least)), least, count), least, factor)
     step = unit
     while not (valid := _is_valid(total(overlap(p, q, factor)), factor, count)).all():
         factor = where(valid, factor, minimum(factor + step, maximum(count, one(p))))

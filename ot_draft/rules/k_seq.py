@@ -53,9 +53,8 @@ class KSeq(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         count = total(as_number(drafts >= 0, p))
-        memory = empty(
-            (*batch_shape(p, q, count), p.shape[-1]), p
-        )  # one piece of memory for all passes over the vocabulary
+        # One piece of memory for all passes over the vocabulary.
+        memory = empty((*batch_shape(p, q, count), p.shape[-1]), p)
         factor = (
             division_factor(p, q, count, memory) if self.factor is None else full((*p.shape[:-1], 1), self.factor, p)
         )

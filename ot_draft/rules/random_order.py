@@ -65,7 +65,7 @@ class RandomOrder(SelectionRule):
             if count:
                 here = (pair_of == pair) & (present == count)
                 drawn = k if count == self.law.count(p.shape[-1], k) else count
-                ranks, weights, law = self._mixture(targets[pair], proposals[pair], drawn)
+                ranks, weights, law = self.mixture(targets[pair], proposals[pair], drawn)
                 choice[here] = _choice(ranks, weights, tokens[here], targets)
                 selected[here] = law
         selection = couple(targets[pair_of], selected, choice, tokens)
@@ -73,7 +73,8 @@ class RandomOrder(SelectionRule):
             *(from_host(x.reshape(*batch, x.shape[-1]), p) for x in (selection.accept, selection.residual))
         )
 
-    def _mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The orders for one pair, as ranks int (R, n), their weights (R,), and the law of the selected token (n,)."""
         masses = (tuple(x.tolist()) for x in (p, q))
         return _orders(*masses, k, self.law, self.tolerance, self.orders, is_exact(p))
 
