@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ot_draft as ot
-from ot_draft.cli import main
+from ot_draft.cli import CLONE, main
 from ot_draft.compare import DUAL, LINEAR_PROGRAM, as_summaries, clustered_error
 
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
@@ -226,3 +226,15 @@ def test_a_mean_over_some_of_the_pairs_is_not_shown() -> None:
     programs = compare(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal", "--csv").stdout
     assert lines[LINEAR_PROGRAM, 2].accepted is None and "- too many draft sets" in programs
     assert lines["Optimal", 2].accepted is not None
+
+
+def test_a_command_of_the_clone_is_refused_outside_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CLONE, "prove", "folder_that_is_not_there.main:main")
+    result = CliRunner().invoke(main, ["prove", "--cases", "7"])
+    assert result.exit_code == 2 and "folder_that_is_not_there/" in result.output and "clone" in result.output
+
+
+@pytest.mark.parametrize("name", ["compare", *CLONE])
+def test_every_command_has_a_help(name: str) -> None:
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0 and "Usage:" in result.output

@@ -1,4 +1,4 @@
-"""The command line: `ot-draft compare`."""
+"""`ot-draft compare`: every rule beside the optimum."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import __version__
-from .compare import (
+from ..compare import (
     Pairs,
     Row,
     Settings,
@@ -29,15 +28,10 @@ from .compare import (
     tables,
     total_variation,
 )
-from .errors import DraftSelectionError
+from ..errors import DraftSelectionError
+from .refused import Refused
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
-
-
-class Refused(click.ClickException):
-    """Wrong input: one line on stderr, exit status 2."""
-
-    exit_code = 2
 
 
 class Numbers(click.ParamType):
@@ -55,13 +49,7 @@ class Numbers(click.ParamType):
         return numbers
 
 
-@click.group()
-@click.version_option(__version__)
-def main() -> None:
-    """Draft selection in speculative decoding: optimum, rules, checks."""
-
-
-@main.command()
+@click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--p", "target", help="Target law on the command line, exact: 1/2,1/2 (with --q, instead of FILE).")
 @click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
@@ -121,7 +109,7 @@ def _pairs(file: Path | None, target: str | None, draft: str | None) -> Pairs:
             raise Refused("give FILE or --p and --q, not both")
         masses = {name: np.array(exact_masses(text), dtype=object) for name, text in (("p", target), ("q", draft))}
         return as_pairs(masses, "command line")
-    clone = Path(__file__).parents[1] / COMMITTED
+    clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():
         raise Refused(f"no FILE, and no {COMMITTED} here: give a file, or --p 1/2,1/2 --q 1/4,3/4")
     return read_pairs(file or (COMMITTED if COMMITTED.is_file() else clone))
@@ -145,7 +133,7 @@ def _write(
     with (out / "compare.json").open("w", encoding="utf-8") as stream:
         tables.write_json(lines, rows, pairs, settings, stream)
     if plot:
-        from .compare.plotting import save_plot
+        from ..compare.plotting import save_plot
 
         save_plot(lines, out / "acceptance")
 
