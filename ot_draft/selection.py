@@ -36,6 +36,8 @@ class SelectionRule(ABC):
     """
 
     law: DraftLaw
+    # What the rule promises beyond validity, for `ot.check_rule`: "maximal", "optimal", "kseq_bound", "cover".
+    claims: tuple[str, ...] = ()
     solves: ClassVar[bool] = (
         False  # whether a program is solved for every pair (p, q): on the host, for small vocabularies
     )

@@ -42,6 +42,7 @@ from .errors import InvalidDrafts
 MAX_SETS = 200_000  # draft sets that the exact sum may visit
 STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
 CERTAIN = 36.0  # an arrival with q t over this has happened, as far as float64 can tell
+CELLS = 1 << 14  # times by tokens in one array
 LATE = 700.0  # log of a time that is as good as never, and still a float64
 
 
@@ -110,9 +111,13 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
     lowest = rate[rate > 0].min()
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
-    for log_time in np.arange(np.log(1e-17) / 2, np.log(CERTAIN) - np.log(lowest) + STEP, STEP):
+    times = np.arange(np.log(1e-17) / 2, np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
+    at_once = max(1, CELLS // n)  # small vocabularies: all times in one array
+    for start in range(0, len(times), at_once):
+        log_time = times[start : start + at_once]
         outside = np.exp(np.minimum(log_rate + log_time, LATE))
-        out += STEP * outside * np.exp(-outside) * _at_least(np.exp(np.minimum(log_q + log_time, LATE)), draws)
+        arrived = _at_least(np.exp(np.minimum(log_q + log_time, LATE)), draws)
+        out += (STEP * outside * np.exp(-outside) * arrived).sum(0)
     # At w = 0 there is no arrival outside. What is left of k beyond the support is drawn uniformly from the other tokens.
     members = np.arange(n + 1)
     supported = np.concatenate(([0], np.cumsum(q > 0)))
@@ -125,15 +130,21 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
 
 
 def _at_least(x: np.ndarray, k: int) -> np.ndarray:
-    """P(at least k of the first i arrivals happened), arrival y with probability 1 - exp(-x_y): (n,) -> (n + 1,)."""
+    """P(at least k of the first i arrivals happened), arrival y with probability 1 - exp(-x_y): (t, n) -> (t, n + 1)."""
     certain = x > CERTAIN
     kind = np.float64 if k <= 14 else np.longdouble  # odds up to e^36 to the power k - 1 must fit
     odds = np.where(certain, 0, np.expm1(np.where(certain, 0, x))).astype(kind)
-    none: np.ndarray = np.exp(-np.concatenate(([0.0], np.cumsum(np.where(certain, 0, x)))))
-    happened = np.concatenate(([0], np.cumsum(certain)))
-    symmetric: np.ndarray = np.ones(len(x) + 1, dtype=kind)
-    fewer = np.zeros(len(x) + 1)
+    none = np.exp(-_sums(np.where(certain, 0, x)))
+    happened = _sums(certain)
+    symmetric: np.ndarray = np.ones(none.shape, dtype=kind)
+    fewer = np.zeros(none.shape)
     for j in range(k):
         fewer += np.where(happened + j < k, none * symmetric, 0)
-        symmetric = np.concatenate((np.zeros(1, dtype=kind), np.cumsum(odds * symmetric[:-1])))
+        symmetric = _sums(odds * symmetric[:, :-1])
     return np.clip(1 - fewer, 0, 1)
+
+
+def _sums(x: np.ndarray) -> np.ndarray:
+    """Prefix sums from 0 on: (t, n) -> (t, n + 1)."""
+    sums = x.cumsum(-1)
+    return np.concatenate((np.zeros_like(sums[:, :1]), sums), -1)

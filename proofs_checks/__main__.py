@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -12,45 +13,71 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from . import page
 from .statement import Outcome
 
-MODULES = ("optimal_selection", "random_orders")
+MODULES = (
+    "optimal_selection",
+    "random_orders",
+    "k_seq_valid",
+    "k_seq_share",
+    "recursive_rejection",
+    "order_of_rules",
+    "more_drafts",
+    "linear_program",
+    "spectr_bound",
+    "two_drafts",
+    "top_tokens",
+    "cover_property",
+    "exponential_race",
+    "list_race",
+    "importance_weighting",
+    "spectr_gbv",
+    "path_rules",
+    "expected_rejections",
+    "boundary_uniforms",
+)
+COLOURS = {"proved": "green", "verified": "green", "refuted": "yellow", "failed": "red"}
 
 
 @click.command()
+@click.argument("names", nargs=-1, type=click.Choice(MODULES), metavar="[NAMES]...")
 @click.option(
-    "--cases", type=click.IntRange(1), default=2100, show_default=True, help="Random problems for a statement."
+    "--cases", type=click.IntRange(1), default=600, show_default=True, help="Random problems for a statement."
 )
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
-def main(cases: int, jobs: int) -> None:
-    """Check every statement and print what came out."""
-    modules = [importlib.import_module(f"proofs_checks.{name}") for name in MODULES]
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one self-contained page.")
+@click.option("--json", type=click.Path(dir_okay=False, path_type=Path), help="Also write the rows as data.")
+def main(names: tuple[str, ...], cases: int, jobs: int, html: Path | None, json: Path | None) -> None:
+    """Check the statements of the modules NAMES, or all, and print what came out."""
+    modules = [importlib.import_module(f"proofs_checks.{name}") for name in names or MODULES]
     pairs = [(module, statement) for module in modules for statement in module.STATEMENTS]
-    outcomes = []
+    rows: list[page.Row] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(pairs))
         for module, statement in pairs:
             progress.update(task, description=statement.name)
-            outcomes.append(module.check(statement, cases, jobs))
+            rows.append((module, module.check(statement, cases, jobs)))
             progress.advance(task)
     console = Console()
-    (console if console.is_terminal else Console(width=170)).print(table(outcomes))
-    sys.exit(not all(outcome.passed for outcome in outcomes))
+    (console if console.is_terminal else Console(width=170)).print(table([outcome for _, outcome in rows]))
+    page.write(rows, cases, html, json)
+    sys.exit(not all(outcome.passed for _, outcome in rows))
 
 
 def table(outcomes: list[Outcome]) -> Table:
     """One row a statement."""
-    made = Table("", "statement", "source", "method", "outcome", "planted errors", "s", show_lines=True)
+    made = Table("", "statement", "source", "method", "outcome", "controls", "s", show_lines=True)
     for outcome in outcomes:
         said = outcome.statement
         mark = "[green]✓[/]" if outcome.passed else "[red]✗[/]"
         made.add_row(
             mark,
-            f"[bold]{escape(said.name)}[/]\n{escape(said.claim)}",
-            said.source,
-            said.method,
-            outcome.verdict,
-            outcome.controls,
+            f"[bold]{escape(said.name)}[/]\n{escape(said.text)}",
+            escape(said.source),
+            escape(said.method),
+            f"[{COLOURS[outcome.kind]}]{escape(outcome.verdict)}[/]",
+            escape(outcome.controls),
             f"{outcome.seconds:.0f}",
         )
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from fractions import Fraction as F
@@ -15,7 +16,8 @@ import pytest
 import ot_draft as ot
 from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks, rule_property
 from ot_draft.checks.boundaries import boundary_list
-from ot_draft.checks.strategies import batches, distributions, distributions_without_ties, pairs, problems, sizes
+from ot_draft.checks.properties import choose
+from ot_draft.checks.strategies import batches, distributions, distributions_without_ties, problems, sizes
 
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hub()]
 USER_TEST = """
@@ -49,22 +51,24 @@ def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
     check_rule(ot.rules.Optimal(ot.Hybrid(top)), max_examples=25).raise_if_failed()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(1, 21))
 def test_no_false_alarm_with_another_seed(seed: int) -> None:
-    rule = ot.rules.ALL[seed % len(ot.rules.ALL)]
-    fast = [each for each in ALL if each.name not in {"no_host_sync", "boundary_cases"}]  # these try the same cases
-    check_rule(rule, max_examples=15, properties=fast, seed=seed + 1).raise_if_failed()
+    same = {"no_host_sync", "boundary_cases", "sampled_frequencies"}  # they try the same cases for every seed
+    for rule in ot.rules.ALL:
+        chosen = [each for each in ALL if each.name not in same and (not each.is_claim or each.name in rule.claims)]
+        check_rule(rule, max_examples=4, properties=chosen, seed=seed).raise_if_failed()
 
 
 def test_a_report_tells_what_was_done() -> None:
     report = check_rule(ot.rules.NaiveTarget(), max_examples=5)
     assert report.passed and report.failures == ()
-    assert [outcome.name for outcome in report.outcomes] == [each.name for each in ALL]
+    names = [each.name for each in ALL if not each.is_claim or each.name == "cover"]
+    assert [outcome.name for outcome in report.outcomes] == names
     assert all(outcome.status in {"passed", "skipped"} and outcome.seconds >= 0 for outcome in report.outcomes)
     assert report["output_law"].cases == 5
     report.raise_if_failed()
     lines = str(report).splitlines()
-    assert lines[0] == "NaiveTarget: passed" and len(lines) == 1 + len(ALL)
+    assert lines[0] == "NaiveTarget: passed" and len(lines) == 1 + len(names)
 
 
 def test_a_skipped_property_has_a_reason() -> None:
@@ -130,10 +134,10 @@ def test_the_decorator_names_selects_and_expects(tmp_path: Path) -> None:
     assert "1 passed, 3 deselected" in chosen.stdout
 
 
-def drawn(strategy: Any, number: int = 200) -> list[Any]:
+def drawn(strategy: Any, number: int = 200, seed: int = 0) -> list[Any]:
     found: list[Any] = []
 
-    @hypothesis.seed(0)
+    @hypothesis.seed(seed)
     @hypothesis.settings(max_examples=number, database=None, suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(strategy)
     def collect(value: Any) -> None:
@@ -143,19 +147,48 @@ def drawn(strategy: Any, number: int = 200) -> list[Any]:
     return found
 
 
-def test_pairs_reach_the_corners_often() -> None:
-    found = [pair for n in (2, 3, 4) for pair in drawn(pairs(2, n))]
-    corners = {
-        "zeros in p alone": sum(((p == 0) & (q > 0)).any() for p, q in found),
-        "zeros in q alone": sum(((q == 0) & (p > 0)).any() for p, q in found),
-        "one-hot q": sum((q == 1).any() for _, q in found),
-        "p == q": sum((p == q).all() for p, q in found),
-        "disjoint": sum((p * q == 0).all() for p, q in found),
-        "nearly equal": sum(0 < abs(p - q).sum() < F(1, 1000) for p, q in found),
-        "ties in q": sum(len(set(q.tolist())) < len(q) for _, q in found),
-        "no zeros": sum((p * q > 0).all() for p, q in found),
+def corners(problem: ot.Problem) -> dict[str, bool]:
+    """Which corners a problem lies in."""
+    p, q = problem.p, problem.q
+    ratios = [x / y for x, y in zip(p.tolist(), q.tolist(), strict=True) if y]
+    tails = [mass[mass > 0] for mass in (p, q)]
+    return {
+        "zeros in p alone": bool(((p == 0) & (q > 0)).any()),
+        "zeros in q alone": bool(((q == 0) & (p > 0)).any()),
+        "no zeros": bool((p * q > 0).all()),
+        "one-hot p": bool((p == 1).any()) and problem.n > 1,
+        "one-hot q": bool((q == 1).any()) and problem.n > 1,
+        "ties in p": len(set(p.tolist())) < problem.n,
+        "ties in q": len(set(q.tolist())) < problem.n,
+        "ties in p/q": len(set(ratios)) < len(ratios),
+        "p == q": bool((p == q).all()) and problem.n > 1,
+        "nearly equal": bool(0 < abs(p - q).sum() < F(1, 1000)),
+        "within an ulp": bool(0 < abs(p - q).sum() <= F(1, 2**52)),
+        "disjoint": not (p * q).any(),
+        "heavy tail": any(mass.max() >= 50 * mass.min() for mass in tails),
+        "repeated drafts": problem.k > 1 and isinstance(problem.law, ot.IID) and problem.n > 1,
+        "more drafts than tokens": problem.k > problem.n,
+        "one token": problem.n == 1,
     }
-    assert min(corners.values()) >= len(found) // 40, corners
+
+
+@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement()], ids=repr)
+def test_problems_reach_every_corner_within_the_default_number_of_examples(law: ot.DraftLaw) -> None:
+    found = [corners(problem) for seed in range(3) for problem in drawn(problems(law), 100, seed)]
+    often = {name: sum(each[name] for each in found) for name in found[0]}
+    rare = {name: times for name, times in often.items() if times < 3}  # once in a hundred
+    assert set(rare) == ({"repeated drafts"} if law == ot.WithoutReplacement() else set()), often
+
+
+@pytest.mark.parametrize("corner", corners(ot.Problem([F(1)], [F(1)], 1)))
+def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
+    quiet = hypothesis.settings(database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck))
+    smallest = hypothesis.find(
+        problems(ot.IID()), lambda problem: corners(problem)[corner], settings=quiet, random=random.Random(0)
+    )
+    assert smallest.n <= 3 and smallest.k <= 2
+    if corner not in {"nearly equal", "within an ulp", "heavy tail"}:  # these need large numbers
+        assert max(mass.denominator for mass in [*smallest.p, *smallest.q]) <= 3
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -174,3 +207,12 @@ def test_distributions_shrink_to_small_fractions() -> None:
     assert smallest.tolist() == [F(1, 3)] * 3
     assert all(len(set(q.tolist())) == 4 for q in drawn(distributions_without_ties(4, 4), 50))
     assert all(np.isfinite(p.astype(float)).all() for p in drawn(distributions(2), 20))
+
+
+def test_masses_that_are_tied_after_rounding_are_no_false_alarm() -> None:
+    """In Fractions token 1 is the hub; as floats tokens 0 and 1 weigh the same, and token 0 is."""
+    third, little = F(1, 3), F(1, 3 * 2**53)
+    problem = ot.Problem([third, third, F(0), third], [third - little, third, little, third], 2, ot.Hub())
+    for claim in choose(["probabilities", "floats_agree", "torch_agrees"]):
+        if not claim.skipped(ot.rules.SpecHub()):
+            claim(ot.rules.SpecHub(), problem)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..selection import SelectionRule
-from .properties import choose
+from .properties import properties_of
+from .records import as_record
 from .report import check_property
 from .rule_property import RuleProperty
 
@@ -22,7 +23,13 @@ class RuleCheck:
     def __call__(self, rule: SelectionRule) -> None:
         import pytest
 
-        outcome = check_property(self.property, rule, self.max_examples)
+        from ..pytest_plugin import RUNNING
+
+        running = RUNNING.get()
+        asked = running and running.max_examples
+        outcome = check_property(self.property, rule, asked or self.max_examples)
+        if running:
+            running.records.append(as_record(rule.name, outcome))
         if outcome.status == "skipped":
             pytest.skip(outcome.reason)
         if outcome.status == "failed":
@@ -38,23 +45,23 @@ def parametrize_with_rule_checks(
 ) -> Any:
     """Decorator for a test with the arguments `rule` and `check`, whose body is `check(rule)`.
 
-    Ids are like KSeq-output_law, to be selected with -k. expected_failures: {property or id: reason}; such a test must
-    fail, and is reported as an expected failure with its reason.
+    Ids are like KSeq-output_law, to be selected with -k. Without `properties`, all of them, and of the claims those that
+    the rule makes. max_examples: as in `check_rule`; pytest's option --ot-max-examples takes its place.
+    expected_failures: {property or id: reason}; such a test must fail, and is reported as an expected failure.
     """
     import pytest
 
-    expected, chosen, rules = dict(expected_failures or {}), choose(properties), list(rules)
-    ids = {f"{rule.name}-{each.name}" for rule in rules for each in chosen}
-    unknown = set(expected) - ids - {each.name for each in chosen}
+    expected, properties = dict(expected_failures or {}), None if properties is None else list(properties)
+    tests = [(rule, each, f"{rule.name}-{each.name}") for rule in rules for each in properties_of(rule, properties)]
+    ids = {name for _, _, name in tests}
+    unknown = set(expected) - ids - {each.name for _, each, _ in tests}
     if unknown:
         raise ValueError(
             f"expected_failures names no test: {', '.join(sorted(unknown))}; ids are {', '.join(sorted(ids))}"
         )
     cases = []
-    for rule in rules:
-        for each in chosen:
-            name = f"{rule.name}-{each.name}"
-            reason = expected.get(name, expected.get(each.name))
-            marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason is not None else []
-            cases.append(pytest.param(rule, RuleCheck(each, max_examples), id=name, marks=marks))
+    for rule, each, name in tests:
+        reason = expected.get(name, expected.get(each.name))
+        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason is not None else []
+        cases.append(pytest.param(rule, RuleCheck(each, max_examples), id=name, marks=marks))
     return pytest.mark.parametrize(("rule", "check"), cases)

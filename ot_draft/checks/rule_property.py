@@ -27,7 +27,8 @@ class RuleProperty:
     problems, small ones first, all of which are tried. most: the number of cases after
     which more add nothing.
     reason_to_skip: why the property says nothing about the rule; empty where it does.
-    shows: Python lines that show the rule at work where it raised an error.
+    shows: Python lines that show the rule at work where it raised an error. is_claim: whether it is asked only of the
+    rules that name it in their `claims`.
     """
 
     check: Check
@@ -35,6 +36,7 @@ class RuleProperty:
     most: int
     reason_to_skip: Callable[[SelectionRule], str]
     shows: str
+    is_claim: bool = False
 
     @property
     def name(self) -> str:
@@ -45,6 +47,10 @@ class RuleProperty:
     def statement(self) -> str:
         """What is claimed: the first line of the function's docstring."""
         return (self.check.__doc__ or "").split("\n")[0]
+
+    def skipped(self, rule: SelectionRule) -> str:
+        """Why the property is not checked for the rule; empty where it is."""
+        return "not claimed" if self.is_claim and self.name not in rule.claims else self.reason_to_skip(rule)
 
     def __call__(self, rule: SelectionRule, problem: Problem) -> None:
         self.check(rule, problem)
@@ -75,9 +81,10 @@ def rule_property(
     most: int = 1_000_000,
     reason_to_skip: Callable[[SelectionRule], str] = never,
     shows: str = EVALUATE,
+    is_claim: bool = False,
 ) -> Callable[[Check], RuleProperty]:
     """Decorator that makes a property of a function (rule, problem)."""
-    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows)
+    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, is_claim)
 
 
 def possible_drafts(problem: Problem) -> Array:

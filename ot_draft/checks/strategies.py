@@ -21,8 +21,8 @@ Draw = Callable[[Any], Any]
 Strategy = Any
 
 LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
-CLOSE = (4, 10, 20, 30, 40, 53, 60)  # p and q differ by 2^-this of one mass: at 53 by one ulp
-SHAPES = ("any", "any", "any", "any", "same", "reversed", "disjoint", "close", "repeated", "zeros in p")
+CLOSE = (4, 53, 30, 53, 54)  # p and q differ by 2^-this of one mass: at 53 by one ulp
+SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
 
 
 def as_masses(counts: Any) -> Array:
@@ -70,8 +70,10 @@ def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
         return np.tile(p, 2) / 2, np.tile(q, 2) / 2
     if shape == "close" and n > 1:
         return p, _moved(p, draw(st.integers(1, n - 1)), Fraction(1, 2 ** draw(st.sampled_from(CLOSE))))
-    if shape == "zeros in p":
-        return _without(p, q != q.max()), q
+    if shape in {"zeros in p", "rare"}:
+        heaviest = q == q.max()
+        rare = (q + 3 * as_masses(heaviest)) / 4 if shape == "rare" else q  # what p wants is seldom drafted
+        return _without(p, ~heaviest), rare
     return p, _without(q, p == 0) if shape == "disjoint" else q
 
 
@@ -121,3 +123,28 @@ def batches(draw: Draw, law: DraftLaw, max_rows: int = 3, max_n: int = 4, max_k:
     n = draw(st.integers(1, most))
     rows = draw(st.lists(pairs(n, n), min_size=2, max_size=max_rows))
     return Problem(np.stack([p for p, _ in rows]), np.stack([q for _, q in rows]), k, law)
+
+
+@st.composite
+def covered_problems(draw: Draw, law: DraftLaw, max_n: int = 4, max_k: int = 4, max_drafts: int = 81) -> Problem:
+    """Problems in which k drafts can hold every token of q, and p puts nothing on the others."""
+    n, k = draw(st.sampled_from(sizes(law, max_n, max_k, max_drafts)))
+    counts = st.tuples(st.integers(0, 3), st.integers(1, 3))
+    held = draw(st.lists(counts, min_size=1, max_size=min(n, k)))
+    others = [(0, 0)] * draw(st.integers(0, n - len(held)))
+    rows = held + others if draw(st.booleans()) else others + held
+    target = [count for count, _ in rows]
+    if not any(target):
+        target = [draft for _, draft in rows]
+    return Problem(as_masses(target), as_masses([count for _, count in rows]), k, law)
+
+
+@st.composite
+def scarce_problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
+    """Problems in which most drafts fall on a token that p never outputs: each draft more adds almost as much as the first."""
+    n, k = draw(st.sampled_from([size for size in sizes(law, max_n, max_k, max_drafts) if size[0] > 1]))
+    counts = st.tuples(st.integers(0, 3), st.integers(0, 3))
+    rest = draw(st.lists(counts, min_size=1, max_size=n - 1))
+    target, draft = [0, *(count for count, _ in rest)], [draw(st.integers(1, 60)), *(count for _, count in rest)]
+    target[1] += not any(target)
+    return Problem(as_masses(target), as_masses(draft), k, law)

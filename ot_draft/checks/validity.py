@@ -35,8 +35,9 @@ def output_law(rule: SelectionRule, problem: Problem) -> None:
 @rule_property()
 def probabilities(rule: SelectionRule, problem: Problem) -> None:
     """accept is >= 0 with sum <= 1 and the residual is a law, given any drafts, in Fractions and in float64."""
-    drafts, n = possible_drafts(problem), problem.n
+    n = problem.n
     for case, slack in ((problem, 0), (as_floats(problem), SLACK)):
+        drafts = possible_drafts(case)  # rounding can make a tie, and so another top token
         selection = rule(case.p, case.q, drafts)
         if selection.accept.shape != drafts.shape or selection.residual.shape not in {(n,), (len(drafts), n)}:
             seen = f"shapes {selection.accept.shape}, {selection.residual.shape}; drafts {drafts.shape}, n = {n}"

@@ -9,7 +9,12 @@ import click
 from .. import __version__
 from .refused import Refused
 
-COMMANDS = {"compare": "ot_draft.cli.compare:compare"}
+COMMANDS = {
+    "check": "ot_draft.cli.check:check",
+    "compare": "ot_draft.cli.compare:compare",
+    "plan": "ot_draft.cli.plan:plan",
+    "sweep": "ot_draft.cli.sweep:sweep",
+}
 CLONE = {"prove": "proofs_checks.__main__:main", "figures": "figures.__main__:main"}  # not installed with the package
 
 

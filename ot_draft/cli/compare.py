@@ -29,24 +29,10 @@ from ..compare import (
     total_variation,
 )
 from ..errors import DraftSelectionError
+from .options import Numbers, parts
 from .refused import Refused
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
-
-
-class Numbers(click.ParamType):
-    """Different whole numbers from 1 on, like 1,2,4,8."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
-        try:
-            numbers = value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
-        except ValueError:
-            numbers = ()
-        if not numbers or min(numbers) < 1 or len(set(numbers)) < len(numbers):
-            raise Refused(f"--k {value}: give different numbers of drafts, like 1,2,4,8")
-        return numbers
 
 
 @click.command()
@@ -87,7 +73,7 @@ def compare(
         pairs = _pairs(file, target, draft)
         pairs = pairs if temperature is None else pairs.at_temperature(temperature)
         pairs = pairs if limit is None else pairs.first(limit)
-        settings = Settings(rules=choose_rules(_parts(names), _parts(laws)), **numbers)
+        settings = Settings(rules=choose_rules(parts(names), parts(laws)), **numbers)
         rows = _run(pairs, settings, jobs)
         lines = summarise(rows, pairs, measure(pairs, settings))
         if out is not None:
@@ -95,10 +81,6 @@ def compare(
     except (DraftSelectionError, OSError) as error:
         raise Refused(str(error)) from error
     _print(lines, rows, pairs, settings, "csv" if as_csv else "json" if as_json else "table")
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _pairs(file: Path | None, target: str | None, draft: str | None) -> Pairs:

@@ -127,6 +127,9 @@ def _naive_target(rule: NaiveTarget, problem: Problem) -> tuple[Array, Array] | 
     p, q, k = problem.p, problem.q, problem.k
     if isinstance(problem.law, WithoutReplacement):
         return None  # n integrals of O(n)
+    if type(problem.law) is IID:
+        accepted = (p * any_of(q, k)).sum(-1)
+        return accepted, accepted
     missed = problem.law.inside(q[..., None, :], ~np.eye(problem.n, dtype=bool), k)
     accepted = (p * (1 - missed)).sum(-1)
     return accepted, accepted

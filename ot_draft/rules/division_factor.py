@@ -95,8 +95,18 @@ def _at(line: Array, factor: Array) -> Array:
 
 
 def _rational_factor(p: Array, q: Array, count: Array) -> Array:
-    """gamma* of the floats nearby, rounded up to binary digits, and further until exact arithmetic says that it is valid."""
-    estimate = division_factor(p.astype(np.float64), q.astype(np.float64), count.astype(np.float64))
+    """gamma* of the floats nearby, rounded up to binary digits, and further until exact arithmetic says that it is valid.
+
+    Row by row, so that no row's factor depends on the others; once for each number of drafts where p and q are single rows.
+    """
+    if p.size == p.shape[-1] and q.size == q.shape[-1] and len(numbers := np.unique(count)) < count.size:
+        factor = np.empty_like(count)
+        for number in numbers:
+            here = np.array([number], dtype=object)
+            factor[count == number] = _rational_factor(p.reshape(-1), q.reshape(-1), here)[0]
+        return factor + 0 * p[..., :1]
+    target, draft, k = (x.astype(np.float64) for x in (p, q, count))
+    estimate = _factor_of_rows(target, draft, k, _search)
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
     least = one(p) + 0 * factor  # exactly right for p == q, say

@@ -34,6 +34,10 @@ class FromCoupling(SelectionRule):
     law: DraftLaw = IID()
     solver: str = "flow"
 
+    @property
+    def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
+        return ("optimal",) if self.solver == "flow" else ()
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if is_meta(p):
             raise InvalidDistribution("p is on torch's meta device, which holds no values: a linear program needs them")

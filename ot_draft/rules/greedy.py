@@ -20,6 +20,7 @@ class Greedy(SelectionRule):
     Source: Hu et al. 2025, 'Towards Optimal Multi-draft Speculative Decoding', greedy draft sampling.
     """
 
+    claims = ("optimal",)
     law: DraftLaw = Hybrid(top=-1)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

@@ -36,9 +36,10 @@ class KSeq(SelectionRule):
 
     factor: the division factor gamma, valid from gamma* on, which lies in [1, k] and depends on p, q and k. None
     (default) finds gamma*, rounded up, so that rounding can cost acceptance (below 1e-12 in float64, 2e-4 in float32) and
-    never validity. A fixed factor below gamma* makes an invalid rule (unless no p/q exceeds it), as `evaluate` then shows.
+    never validity. A fixed factor below gamma* may make an invalid rule, as `evaluate` then shows.
     With beta = sum min(q, p/gamma): acceptance of a draft 1 - (1 - beta)^k, residual proportional to
-    p - min(q, p/gamma) (1 - (1 - beta)^k) / beta. Acceptance >= (1 - (1 - 1/k)^k) of the optimum.
+    p - min(q, p/gamma) (1 - (1 - beta)^k) / beta. Acceptance >= (1 - (1 - 1/k)^k) of the optimum, which is not sharp: see
+    proofs_checks/k_seq_share.py.
     Source: Sun et al., SpecTr, NeurIPS 2023, Algorithm 2 and Theorem 1.
     """
 
@@ -50,6 +51,10 @@ class KSeq(SelectionRule):
             raise InvalidDrafts(
                 f"KSeq(factor={self.factor!r}): the division factor lies in [1, k]; None finds the best one"
             )
+
+    @property
+    def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
+        return ("maximal", "kseq_bound") if self.factor is None else ()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         count = total(as_number(drafts >= 0, p))

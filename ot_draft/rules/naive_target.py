@@ -17,6 +17,7 @@ class NaiveTarget(SelectionRule):
     Source: the verification of SpecInfer's baseline and of EAGLE's greedy trees; Miao et al. 2024, section 4.3.
     """
 
+    claims = ("cover",)
     law: DraftLaw = IID()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

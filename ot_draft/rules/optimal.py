@@ -67,6 +67,10 @@ class Optimal(SelectionRule):
                 f"Optimal(classes={self.classes!r}): give a number of classes >= 1, or None for all tokens"
             )
 
+    @property
+    def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
+        return ("optimal",) if self.classes is None else ("maximal",)
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not isinstance(self.law, Hybrid):
             choice, selected = select_draft(p, q, drafts, self.classes)

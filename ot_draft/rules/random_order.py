@@ -47,6 +47,7 @@ class RandomOrder(SelectionRule):
     """
 
     solves: ClassVar[bool] = True
+    claims = ("maximal",)  # the optimum is reached to the tolerance only
     law: DraftLaw = WithoutReplacement()
     tolerance: float = 1e-6
     orders: int = 64

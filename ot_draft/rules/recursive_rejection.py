@@ -41,6 +41,7 @@ class RecursiveRejection(SelectionRule):
     Since p_i is proportional to (p - s_i q)+ with a growing s_i, the vocabulary is read once a draft, for one sum.
     """
 
+    claims = ("maximal", "cover")
     law: DraftLaw = IID()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

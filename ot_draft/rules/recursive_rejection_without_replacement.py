@@ -17,6 +17,7 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
     Source: Yang et al., multi-candidate speculative decoding, 2024; the fallback: Chen et al., Sequoia, 2024.
     """
 
+    claims = ("maximal", "cover")
     law: DraftLaw = WithoutReplacement()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

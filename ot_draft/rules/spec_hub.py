@@ -18,6 +18,7 @@ class SpecHub(SelectionRule):
     is that of greedy drafting with k = 2, and so is the acceptance. Source: Sun et al., SpecHub, EMNLP 2024.
     """
 
+    claims = ("optimal",)
     law: DraftLaw = Hub()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

@@ -17,6 +17,7 @@ class SpeculativeSampling(SelectionRule):
     Source: Leviathan et al. 2023, Theorem 1; Chen et al. 2023, Theorem 1.
     """
 
+    claims = ("maximal",)
     law: DraftLaw = IID()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

@@ -1,0 +1,39 @@
+"""How Sphinx builds the documentation: `make docs`, without a network."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import ot_draft
+
+project = "ot_draft"
+author = "The ot_draft authors"
+version = release = ot_draft.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+nitpicky = False  # types in signatures are not all documented objects
+
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+add_module_names = False
+
+exclude_patterns = ["out"]
+
+html_theme = "furo"
+html_title = f"ot_draft {release}"
+
+# MathJax from its wheel instead of a server of somebody's: the pages read without a network.
+_mathjax = find_spec("jupyter_server_mathjax")
+assert _mathjax is not None and _mathjax.submodule_search_locations, "install the extra `docs`"
+html_static_path = [str(Path(_mathjax.submodule_search_locations[0]) / "static")]
+mathjax_path = "MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
+mathjax2_config = {
+    "tex2jax": {
+        "inlineMath": [["\\(", "\\)"]],
+        "displayMath": [["\\[", "\\]"]],
+        "processClass": "tex2jax_process|mathjax_process|math",
+    },
+    "HTML-CSS": {"availableFonts": ["TeX"]},
+}
+myst_update_mathjax = False  # its way is that of MathJax 3; the wheel holds MathJax 2

@@ -1,0 +1,188 @@
+"""`ot-draft plan`: which rule, how many paths and how long, for given costs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .. import paths, rules
+from ..errors import DraftSelectionError
+from ..laws import IID
+from ..paths.wall_clock import Costs, Efficiency, Planned
+from ..paths.wall_clock import plan as make_plan
+from .options import Numbers
+from .plan_files import read_costs, read_traces
+from .refused import Refused
+
+DEFAULT_RULES = "Joint,Traversal,Optimal,KSeq,RecursiveRejection"
+EXAMPLE_JSON = """\
+{"verify": {"1": 1, "17": 1.1, "65": 1.4},
+ "draft": {"1": 0.06, "8": 0.08},
+ "select": {"": 0.01, "Joint": 0.03}}"""
+EXAMPLE_CSV = """\
+what,at,cost
+verify,1,1
+verify,65,1.4
+draft,1,0.06
+draft,8,0.08
+select,Joint,0.03"""
+EXAMPLE = f"""\b
+Costs, all in one unit, here one step of plain decoding:
+verify: one target call on so many positions (K L + 1).
+draft: one draft call on so many rows (K); L are made.
+select: one selection, by rule; "" for all others.
+They are interpolated, and not extrapolated.
+
+\b
+As JSON:
+{EXAMPLE_JSON}
+
+\b
+As CSV:
+{EXAMPLE_CSV}"""
+NOTE = """Cost in steps of plain decoding; speed-up over plain decoding, with the standard error from block efficiency's.
+alike: within two standard errors of the best; more iterations tell them apart."""
+
+
+@click.command(epilog=EXAMPLE)
+@click.option(
+    "--costs", "costs_file", required=True, type=click.Path(path_type=Path), help="Costs, .json or .csv: see below."
+)
+@click.option("--traces", type=click.Path(path_type=Path),
+              help="Block efficiencies, .csv with columns rule,K,L,block_efficiency[,error]; else they are simulated.")  # fmt: skip
+@click.option("--acceptance", type=float, help="Mean of sum min(p, q) of the simulated models, over contexts.")
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the simulated models.")
+@click.option("--rules", "names", default=DEFAULT_RULES, show_default=True,
+              help="By comma: path rules, or selection rules for i.i.d. drafts, which are applied token by token.")  # fmt: skip
+@click.option("--paths", "ks", type=Numbers(), help="Numbers of paths K [default: 1,2,4,8 as far as costs go].")
+@click.option("--length", "lengths", type=Numbers(), help="Path lengths L [default: 1,2,3,4,6,8 as far as costs go].")
+@click.option("--iterations", type=click.IntRange(2), default=200, show_default=True, help="Simulated iterations.")
+@click.option(
+    "--vocabulary", type=click.IntRange(2), default=2000, show_default=True, help="Tokens of the simulated models."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--rows", "shown", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all rows as CSV instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON instead of a table.")
+def plan(
+    costs_file: Path, traces: Path | None, shown: int, as_csv: bool, as_json: bool, ks: Any, lengths: Any, **options: Any
+) -> None:  # fmt: skip
+    """Choose the rule, the number of paths K and their length L that gain most, by the wall-clock model.
+
+    speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select), with the block efficiency of
+    --traces, or simulated on a pair of random models with the acceptance given.
+    """
+    if as_csv and as_json:
+        raise Refused("--csv and --json both print to standard output: give one of them")
+    if traces is not None and options["acceptance"] is not None:
+        raise Refused("--traces and --acceptance are two ways to know the block efficiency: give one of them")
+    try:
+        costs = read_costs(costs_file)
+        if traces is None:
+            sizes = _sizes(costs, ks, lengths)
+            efficiencies, source = _simulated(sizes, **options)
+        else:
+            efficiencies, source = read_traces(traces), f"block efficiency of {traces.name}"
+            efficiencies = [e for e in efficiencies if (not ks or e.K in ks) and (not lengths or e.L in lengths)]
+        rows = make_plan(efficiencies, costs)
+    except (DraftSelectionError, OSError) as error:
+        raise Refused(str(error)) from error
+    if not rows:
+        raise Refused(f"{traces}: no row with the --paths and --length given")
+    if as_csv:
+        writer = csv.DictWriter(sys.stdout, [field.name for field in fields(Planned)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+    elif as_json:
+        click.echo(
+            json.dumps({"source": source, "best": _record(rows[0]), "rows": [_record(row) for row in rows]}, indent=1)
+        )
+    else:
+        _print(rows, shown, source)
+
+
+def _sizes(costs: Costs, ks: Sequence[int] | None, lengths: Sequence[int] | None) -> list[tuple[int, int]]:
+    """All (K, L) asked for; of those that were not asked for, the ones within the costs."""
+    sizes = [(K, L) for K in ks or (1, 2, 4, 8) for L in lengths or (1, 2, 3, 4, 6, 8)]
+    if ks and lengths:
+        return sizes
+    within = [size for size in sizes if costs.reach(*size)]
+    if not within:
+        raise Refused(f"no K and L within the costs: verify goes to {max(costs.verify)}, draft to {max(costs.draft)}")
+    return within
+
+
+def _simulated(
+    sizes: list[tuple[int, int]], acceptance: float | None, temperature: float, names: str, iterations: int,
+    vocabulary: int, seed: int
+) -> tuple[list[Efficiency], str]:  # fmt: skip
+    model = paths.SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
+    model = model if acceptance is None else model.with_acceptance(acceptance)
+    chosen = {
+        name: path_rule(name) for name in dict.fromkeys(part.strip() for part in names.split(",") if part.strip())
+    }
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("simulating", total=iterations)
+        found = paths.simulate_chains(
+            list(chosen.values()), model, sizes, iterations, seed, lambda done: progress.advance(task, done)
+        )
+    name_of = {rule: name for name, rule in chosen.items()}
+    mean, _ = model.acceptance()
+    source = f"simulated: {iterations} iterations, n = {vocabulary}, temperature {temperature:g}, mean sum min(p, q) = {mean:.3f}"
+    return [Efficiency(name_of[rule], K, L, s.block_efficiency, s.error) for (rule, K, L), s in found.items()], source
+
+
+def path_rule(name: str) -> paths.PathRule:
+    """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
+    known: dict[str, paths.PathRule] = {
+        rule.name: rule for rule in (paths.Joint(), paths.Traversal(), paths.BlockVerification())
+    }
+    known |= {rule.name: paths.TokenWise(rule) for rule in rules.ALL if isinstance(rule.law, IID) and not rule.solves}
+    if name not in known:
+        raise Refused(f"there is no rule {name!r}: take {', '.join(known)}")
+    return known[name]
+
+
+def _record(row: Planned) -> dict[str, Any]:
+    """As JSON takes it: no NaN."""
+    return {name: None if value != value else value for name, value in asdict(row).items()}
+
+
+def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
+    console = Console()
+    console = console if console.is_terminal else Console(width=100)
+    out = Table(title=source, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    out.add_column("")
+    out.add_column("rule")
+    for name in ("K", "L", "block efficiency", "cost of a step", "speed-up"):
+        out.add_column(name, justify="right", no_wrap=True)
+    for place, row in enumerate(rows[:shown]):
+        spread = "" if row.error != row.error else f" ± {row.error:.3f}"
+        cells = (
+            row.rule,
+            str(row.K),
+            str(row.L),
+            f"{row.block_efficiency:.3f}",
+            f"{row.cost:.3f}",
+            f"{row.speed_up:.3f}{spread}",
+        )
+        alike = row.speed_up + 2 * row.error > rows[0].speed_up
+        out.add_row(
+            "alike" if alike and place else "" if place else "best", *cells, style="" if place else "bold green"
+        )
+    console.print(out)
+    console.print(NOTE, style="dim")
+    if rows[0].speed_up < 1:
+        console.print("No speed-up at these costs: plain decoding is the fastest.", style="bold")

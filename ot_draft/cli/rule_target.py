@@ -1,0 +1,178 @@
+"""What a rule is called on the command line: KSeq, KSeq(factor=2), my_rule.py:MyRule, package.module:NAME."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .. import laws, rules
+from ..checks.rule_source import RuleSource, import_lines, rule_source
+from ..selection import SelectionRule
+from .refused import Refused
+
+TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_]\w*)(?P<call>\(.*\))?$", re.DOTALL)
+LAWS = {"IID": laws.IID, "Hybrid": laws.Hybrid, "WithoutReplacement": laws.WithoutReplacement, "Hub": laws.Hub}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A rule, and the Python that makes it again."""
+
+    rule: SelectionRule
+    source: RuleSource
+
+
+def rule_at(text: str) -> Target:
+    """The rule of that name: a class, a function that returns a rule, or a rule. Raises Refused.
+
+    Arguments in brackets are literals (numbers, texts, tuples) or draft laws; nothing else is evaluated.
+    """
+    match = TARGET.match(text)
+    if match is None or (match["place"] is None and text.endswith(".py")):
+        raise Refused(_how(text))
+    place, name, call = match["place"], match["name"], match["call"]
+    found = _of_library(name) if place is None else _named(_module(place), place, name)
+    rule = _made(found, text, *_arguments(call or "()", text)) if callable(found) and not _is_rule(found) else found
+    if call and found is rule:
+        raise Refused(f"{text}: {name} is a rule, which takes no arguments here: leave the brackets out")
+    if not isinstance(rule, SelectionRule):
+        raise Refused(f"{text} is {_article(rule)}, no selection rule: give a subclass of ot.SelectionRule with a law")
+    if not isinstance(getattr(rule, "law", None), laws.DraftLaw):
+        raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
+    return Target(rule, _source(rule, found, place, name, call))
+
+
+def _source(rule: SelectionRule, found: Any, place: str | None, name: str, call: str | None) -> RuleSource:
+    if place is None:
+        return rule_source(rule)
+    module = _module_name(place)
+    expression = name if found is rule else f"{name}{call or '()'}"
+    expression = re.sub(rf"\b({'|'.join(LAWS)})\(", r"ot.\1(", expression.removeprefix(name))
+    return RuleSource(tuple(import_lines(module, name)), name + expression)
+
+
+def _is_rule(found: Any) -> bool:
+    return isinstance(found, SelectionRule)
+
+
+def _article(value: Any) -> str:
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    return f"the class {name}" if isinstance(value, type) else f"of type {name}"
+
+
+def _of_library(name: str) -> Any:
+    if name not in rules.__all__ or name == "ALL":
+        known = ", ".join(each for each in rules.__all__ if each != "ALL")
+        raise Refused(f"there is no rule {name}: give FILE.py:NAME, or one of the library: {known}")
+    return getattr(rules, name)
+
+
+def _how(text: str) -> str:
+    if text.endswith(".py"):
+        known = _rules_in(_module(text))
+        return f"{text}: say which rule, like {text}:{known[0] if known else 'MyRule'}" + _held(known)
+    return f"{text!r} names no rule: give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
+
+
+def _held(known: list[str]) -> str:
+    return f"; it holds {', '.join(known)}" if known else "; it holds no subclass of ot.SelectionRule"
+
+
+def _rules_in(module: ModuleType) -> list[str]:
+    def fits(value: Any) -> bool:
+        return _is_rule(value) or (
+            isinstance(value, type) and issubclass(value, SelectionRule) and not inspect.isabstract(value)
+        )
+
+    return [name for name, value in vars(module).items() if fits(value)]
+
+
+def _module_name(place: str) -> str:
+    return Path(place).stem if place.endswith(".py") else place
+
+
+def _module(place: str) -> ModuleType:
+    """The module at a path or of a name, imported."""
+    name = _module_name(place)
+    if place.endswith(".py"):
+        _make_importable(Path(place), name)
+    elif str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise Refused(f"there is no module {error.name}: give FILE.py:NAME or package.module:NAME") from error
+        raise Refused(f"{place} cannot be imported: {error}") from error
+    except Exception as error:  # whatever a file does when it is run
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise Refused(f"{place} cannot be imported: {told}") from error
+
+
+def _make_importable(file: Path, name: str) -> None:
+    if not file.is_file():
+        raise Refused(f"there is no file {file}")
+    if not name.isidentifier():
+        better = re.sub(r"\W", "_", name)
+        raise Refused(f"{file}: {name!r} is no name that Python can import: rename the file, say to {better}.py")
+    loaded = sys.modules.get(name)
+    origin = getattr(loaded, "__file__", None)
+    if (loaded is not None or name in sys.stdlib_module_names) and (
+        origin is None or Path(origin).resolve() != file.resolve()
+    ):
+        raise Refused(f"{file}: a module called {name} is loaded already: rename the file")
+    if str(file.resolve().parent) not in sys.path:
+        sys.path.insert(0, str(file.resolve().parent))
+
+
+def _named(module: ModuleType, place: str, name: str) -> Any:
+    if not hasattr(module, name):
+        raise Refused(f"{place} holds nothing called {name}" + _held(_rules_in(module)))
+    return getattr(module, name)
+
+
+def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
+    try:
+        node = ast.parse(f"rule{call}", mode="eval").body
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            raise ValueError
+        given = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+        return [_value(argument) for argument in node.args], given
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise Refused(
+            f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {', '.join(f'{name}()' for name in LAWS)}"
+        ) from error
+
+
+def _value(node: ast.expr) -> Any:
+    """A literal, or a draft law of literals."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LAWS:
+        given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
+        return LAWS[node.func.id](*map(ast.literal_eval, node.args), **given)
+    return ast.literal_eval(node)
+
+
+def _made(found: Any, text: str, arguments: list[Any], given: dict[str, Any]) -> Any:
+    """What the class or function returns."""
+    if inspect.isabstract(found):
+        missing = ", ".join(sorted(found.__abstractmethods__))
+        raise Refused(f"{text} is abstract: it has no {missing}")
+    try:
+        inspect.signature(found).bind(*arguments, **given)
+    except TypeError as error:
+        names = ", ".join(f"{name}=..." for name in inspect.signature(found).parameters)
+        raise Refused(
+            f"{text}: {error}; give literals in brackets, like '{text.split('(', maxsplit=1)[0]}({names})'"
+        ) from error
+    try:
+        return found(*arguments, **given)
+    except Exception as error:  # whatever the constructor does
+        raise Refused(f"{text} cannot be made: {type(error).__name__}: {error}") from error

@@ -1,0 +1,98 @@
+"""`ot-draft sweep`: rules and ks over sharded files of pairs or logits, on an engine of the user's choice."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from ..compare import choose_rules
+from ..errors import DraftSelectionError
+from ..sweep import ENGINES, Mean, Plan, Progress, engine, open_shards, summarise_sweep
+from ..sweep import sweep as run_sweep
+from .options import Numbers, parts
+from .refused import Refused
+
+
+@click.command()
+@click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
+              help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
+@click.option("--rules", "names", default="SpeculativeSampling,NaiveTarget,RecursiveRejection,KSeq,Optimal",
+              show_default=True, help="By comma.")  # fmt: skip
+@click.option(
+    "--law", "laws", default="", help="Draft laws, by comma, as in compare. Without it each rule is under its own."
+)
+@click.option("--k", "ks", type=Numbers(), default="2,4,8", show_default=True, help="Numbers of drafts.")
+@click.option(
+    "--temperature", type=float, default=1.0, show_default=True, help="Of both models; shards of logits only."
+)
+@click.option("--samples", type=click.IntRange(1), default=256, show_default=True,
+              help="Random draft tuples a pair, for rules whose acceptance has no formula.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draft tuples.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=16_384, show_default=True, help="Pairs a parquet file, at most."
+)
+@click.option("--engine", "name", type=click.Choice(ENGINES), default="loky", show_default=True)
+@click.option("--address", help="Of a running dask or ray cluster; without it these start one of --jobs workers here.")
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Workers [default: one a core].")
+@click.option("--tries", type=click.IntRange(1), default=3, show_default=True, help="In all, when workers die.")
+@click.option("--json", "as_json", is_flag=True, help="Print the means as JSON instead of a table.")
+def sweep(
+    shards: tuple[Path, ...], out: Path, names: str, laws: str, ks: tuple[int, ...], temperature: float,
+    name: str, address: str | None, jobs: int, tries: int, as_json: bool, **settings: Any
+) -> None:  # fmt: skip
+    """Acceptance of every rule at every k on the pairs of SHARDS: .npz or .safetensors files, or folders of them.
+
+    A shard holds laws p and q of shape (..., n), or target_logits and draft_logits. The files written are the same to the last bit
+    on every engine. Read them with pyarrow, pandas or polars: one row a pair, rule and k.
+    """
+    try:
+        rules = choose_rules(parts(names), parts(laws))
+        plan = Plan(tuple(open_shards(shards, temperature)), rules, ks, temperature, **settings)
+        with engine(name, jobs, address):
+            trouble = _run(plan, out, tries)
+        means = summarise_sweep(out)
+    except (DraftSelectionError, OSError) as error:
+        raise Refused(str(error)) from error
+    for line in trouble:
+        click.echo(f"workers died and their parts were done again: {line}", err=True)
+    if as_json:
+        click.echo(json.dumps([asdict(mean) for mean in means], indent=1))
+    else:
+        Console().print(table(means, out))
+
+
+def _run(plan: Plan, out: Path, tries: int) -> tuple[str, ...]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    total = sum(shard.rows for shard in plan.shards)
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("pairs", total=total)
+
+        def advance(progress: Progress) -> None:
+            said = f"pairs, {len(progress.trouble)} deaths" if progress.trouble else "pairs"
+            bar.update(task, completed=progress.rows, description=said)
+
+        return run_sweep(plan, out, tries, advance)
+
+
+def table(means: list[Mean], out: Path) -> Table:
+    """Means over all pairs, one row a rule, law and k."""
+    pairs = means[0].pairs if means else 0
+    made = Table("law", "k", "rule", "acceptance", "s.e.", "of the optimum", title=f"{pairs:,} pairs, {out}")
+    previous = None
+    for mean in means:
+        if previous not in (None, (mean.law, mean.k)):
+            made.add_section()
+        previous = mean.law, mean.k
+        share = f"{mean.acceptance / mean.optimum:.4f}" if mean.optimum else "-"
+        made.add_row(mean.law, str(mean.k), mean.rule, f"{mean.acceptance:.4f}", f"{mean.error:.4f}", share)
+    return made

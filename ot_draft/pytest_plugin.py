@@ -1,0 +1,105 @@
+"""The plugin of pytest: options, a summary and report files for tests made by `parametrize_with_rule_checks`.
+
+Loaded by every pytest run where ot_draft is installed, so what the checks need is imported where there is something to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KINDS = ("html", "json", "junit")
+
+
+@dataclass
+class Running:
+    """The test that is running: how many examples it was asked to try, and what came out of its checks."""
+
+    max_examples: int | None
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+
+RUNNING: ContextVar[Running | None] = ContextVar("RUNNING", default=None)
+RECORDS = pytest.StashKey[list[dict[str, Any]]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("ot_draft", "checks of selection rules")
+    group.addoption("--ot-max-examples", type=_positive, metavar="N", help="Largest number of problems a property.")
+    group.addoption("--ot-report", action="append", choices=KINDS, default=[],
+                    help="Write ot-report.html, ot-report.json or ot-report.xml (junit); may be given several times.")  # fmt: skip
+    group.addoption("--ot-report-dir", type=Path, default=Path(), metavar="DIR", help="Where to write them [here].")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of problems: give 1 or more")
+    return int(text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Results are collected where the session ends: not in a worker of pytest-xdist, which sends its reports there."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Results(), "ot_draft_results")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """While a test runs, its checks know the option and have a place for what comes out."""
+    running = Running(item.config.getoption("ot_max_examples"))
+    token = RUNNING.set(running)
+    try:
+        return (yield)
+    finally:
+        RUNNING.reset(token)
+        if running.records:
+            item.stash[RECORDS] = running.records
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Results travel as an attribute of the test's report: pytest-xdist carries it, and user_properties stay the user's."""
+    report = yield
+    if call.when == "call" and RECORDS in item.stash:
+        report.ot_draft = item.stash[RECORDS]
+    return report
+
+
+class Results:
+    """What came out of all checks of the session."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep what the report carries, with the reason of an expected failure."""
+        records = getattr(report, "ot_draft", [])
+        if hasattr(report, "wasxfail"):
+            records = [{**record, "expected_failure": report.wasxfail} for record in records]
+        self.records += records
+
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        """Write the report files, and one line for each rule, property and number of drafts; with -q the wrong ones only."""
+        kinds = config.getoption("ot_report")
+        if not self.records and not kinds:
+            return
+        from .checks.records import is_wrong, summary_lines
+        from .checks.report_files import write_reports
+
+        self.records.sort(key=lambda record: (record["rule"], record["property"]))  # workers finish in any order
+        shown: Sequence[dict[str, Any]] = self.records
+        if config.get_verbosity() < 0:
+            shown = [record for record in shown if is_wrong(record)]
+        if shown:
+            terminalreporter.section("selection rules")
+            for line in summary_lines(shown):
+                terminalreporter.line(line)
+        for file in write_reports(kinds, self.records, config.getoption("ot_report_dir")):
+            terminalreporter.line(f"ot_draft report: {file}")

@@ -1,0 +1,116 @@
+"""What a sweep computes, in which parts, and how it is told from another sweep in the same folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..compare import law_name
+from ..errors import InvalidDrafts
+from ..rules import KSeq, NaiveTarget, Optimal, RecursiveRejection, SpeculativeSampling
+from ..selection import SelectionRule
+from .shards import Shard
+
+# Rules whose acceptance has a formula that is quick on many pairs at a time.
+DEFAULT_RULES: tuple[SelectionRule, ...] = (
+    SpeculativeSampling(),
+    NaiveTarget(),
+    RecursiveRejection(),
+    KSeq(),
+    Optimal(),
+)
+MANIFEST = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows start .. stop - 1 of a shard: what one task computes and one parquet file holds."""
+
+    number: int
+    shard: Shard
+    start: int
+    stop: int
+
+    @property
+    def file_name(self) -> str:
+        return f"part-{self.number:06}.parquet"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep. rules: each under its own law. rows: pairs a part, at most; one part never spans two shards.
+
+    samples, seed: random draft tuples for acceptances without a formula; every pair, rule and k has its own stream of
+    random numbers (SeedSequence with the pair's place as its key), so that nothing depends on parts, order or engine.
+    """
+
+    shards: tuple[Shard, ...]
+    rules: tuple[SelectionRule, ...] = DEFAULT_RULES
+    ks: tuple[int, ...] = (2, 4, 8)
+    temperature: float = 1.0
+    samples: int = 256
+    seed: int = 0
+    rows: int = 16_384
+
+    def __post_init__(self) -> None:
+        for name, value in (("rows", self.rows), ("samples", self.samples), *(("k", k) for k in self.ks)):
+            if value < 1:
+                raise InvalidDrafts(f"{name} is {value}: give a whole number from 1 on")
+        if not self.ks or not self.rules or not self.shards:
+            raise InvalidDrafts("a sweep needs at least one shard, one rule and one k")
+        if not self.temperature > 0:
+            raise InvalidDrafts(f"temperature is {self.temperature}: give a number above 0")
+
+    @property
+    def parts(self) -> list[Part]:
+        spans = [
+            (shard, start, min(start + self.rows, shard.rows))
+            for shard in self.shards
+            for start in range(0, shard.rows, self.rows)
+        ]
+        return [Part(number, *span) for number, span in enumerate(spans)]
+
+    @property
+    def manifest(self) -> str:
+        """What makes two sweeps the same: inputs by name, length and size, rules, ks, seed; not the engine, nor the folder."""
+        what = {
+            "shards": [[shard.file.name, shard.file.stat().st_size, shard.rows, shard.n] for shard in self.shards],
+            "rules": [[repr(rule), law_name(rule.law)] for rule in self.rules],
+            "ks": self.ks,
+            "temperature": self.temperature,
+            "samples": self.samples,
+            "seed": self.seed,
+            "rows": self.rows,
+        }
+        return json.dumps(what, indent=1) + "\n"
+
+    def claim(self, out: Path) -> None:
+        """Make the folder this sweep's, or find that it is. Raises InvalidDrafts if it is another's."""
+        out.mkdir(parents=True, exist_ok=True)
+        manifest = out / MANIFEST
+        if not manifest.exists():
+            parts = sorted(out.glob("part-*.parquet"))
+            if parts:
+                raise InvalidDrafts(f"{out} holds {parts[0].name} and no {MANIFEST}: give an empty folder")
+            temporary = out / f".{MANIFEST}"
+            temporary.write_text(self.manifest, encoding="utf-8")
+            temporary.replace(manifest)
+        elif manifest.read_text(encoding="utf-8") != self.manifest:
+            raise InvalidDrafts(
+                f"{manifest} describes another sweep ({_difference(manifest, self.manifest)} differs): give another folder,"
+                " or the old settings to go on with it"
+            )
+
+    def missing(self, out: Path) -> list[Part]:
+        """Parts that are not written yet. A part's file appears under its name only when it is whole."""
+        return [part for part in self.parts if not (out / part.file_name).exists()]
+
+
+def _difference(manifest: Path, wanted: str) -> str:
+    try:
+        there = json.loads(manifest.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        return "its form"
+    asked = json.loads(wanted)
+    return ", ".join(sorted(name for name in there.keys() | asked.keys() if there.get(name) != asked.get(name)))

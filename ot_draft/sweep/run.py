@@ -1,0 +1,86 @@
+"""sweep(plan, out): every part that is not there yet, on the engine of the caller's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DraftSelectionError, InvalidDistribution
+from .plan import Plan
+from .work import Done, parquet_module, write_part
+
+
+@dataclass(frozen=True)
+class Progress:
+    """After a part: pairs done and in all, parts left, and what went wrong on the way (workers that died), in words."""
+
+    rows: int
+    of: int
+    parts_left: int
+    trouble: tuple[str, ...] = ()
+
+
+class SweepFailed(DraftSelectionError, RuntimeError):
+    """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
+
+
+def sweep(
+    plan: Plan, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
+) -> tuple[str, ...]:
+    """Write one parquet file a part into `out`; a part that is there stays. The files are the same whatever the engine.
+
+    The engine is joblib's: `with joblib.parallel_config(backend="dask"): sweep(...)`, or ours, `sweep.engine`. A kill at any
+    moment loses the parts that were under way and nothing else; call again to go on. When a worker dies the parts that are
+    missing are tried again, up to `tries` times in all, and what happened is returned, one line a death.
+    Raises InvalidDistribution for a row that is no law (what is sound is written before), InvalidDrafts for a folder of another
+    sweep, SweepFailed when the workers keep dying.
+    """
+    from joblib import delayed
+
+    parquet_module()  # tell at once if it is not installed
+    out = Path(out)
+    plan.claim(out)
+    _remove_remains(out)
+    total = sum(shard.rows for shard in plan.shards)
+    trouble: list[str] = []
+    refused: list[str] = []
+    while missing := [part for part in plan.missing(out) if not refused]:
+        rows, left = total - sum(part.stop - part.start for part in missing), len(missing)
+        try:
+            for done in _as_they_end([delayed(write_part)(plan, part, out) for part in missing]):
+                refused += [done.refused] if done.refused else []
+                rows, left = rows + done.rows, left - (not done.refused)
+                if advance:
+                    advance(Progress(rows, total, left, tuple(trouble)))
+        except Exception as error:  # of the engine: write_part returns what is wrong with the input
+            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            if len(trouble) >= tries:
+                raise SweepFailed(
+                    f"{len(plan.missing(out))} of {len(plan.parts)} parts are missing after {tries} tries;"
+                    f" the last said {trouble[-1]}. Call again to go on, with fewer jobs if the memory ran out"
+                ) from error
+    if refused:
+        raise InvalidDistribution(refused[0] + (f" (and {len(refused) - 1} parts more)" if len(refused) > 1 else ""))
+    return tuple(trouble)
+
+
+def _as_they_end(tasks: list[Any]) -> Iterator[Done]:
+    """Results of the tasks, each as soon as it is there; in rounds on engines (ray) that give nothing before all is done."""
+    from joblib import Parallel, effective_n_jobs
+
+    try:
+        work = Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)
+    except ValueError:
+        size = 8 * effective_n_jobs()
+        for start in range(0, len(tasks), size):
+            yield from Parallel(batch_size=1)(tasks[start : start + size])
+        return
+    yield from work(tasks)
+
+
+def _remove_remains(out: Path) -> None:
+    """Half-written files of workers that were killed. One sweep at a time writes to a folder."""
+    for file in out.glob(".part-*"):
+        file.unlink(missing_ok=True)

@@ -1,0 +1,125 @@
+"""One part of a sweep: read its rows, compute every rule at every k, write one parquet file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from .. import rules
+from ..arrays import Array
+from ..compare import expected_acceptance, law_name
+from ..errors import DraftSelectionError, MissingPackage
+from ..optimum import optimal_acceptance
+from ..problem import Problem
+from ..selection import SelectionRule
+from .plan import Part, Plan
+
+CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
+
+
+@dataclass(frozen=True)
+class Done:
+    """A part that is written, or the reason why it cannot be: wrong input is no matter for another try."""
+
+    number: int
+    rows: int
+    refused: str = ""
+
+
+def write_part(plan: Plan, part: Part, out: Path) -> Done:
+    """Compute a part and put its file into the folder under its name in one step: whole or not at all."""
+    try:
+        table = _table(plan, part)
+    except DraftSelectionError as error:
+        return Done(part.number, 0, str(error))
+    parquet = parquet_module()
+    temporary = out / f".{part.file_name}.{os.getpid()}"
+    parquet.write_table(table, temporary, compression="zstd")
+    temporary.replace(out / part.file_name)
+    return Done(part.number, part.stop - part.start)
+
+
+def parquet_module() -> Any:
+    """pyarrow.parquet."""
+    try:
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise MissingPackage("pyarrow", "sweep") from error
+    return parquet
+
+
+NUMBERS = ("acceptance", "taken", "error", "optimum")
+
+
+def _table(plan: Plan, part: Part) -> Any:
+    """The part as an arrow table: one row for every pair, k and rule that is defined there."""
+    import pyarrow
+
+    columns: dict[str, list[Array]] = {name: [] for name in ("row", "k", "code", *NUMBERS)}
+    step = max(1, CELLS // part.shard.n)
+    for start in range(part.start, part.stop, step):
+        stop = min(start + step, part.stop)
+        for k, code, numbers in _block(plan, part, start, stop):
+            columns["row"].append(np.arange(start, stop))
+            columns["k"].append(np.full(stop - start, k, dtype=np.int16))
+            columns["code"].append(np.full(stop - start, code, dtype=np.int16))
+            for name, values in zip(NUMBERS, numbers, strict=True):
+                columns[name].append(values)
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    codes = joined.pop("code")
+
+    def words(of_rules: list[str]) -> Any:
+        """A column of words, one for each rule. A dictionary with a word twice is written with bytes that vary."""
+        known, places = np.unique(of_rules, return_inverse=True)
+        return pyarrow.DictionaryArray.from_arrays(places.astype(np.int16)[codes], known.tolist())
+
+    return pyarrow.table(
+        {
+            "shard": words([part.shard.file.name] * len(plan.rules)),
+            "rule": words([rule.name for rule in plan.rules]),
+            "law": words([law_name(rule.law) for rule in plan.rules]),
+            **joined,
+        }
+    )
+
+
+def _block(plan: Plan, part: Part, start: int, stop: int) -> Iterator[tuple[int, int, tuple[Array, ...]]]:
+    """For every k and rule, by its place in the plan, its numbers on some rows, (rows,) each."""
+    p, q = part.shard.read(start, stop, plan.temperature)
+    for k in plan.ks:
+        problems: dict[Any, Problem] = {}
+        optima: dict[Any, Array] = {}
+        for code, rule in enumerate(plan.rules):
+            if not rule.law.is_defined(k):
+                continue
+            if rule.law not in problems:
+                problems[rule.law] = Problem(p, q, k, rule.law)
+                optima[rule.law] = optimal_acceptance(p, q, k, rule.law)
+            yield k, code, (*_numbers(plan, part, start, rule, problems[rule.law], optima[rule.law]), optima[rule.law])
+
+
+def _numbers(
+    plan: Plan, part: Part, start: int, rule: SelectionRule, problem: Problem, optimum: Array
+) -> tuple[Array, Array, Array]:
+    """acceptance, taken and the standard error of the first, (rows,) each; see compare.Acceptance."""
+    if isinstance(rule, rules.Optimal) and rule.classes is None:
+        return optimum, optimum, 0 * optimum
+    found = expected_acceptance(rule, problem, samples=1, generator=np.random.default_rng(0))
+    if found.exact:
+        return found.value, found.taken, found.error
+    place = crc32(part.shard.file.name.encode())
+    what = crc32(f"{rule.name} {law_name(rule.law)}".encode())
+    estimates = []
+    for row, (p, q) in enumerate(zip(problem.p, problem.q, strict=True), start):
+        seed = np.random.SeedSequence(plan.seed, spawn_key=(place, row, problem.k, what))
+        alone = Problem(p, q, problem.k, problem.law)
+        one = expected_acceptance(rule, alone, plan.samples, np.random.default_rng(seed))
+        estimates.append((one.value, one.taken, one.error))
+    value, taken, error = (np.array(column, dtype=np.float64) for column in zip(*estimates, strict=True))
+    return value, taken, error

@@ -1,0 +1,76 @@
+"""Claims about all real numbers at once, decided by z3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import z3
+
+from .statement import Proof
+
+SECONDS = 20  # for one part; all that stand here are decided within a second
+Part = tuple[str, Sequence[Any], Any]  # what is decided, what is given, what is claimed
+
+
+def decide(said: str, parts: Iterable[Part]) -> Proof:
+    """Whether each claim follows from what is given, for all real numbers; stops at the first that does not."""
+    count = 0
+    for name, given, claim in parts:
+        solver = z3.Solver()
+        solver.set("timeout", 1000 * SECONDS)
+        solver.add(*given, z3.Not(claim))
+        answer = solver.check()
+        if answer == z3.sat:
+            return Proof(said, count, f"{name}: {_shown(solver.model())}")
+        if answer == z3.unknown:
+            return Proof(said, count, undecided=f"{name}: {solver.reason_unknown()}")
+        count += 1
+    return Proof(said, count)
+
+
+def reals(name: str, number: int) -> list[Any]:
+    """So many real variables."""
+    return [z3.Real(f"{name}{i}") for i in range(number)]
+
+
+def is_law(masses: Sequence[Any]) -> list[Any]:
+    """That the masses are probabilities with sum 1."""
+    return [*(mass >= 0 for mass in masses), sum(masses) == 1]
+
+
+def least(*terms: Any) -> Any:
+    """The least of the terms."""
+    found = terms[0]
+    for term in terms[1:]:
+        found = z3.If(term < found, term, found)
+    return found
+
+
+def greatest(*terms: Any) -> Any:
+    """The greatest of the terms."""
+    return -least(*(-term for term in terms))
+
+
+def power(base: Any, exponent: int) -> Any:
+    """base^exponent as a product: z3 decides polynomials."""
+    product = z3.RealVal(1)
+    for _ in range(exponent):
+        product = product * base
+    return product
+
+
+def total(masses: Sequence[Any], tokens: Iterable[int]) -> Any:
+    """The masses of these tokens together, 0 if there are none."""
+    return sum((masses[y] for y in tokens), z3.RealVal(0))
+
+
+def token_sets(n: int) -> list[tuple[int, ...]]:
+    """Every set of tokens, by size."""
+    return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]
+
+
+def _shown(model: Any) -> str:
+    values = {str(variable): model[variable] for variable in model.decls() if variable.arity() == 0}
+    return ", ".join(f"{name} = {values[name]}" for name in sorted(values))

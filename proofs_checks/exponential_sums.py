@@ -1,0 +1,56 @@
+"""Sums of c e^{-r s} in exact arithmetic: what the laws of exponential races are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+
+Sum = dict[Fraction, Fraction]  # rate r >= 0 -> coefficient c
+
+
+def plus(one: Sum, other: Sum, times: int | Fraction = 1) -> Sum:
+    """one + times * other."""
+    found = dict(one)
+    for rate, coefficient in other.items():
+        found[rate] = found.get(rate, Fraction(0)) + times * coefficient
+    return {rate: coefficient for rate, coefficient in found.items() if coefficient}
+
+
+def product(one: Sum, other: Sum) -> Sum:
+    """one * other."""
+    found: Sum = {}
+    for rate, coefficient in one.items():
+        for second, factor in other.items():
+            found[rate + second] = found.get(rate + second, Fraction(0)) + coefficient * factor
+    return {rate: coefficient for rate, coefficient in found.items() if coefficient}
+
+
+def power(base: Sum, exponent: int) -> Sum:
+    """base^exponent."""
+    found: Sum = {Fraction(0): Fraction(1)}
+    for _ in range(exponent):
+        found = product(found, base)
+    return found
+
+
+def integral(terms: Sum) -> Fraction:
+    """The integral over s from 0 to infinity; every rate must be above 0."""
+    return sum((coefficient / rate for rate, coefficient in terms.items()), Fraction(0))
+
+
+def over_delays(exponent: Callable[[Fraction], Fraction], bends: list[Fraction], end: Fraction | None) -> Sum:
+    """The integral over v from 0 to `end` (None: infinity) of s e^{-s exponent(v)}, as a sum in s.
+
+    exponent: increasing, and straight between the bends.
+    """
+    inner = sorted({v for v in bends if v > 0 and (end is None or v < end)})
+    marks = [Fraction(0), *inner] + ([] if end is None else [end])
+    found: Sum = {}
+    for low, high in pairwise(marks):
+        slope = (exponent(high) - exponent(low)) / (high - low)
+        found = plus(plus(found, {exponent(low): 1 / slope}), {exponent(high): -1 / slope})
+    if end is None:
+        slope = exponent(marks[-1] + 1) - exponent(marks[-1])
+        found = plus(found, {exponent(marks[-1]): 1 / slope})
+    return found

@@ -1,0 +1,62 @@
+"""Time of one path selection in softmaxes of the tensor of its K x L target distributions: run by `make bench` only.
+
+A measurement, not a judgement: a slow or busy machine makes no test fail, and the table says what is over its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+import ot_draft as ot
+from ot_draft import paths
+
+torch = pytest.importorskip("torch")
+
+N, K, L = 32_000, 8, 8
+SEEDS = 50
+RULES = [
+    (paths.TokenWise(ot.rules.KSeq()), 2.0),
+    (paths.TokenWise(ot.rules.RecursiveRejection()), float("inf")),
+    (paths.TokenWise(ot.rules.Optimal(classes=256)), float("inf")),
+    (paths.Joint(), 5.0),
+    (paths.Traversal(), float("inf")),
+    (paths.NaiveTarget(), float("inf")),
+]
+
+
+def drafted(generator: Any, equal: bool) -> paths.DraftTree:
+    """K paths of length L, i.i.d. from a draft model about as far from the target as a small language model from a large one.
+
+    equal: all paths are the same, so that all live to the end: the longest walk, with most survivors at every node.
+    """
+    shape = paths.TreeShape.chains(K, L)
+    logits = 3 * torch.randn((1, shape.size + 1, N), generator=generator)
+    p = torch.softmax(logits, -1)
+    q = torch.softmax(logits + 0.7 * torch.randn(logits.shape, generator=generator), -1)
+    tokens = ot.draw(ot.IID(), q[:, list(shape.parents)], 1, generator)[..., 0]
+    if equal:
+        tokens = tokens[:, ::K].repeat_interleave(K, 1)
+    return paths.DraftTree(shape, tokens, p, q)
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["drawn", "equal"])
+@pytest.mark.parametrize(("rule", "target"), RULES, ids=[rule.name for rule, _ in RULES])
+def test_one_path_selection(
+    in_softmaxes: Callable[..., float], rule: paths.PathRule, target: float, equal: bool
+) -> None:
+    generator = torch.Generator().manual_seed(91)
+    tree = drafted(generator, equal)
+    logits = torch.randn((K * L, N), generator=generator)
+    uniforms = cycle(torch.rand((SEEDS, 1, rule.uniforms(tree.shape)), generator=generator))
+    lengths: list[Any] = []
+    in_softmaxes(
+        f"{rule.name}, {K} {'equal' if equal else 'drawn'} paths of {L}",
+        logits,
+        target,
+        lambda: lengths.append(rule.select(tree, next(uniforms)).length),
+    )
+    assert torch.cat(lengths).max() <= L
