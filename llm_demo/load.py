@@ -33,15 +33,15 @@ class Draft(nn.Module):
     """
 
     vocabulary_subset: Tensor
-    head: Tensor
 
     def __init__(self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor) -> None:
         super().__init__()
         self.backbone = backbone
         self.vocabulary_size = embedding.num_embeddings
-        # Neither belongs to the draft's own weights: the head is a copy of rows of the target's tied embedding.
         self.register_buffer("vocabulary_subset", vocabulary_subset.long(), persistent=False)
-        self.register_buffer("head", embedding.weight.detach()[vocabulary_subset.long()], persistent=False)
+        rows = embedding.weight.detach()[vocabulary_subset.long()]  # a copy of rows of the target's tied embedding
+        self.head = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
+        self.head.weight = nn.Parameter(rows, requires_grad=False)
 
     def forward(self, tokens: Tensor, cache: Any = None, **options: Any) -> Tensor:
         """Logits on the subset, (batch, length, s) for tokens (batch, length); position i scores token i + 1.
@@ -50,7 +50,7 @@ class Draft(nn.Module):
         the Llama backbone as they are.
         """
         output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
-        return output.last_hidden_state @ self.head.T
+        return self.head(output.last_hidden_state)
 
     def spread(self, masses: Tensor) -> Tensor:
         """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
@@ -97,7 +97,7 @@ def load_target() -> Any:
 
 
 def load_draft(target: Any, file: Path = DRAFT_FILE) -> Draft:
-    """The draft in float32, with the embedding of the given target (shared, not copied)."""
+    """The draft in the number type of the given target and on its device, with its embedding (shared, not copied)."""
     tensors = load_file(file)
     vocabulary_subset = tensors.pop("vocabulary_subset")
     config = copy.deepcopy(target.config)
@@ -105,9 +105,9 @@ def load_draft(target: Any, file: Path = DRAFT_FILE) -> Draft:
     backbone = _transformers().LlamaModel(config)
     embedding = target.get_input_embeddings()
     backbone.set_input_embeddings(embedding)
-    own = {name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()}
+    own = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
     backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
-    draft = Draft(backbone, embedding, vocabulary_subset).to(embedding.weight.device)
+    draft = Draft(backbone, embedding, vocabulary_subset).to(embedding.weight.device, embedding.weight.dtype)
     return draft.eval().requires_grad_(False)
 
 

@@ -16,10 +16,64 @@ HALVES = np.array([F(1, 2), F(1, 2)])
 
 
 UNIFORM = Everywhere(HALVES, HALVES)
+WIDE, UNEVEN = paths.TreeShape((0, 0)), paths.TreeShape((0, 0, 1, 1, 2))
+
+
+def drafted(shape: Any = WIDE, rows: int = 0, dtype: Any = np.float64, law: ot.DraftLaw | None = None) -> Any:
+    """One drafted tree in float64, or one that does not fit together."""
+    p = np.full((1, rows or shape.size + 1, 2), 0.5)
+    return paths.DraftTree(shape, np.zeros((1, shape.size), dtype=np.int64), p, p.astype(dtype), law or ot.IID())
+
+
 ERRORS = [
     (lambda: paths.BlockVerification()(UNIFORM, [(0, 1), (1, 1)]), ot.InvalidDrafts, "one drafted path, not 2.*Joint"),
-    (lambda: paths.TokenWise(ot.rules.Greedy()), ot.InvalidDrafts, "i.i.d.: give a rule with law IID"),
-    (lambda: paths.TokenWise(ot.rules.Optimal(ot.Hybrid(1))), ot.InvalidDrafts, "Hybrid"),
+    (
+        lambda: paths.TokenWise(ot.rules.Greedy())(UNIFORM, [(0, 1), (0, 1)]),
+        ot.InvalidDrafts,
+        r"children follow Hybrid\(top=-1\), and .* IID\(\): take Joint\(\) or TokenWise",
+    ),
+    (
+        lambda: paths.TokenWise(ot.rules.KSeq())(UNIFORM, paths.PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
+        ot.InvalidDrafts,
+        r"follow IID\(\), and .* WithoutReplacement\(\): take TokenWise\(RecursiveRejectionWithoutReplacement",
+    ),
+    (
+        lambda: paths.Joint()(UNIFORM, paths.PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
+        ot.InvalidDrafts,
+        r"Joint\(\) is valid on trees whose children follow IID\(\) or Hybrid\(top\)",
+    ),
+    (
+        lambda: paths.BlockVerification()(UNIFORM, paths.PlainTree(paths.TreeShape((0,)), (0,), ot.Hybrid(1))),
+        ot.InvalidDrafts,
+        r"Hybrid\(top=1\): take .*Joint\(\), or NaiveTarget\(\)",
+    ),
+    (
+        lambda: paths.Joint()(UNIFORM, paths.PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
+        ot.InvalidDrafts,
+        r"equally many children, or none; take Hybrid\(top=j\)",
+    ),
+    (
+        lambda: paths.TokenWise(ot.rules.Greedy())(UNIFORM, paths.PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
+        ot.InvalidDrafts,
+        "equally many children",
+    ),
+    (lambda: paths.TreeShape((0, 2)), ot.InvalidDrafts, "node 2 has parent 2: number the nodes breadth first"),
+    (lambda: paths.TreeShape((0, 0, 1, 0)), ot.InvalidDrafts, "node 4 has parent 0"),
+    (lambda: paths.TreeShape.chains(0, 2), ot.InvalidDrafts, "K is 0"),
+    (lambda: paths.TreeShape.by_level((2, 0)), ot.InvalidDrafts, r"\(2, 0\): give numbers >= 1"),
+    (lambda: drafted(rows=2), ot.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
+    (lambda: drafted(dtype=np.float32), ot.InvalidDrafts, "one number type"),
+    (lambda: drafted(law=ot.Hub(), shape=paths.TreeShape((0,))), ot.InvalidDrafts, "hub law has k = 2"),
+    (
+        lambda: paths.Joint().select(drafted(), np.zeros((1, 2))),
+        ot.InvalidDrafts,
+        r"Joint takes \(1, 3\) for this tree",
+    ),
+    (
+        lambda: paths.Joint().select(drafted(law=ot.WithoutReplacement()), np.zeros((1, 3))),
+        ot.InvalidDrafts,
+        "drawn by WithoutReplacement",
+    ),
     (lambda: paths.TokenWise(ot.rules.KSeq), ot.InvalidDrafts, "give a selection rule"),
     (lambda: paths.Joint()(UNIFORM, []), ot.InvalidDrafts, "K >= 1"),
     (lambda: paths.Joint()(UNIFORM, [(0, 1), (0,)]), ot.InvalidDrafts, r"lengths \[2, 1\]"),

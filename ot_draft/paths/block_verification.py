@@ -6,10 +6,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array, divide, excess, normalise, one, total
+from ..arrays import (
+    Array,
+    divide,
+    empty,
+    excess,
+    gather,
+    minimum,
+    normalise,
+    one,
+    small,
+    stack,
+    total,
+    unsmall,
+    where,
+    zero,
+)
 from ..errors import InvalidDrafts
+from ..laws import IID, DraftLaw
+from .fits import refuse, same_law
 from .model import Model, Path
 from .path_rule import Nodes, PathLaw, PathRule, add, read
+from .tree import DraftTree, PathSelection, TreeShape
+from .walk import Draws, Survivors
 
 
 @dataclass(frozen=True)
@@ -21,15 +40,83 @@ class BlockVerification(PathRule):
     Source: Sun et al., Block verification accelerates speculative decoding, 2024.
     """
 
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        if shape.branching - {1}:
+            number = max(shape.branching)
+            raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
+        if not same_law(IID(), law, shape):
+            raise refuse("BlockVerification()", "IID()", law)
+
+    def uniforms(self, shape: TreeShape) -> int:
+        return 2
+
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        nodes, paths = read(model, drafts)
-        if len(paths) > 1:
-            raise InvalidDrafts(f"BlockVerification takes one drafted path, not {len(paths)}: take Joint() for several")
-        (path,) = paths
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        path = tree.tokens[: tree.tokens.index(-1)] if -1 in tree.tokens else tree.tokens
         law: PathLaw = {}
         for length, probability, following in verify(Walk.along(nodes, path)):
             add(law, probability, path[:length], following)
         return law
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        ladder = Ladder(survivors)
+        for depth in range(tree.shape.length):
+            p, q = survivors.laws()
+            token = survivors.tokens[:, depth : depth + 1]
+            ladder.climb(ladder.scaled(p), where(unsmall(token, q) >= 0, q, zero(q)), token)
+            survivors.go_on(token)
+        ladder.end(survivors.target())
+        return ladder.verify(draws)
+
+
+class Ladder:
+    """The weights and tests of a batch of walks, one rung a node. weight: (B, 1), of the walk so far."""
+
+    def __init__(self, survivors: Survivors) -> None:
+        self.survivors = survivors
+        p = survivors.tree.p
+        self.weight = small(one(p) + 0 * p[:, 0, :1])
+        self._left = empty((len(p), survivors.tree.shape.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
+        self._passes: list[Array] = []
+        self._nodes: list[Array] = []
+
+    def scaled(self, p: Array) -> Array:
+        """The target w p: (B, n)."""
+        return unsmall(self.weight, p) * p
+
+    def climb(self, target: Array, selected: Array, token: Array) -> None:
+        """One rung: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
+
+        Without a token m is 0: then the test is w, what is left is p, and all longer weights are 0, as at the end of a path.
+        """
+        self._add(target, selected)
+        wanted, offered = (small(gather(x, unsmall(token, x))) for x in (target, selected))
+        self.weight = minimum(divide(wanted, offered, zero(target)), one(target))
+
+    def end(self, p: Array) -> None:
+        """The last rung, at the end of the longest path."""
+        self._add(self.scaled(p), 0 * p[..., :1])
+
+    def verify(self, draws: Draws) -> PathSelection:
+        """The longest rung that passes its test is accepted; one token more comes from what is left there."""
+        refused, lengths = one(self.weight) + 0 * self.weight, []
+        for passes in reversed(self._passes):
+            lengths.append(refused * passes)
+            refused = refused * (1 - passes)
+        length = draws.index(stack(lengths[::-1]), 0)
+        survivors, tree = self.survivors, self.survivors.tree
+        node = gather(stack(self._nodes), length)
+        left = survivors.at(self._left, length)
+        mass = where(total(left) > 0, left, survivors.at(tree.p, node))
+        return survivors.selection(node, draws.index(mass, 1))
+
+    def _add(self, target: Array, selected: Array) -> None:
+        left = excess(target, selected, one(target) + 0 * target[..., :1], self._left[:, len(self._passes)])
+        rest = small(total(left))
+        self._passes.append(divide(rest, rest + 1 - self.weight, one(target)))
+        self._nodes.append(self.survivors.here)
 
 
 @dataclass(frozen=True)
@@ -52,9 +139,9 @@ class Walk:
         return cls((p,), (one(p),))
 
     @classmethod
-    def along(cls, nodes: Nodes, path: Path, root: Array | None = None) -> Walk:
-        """The walk down one drafted path; `root`, where given, is the target at the root."""
-        walk = cls.at_root(nodes.target(()) if root is None else root)
+    def along(cls, nodes: Nodes, path: Path) -> Walk:
+        """The walk down one drafted path."""
+        walk = cls.at_root(nodes.target(()))
         for depth, token in enumerate(path):
             walk = walk.to(nodes, token, nodes.draft(path[:depth]))
         return walk

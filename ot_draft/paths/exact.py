@@ -1,9 +1,10 @@
-"""evaluate(path_rule, model, K, L): the law of the first L + 1 tokens and the accepted length, by enumerating all drafts."""
+"""evaluate and evaluate_tree: the law of the first L + 1 tokens and the accepted length, by enumerating all drafts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -12,11 +13,17 @@ import numpy as np
 
 from ..arrays import is_exact, one
 from ..errors import InvalidDrafts
+from ..laws import IID, DraftLaw
 from ..problem import TOLERANCE
 from .model import Model, Path
 from .path_rule import Nodes, PathLaw, merge
+from .plain import Forest
+from .tree import TreeShape
+from .trees import all_trees, number_of_trees
 
-MAX_TUPLES = 1 << 20  # K-tuples of paths; more than this takes an hour in Fractions
+MAX_TUPLES = 1 << 20  # K-tuples of paths, or trees; more than this takes an hour in Fractions
+
+Accepted = Callable[[Path], int]  # how many of the tokens the drafts hold, from the first on
 
 
 @dataclass(frozen=True)
@@ -59,18 +66,53 @@ def evaluate(path_rule: Callable[[Any, Any], PathLaw], model: Model, K: int, L: 
     """
     _check_sizes(K, L)
     nodes = Nodes.of(model)
-    root = nodes.target(())
     _within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
     paths = dict(_drafted(nodes, L))
     _within_limit(len(paths) ** K, f"{len(paths)}^{K} tuples of K = {K} drafted paths")
+
+    def drafted() -> Iterator[tuple[Any, Any, Accepted]]:
+        for drafts in product(paths, repeat=K):
+            probability = prod((paths[path] for path in drafts), start=one(nodes.target(())))
+            yield drafts, probability, partial(_longest, drafts)
+
+    return _judge(path_rule, nodes, L, drafted())
+
+
+def evaluate_tree(
+    path_rule: Callable[[Any, Any], PathLaw], model: Model, shape: TreeShape, law: DraftLaw | None = None
+) -> PathEvaluation:
+    """The same of `path_rule(model, PlainTree)` on trees of a shape, the children of every node drawn by the law (default IID).
+
+    L is the depth of the shape. Exact if the model's distributions are Fractions. Raises InvalidDrafts where there are more
+    than a million trees; trees of 12 nodes over two tokens are few enough.
+    """
+    nodes, law = Nodes.of(model), IID() if law is None else law
+    L = shape.length
+    _within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
+    _within_limit(number_of_trees(nodes, shape, law), "all drafted trees")
+
+    def drafted() -> Iterator[tuple[Any, Any, Accepted]]:
+        for tree, probability in all_trees(nodes, shape, law):
+            yield tree, probability, partial(_held, tree.forest)
+
+    return _judge(path_rule, nodes, L, drafted())
+
+
+def _judge(
+    path_rule: Callable[[Any, Any], PathLaw], nodes: Nodes, L: int, drafted: Iterator[tuple[Any, Any, Accepted]]
+) -> PathEvaluation:
+    root = nodes.target(())
     emitted: PathLaw = {}
     expected_length = one(root) - one(root)
-    for drafts in product(paths, repeat=K):
-        probability = prod((paths[path] for path in drafts), start=one(root))
+    for drafts, probability, accepted in drafted:
         given_drafts = path_rule(nodes, drafts)
         merge(emitted, probability, given_drafts)
-        length = sum(mass * _accepted(tokens, drafts, L) for tokens, mass in given_drafts.items())
-        expected_length += probability * length
+        for tokens, mass in given_drafts.items():
+            if not 1 <= len(tokens) <= L + 1:
+                raise InvalidDrafts(
+                    f"the path rule emitted {tokens}: it must emit accepted tokens and one more, 1 to L + 1 = {L + 1} tokens"
+                )
+            expected_length += probability * mass * accepted(tokens[:-1])
     law: PathLaw = {}
     for tokens, mass in emitted.items():
         merge(law, mass, _continued(nodes, tokens, L + 1))
@@ -105,13 +147,9 @@ def _drafted(nodes: Nodes, length: int) -> Iterator[tuple[Path, Any]]:
     yield from level.items()
 
 
-def _accepted(tokens: Path, drafts: tuple[Path, ...], longest: int) -> int:
-    """Length of the accepted part of what was emitted: all but the last token, as far as a drafted path holds it."""
-    if not 1 <= len(tokens) <= longest + 1:
-        raise InvalidDrafts(
-            f"the path rule emitted {tokens}: it must emit accepted tokens and one more, 1 to L + 1 = {longest + 1} tokens"
-        )
-    return max(_common(tokens[:-1], path) for path in drafts)
+def _longest(paths: tuple[Path, ...], tokens: Path) -> int:
+    """How many of the tokens some path holds, from the first on."""
+    return max(_common(tokens, path) for path in paths)
 
 
 def _common(tokens: Path, path: Path) -> int:
@@ -119,6 +157,13 @@ def _common(tokens: Path, path: Path) -> int:
         if token != other:
             return length
     return min(len(tokens), len(path))
+
+
+def _held(forest: Forest, tokens: Path) -> int:
+    """How many of the tokens a drafted tree holds, from the root down."""
+    if not tokens:
+        return 0
+    return max((1 + _held(below, tokens[1:]) for token, below in forest if token == tokens[0]), default=0)
 
 
 def _continued(nodes: Nodes, tokens: Path, length: int) -> PathLaw:

@@ -10,23 +10,54 @@ import numpy as np
 
 from ..arrays import Array, is_torch
 from ..errors import InvalidDistribution, InvalidDrafts
+from ..laws import DraftLaw
 from ..problem import Problem
 from .model import Model, Path
+from .plain import PlainTree
+from .tree import DraftTree, PathSelection, TreeShape
+from .walk import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
 Made = TypeVar("Made")
 
 
 class PathRule(ABC):
-    """A function from K paths, drafted i.i.d. from the draft model, to the law of the tokens emitted in one iteration.
+    """A function from a drafted tree to the law of the tokens emitted in one iteration, in two forms.
 
-    Emitted are the accepted tokens, which are the beginning of a drafted path, and one token more. The law is given the
-    drafts: over the rule's own randomness only. `ot.paths.evaluate(rule, model, K, L)` says whether the rule is lossless.
+    Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
+    rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
+    the tree, and one token more. `ot.paths.evaluate` and `ot.paths.evaluate_tree` say whether the rule is lossless.
     """
 
     @abstractmethod
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        """drafts: K sequences of L token ids, in drawing order. Exact if the model's distributions are Fractions."""
+        """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
+
+    @abstractmethod
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        """Raise InvalidDrafts where the rule is not valid on trees of this shape whose children follow this law."""
+
+    @abstractmethod
+    def uniforms(self, shape: TreeShape) -> int:
+        """Number of uniforms that `select` takes for one tree."""
+
+    def select(self, tree: DraftTree, uniforms: Array) -> PathSelection:
+        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.uniforms(tree.shape).
+
+        Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
+        law of the tree's children is not one that the rule is valid under, or uniforms are missing.
+        """
+        self.check(tree.shape, tree.law)
+        wanted = (len(tree.tokens), self.uniforms(tree.shape))
+        if tuple(uniforms.shape) != wanted:
+            raise InvalidDrafts(
+                f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
+            )
+        return self._select(tree, Draws(uniforms))
+
+    @abstractmethod
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        """`select`, after the checks; every random choice is made by draws.index."""
 
     @property
     def name(self) -> str:
@@ -86,21 +117,26 @@ class Nodes:
         return checked
 
 
-def read(model: Model, drafts: Any) -> tuple[Nodes, tuple[Path, ...]]:
-    """Model and drafted paths, checked: K >= 1 paths of one length L >= 0."""
+def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:
+    """Model and drafted tree, checked; K >= 1 paths of one length L >= 0 are made a tree."""
     nodes = Nodes.of(model)
+    if isinstance(drafts, PlainTree):
+        _check_tokens(drafts.tokens, nodes.n, "the tree", absent=True)
+        return nodes, drafts
     paths = tuple(tuple(path) for path in (drafts.tolist() if isinstance(drafts, np.ndarray) else drafts))
     if not paths:
         raise InvalidDrafts("no drafted path was given: give K >= 1 paths (of length 0 where nothing is drafted)")
     if len({len(path) for path in paths}) > 1:
         raise InvalidDrafts(f"drafted paths have lengths {[len(path) for path in paths]}: give K paths of one length L")
     for row, path in enumerate(paths):
-        for token in path:
-            if isinstance(token, bool) or not isinstance(token, int | np.integer) or not 0 <= token < nodes.n:
-                raise InvalidDrafts(
-                    f"path {row} holds {token!r}: give token ids, integers in the vocabulary 0 .. {nodes.n - 1}"
-                )
-    return nodes, tuple(tuple(int(token) for token in path) for path in paths)
+        _check_tokens(path, nodes.n, f"path {row}")
+    return nodes, PlainTree.of_paths(tuple(tuple(int(token) for token in path) for path in paths))
+
+
+def _check_tokens(tokens: Path, n: int, holder: str, absent: bool = False) -> None:
+    for token in tokens:
+        if isinstance(token, bool) or not isinstance(token, int | np.integer) or not -absent <= token < n:
+            raise InvalidDrafts(f"{holder} holds {token!r}: give token ids, integers in the vocabulary 0 .. {n - 1}")
 
 
 def add(law: PathLaw, probability: Any, tokens: Path, following: Array) -> None:
@@ -113,5 +149,7 @@ def add(law: PathLaw, probability: Any, tokens: Path, following: Array) -> None:
 
 def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:
     """Add to the law: with this probability, what the other law emits."""
+    if probability == 0:
+        return
     for emitted, mass in other.items():
         law[emitted] = law.get(emitted, 0) + probability * mass

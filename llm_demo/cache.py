@@ -1,0 +1,101 @@
+"""One static key-value cache for a batch: every row writes its new tokens behind its own context.
+
+S is the number of slots of a row. Slots 0 .. length - 1 of a row hold its context, one token a slot; the nodes of a
+drafted tree stand behind it, node i in slot length + i, so that K paths need one cache of the prompt and not K. What
+lies further back is left over from earlier steps and is hidden by the attention mask until it is overwritten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class SlotCache:
+    """Keys and values of all layers, (B, heads, S, width) each, with as much of transformers' Cache as a model calls.
+
+    It writes where `slots` (B, T) says, which is set before every forward pass: one scatter a tensor, of fixed shape,
+    into memory that is taken once and never moves (CUDA graphs keep its address).
+    """
+
+    is_compileable = False  # transformers would otherwise compile the model by itself
+
+    def __init__(self, slots_per_row: int) -> None:
+        self.slots_per_row = slots_per_row
+        self.slots: Tensor | None = None
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
+
+    def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Write the keys and values (B, heads, T, width) of T new tokens; return those of all slots."""
+        if layer_idx == len(self.keys):  # the first pass says how many layers there are, of what shape, on which device
+            self.keys.append(keys.new_zeros((*keys.shape[:2], self.slots_per_row, keys.shape[3])))
+            self.values.append(values.new_zeros((*values.shape[:2], self.slots_per_row, values.shape[3])))
+        assert self.slots is not None
+        for memory, new in ((self.keys[layer_idx], keys), (self.values[layer_idx], values)):
+            memory.scatter_(2, _along_rows(self.slots, new), new)
+        return self.keys[layer_idx], self.values[layer_idx]
+
+    def move(self, sources: Tensor, destinations: Tensor) -> None:
+        """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
+        for memory in (*self.keys, *self.values):
+            narrow = memory[:, :, :1].expand(-1, -1, sources.shape[1], -1)
+            kept = memory.gather(2, _along_rows(sources, narrow))  # a copy: sources and destinations may overlap
+            memory.scatter_(2, _along_rows(destinations, narrow), kept)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """0: positions and mask are always given, and must not be derived from the number of tokens seen."""
+        return 0
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        """Number of slots that a mask covers, and the first of them."""
+        return self.slots_per_row, 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all keys and values."""
+        return sum(memory.numel() * memory.element_size() for memory in (*self.keys, *self.values))
+
+
+def _along_rows(slots: Tensor, like: Tensor) -> Tensor:
+    return slots.to(like.device)[:, None, :, None].expand_as(like)
+
+
+class TreeMask:
+    """Additive attention masks for the nodes of one tree behind contexts of different lengths.
+
+    A node sees its row's context, itself and its ancestors, and nothing else: not its siblings, whose tokens are other
+    continuations of the same text.
+    """
+
+    def __init__(self, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
+        nodes = len(parents) + 1
+        sees = torch.eye(nodes + 1, nodes, dtype=torch.bool)  # one row more, see `of`
+        for node, parent in enumerate(parents, 1):
+            sees[node] |= sees[parent]
+        # Column 0 stands for the context, the last one for what lies behind the tree.
+        context, behind = torch.ones(nodes + 1, 1, dtype=torch.bool), torch.zeros(nodes + 1, 1, dtype=torch.bool)
+        seen = torch.cat((context, sees, behind), 1)
+        # The lowest number instead of -inf: a row that sees nothing must not turn into NaN.
+        self.table = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min).to(device)
+
+    def of(self, lengths: Tensor, slots_per_row: int) -> Tensor:
+        """Mask (B, 1, N + 2, S) for contexts of the given lengths (B,).
+
+        The first N + 1 rows are for the nodes, the last one is for the last token of the context itself, which sees
+        the context only.
+        """
+        behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
+        column = (behind + 1).clamp(0, self.table.shape[1] - 1)
+        return self.table[:, column].transpose(0, 1)[:, None]
+
+
+def causal_mask(tokens: int, slots_per_row: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Additive mask (1, 1, T, S) for T tokens that fill an empty cache from slot 0 on."""
+    slots = torch.arange(slots_per_row, device=device)
+    hidden = slots > torch.arange(tokens, device=device)[:, None]
+    return torch.zeros((1, 1, tokens, slots_per_row), dtype=dtype, device=device).masked_fill(
+        hidden, torch.finfo(dtype).min
+    )

@@ -1,0 +1,179 @@
+"""Speculative decoding with several drafts: the loop, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from llm_demo.drafting import Drafting
+from llm_demo.engine import Engine
+from llm_demo.errors import CannotDecode
+from llm_demo.graphs import capture
+from llm_demo.network import Network, vocabulary_size
+from llm_demo.pair import Pair
+from llm_demo.sampling import Sampling
+from llm_demo.step import Details, Seconds, Step, details
+from llm_demo.stopwatch import Stopwatch
+from llm_demo.texts import Texts
+
+AUTOREGRESSIVE = Drafting()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What decoding needs besides models, prompts and drafting.
+
+    sampling: for both models alike; draft_sampling: for the draft alone, if it is to differ (every rule stays lossless:
+    drafts follow the q that the rule sees). max_tokens: a text. stop: tokens that end a text, None for the target's own.
+    seed, rows: the random numbers of a text depend on the seed and on its row number only, which is its place in the batch
+    unless `rows` says otherwise. details, laws: record masses and ranks of drafted tokens, or whole p and q, in every step.
+    graphs: CUDA graphs, where there is CUDA.
+    """
+
+    sampling: Sampling = field(default_factory=Sampling)
+    draft_sampling: Sampling | None = None
+    max_tokens: int = 64
+    stop: Sequence[int] | None = None
+    seed: int = 0
+    rows: Sequence[int] | None = None
+    details: bool = False
+    laws: bool = False
+    graphs: bool = True
+
+
+@torch.inference_mode()
+def decode_steps(
+    pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, options: Options | None = None
+) -> Iterator[Step]:
+    """Continue B prompts of token ids, one target call a step, until every text has ended.
+
+    Every text follows the target's law under `options.sampling`, whatever the draft model, if the path rule is lossless.
+    """
+    options = options or Options()
+    engine = prepare(pair, prompts, drafting, options)
+    rows = range(len(prompts)) if options.rows is None else options.rows
+    watch = Stopwatch(engine.texts.last.device)
+    propose, verify, keep = recorded(engine) if options.graphs else (engine.propose, engine.verify, engine.keep)
+    active, number = torch.ones(len(prompts), dtype=torch.bool), 0
+    while bool(active.any()):
+        root = engine.texts.last.clone()
+        engine.draw(options.seed, rows, number)  # fresh at every step: a number that is used twice costs losslessness
+        with watch("draft"):
+            propose()
+        with watch("verify"):
+            verify()
+        with watch("select"):
+            engine.select()
+        with watch("cache"):
+            keep()
+        step = _record(engine, options, number, root, active, Seconds(**watch.read()))
+        yield step
+        active, number = ~step.finished, number + 1
+
+
+def prepare(pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, options: Options) -> Engine:
+    """An engine that has read the prompts; CannotDecode where these do not fit the models."""
+    n = vocabulary_size(pair.target)
+    target, draft = Network(pair.target, n), Network(pair.draft, n)
+    if options.max_tokens < 1:
+        raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
+    if options.rows is not None and len(options.rows) != len(prompts):
+        raise CannotDecode(f"{len(options.rows)} row numbers for {len(prompts)} prompts: give one for each")
+    for network, name in ((target, "target"), (draft, "draft")):
+        _check_prompts(prompts, n, network.context, name, options.max_tokens, drafting.shape.length)
+    stop = pair.stop_tokens if options.stop is None else options.stop
+    texts = Texts.after(prompts, stop, options.max_tokens, target.device)
+    sampling = (options.sampling, options.draft_sampling or options.sampling)
+    return Engine(target, draft, prompts, drafting, sampling, texts)
+
+
+def recorded(engine: Engine) -> tuple[Callable[[], None], Callable[[], None], Callable[[], None]]:
+    """Propose, verify and keep; as CUDA graphs on CUDA. The path rule stays outside: some rules look at values."""
+    device = engine.texts.last.device
+    propose, verify = capture(engine.propose, device), capture(engine.verify, device)
+    engine.texts.active.fill_(
+        False
+    )  # with nothing accepted and no text going on, keeping changes nothing: it may be repeated
+    keep = capture(engine.keep, device)
+    engine.texts.active.fill_(True)
+    return propose, verify, keep
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Texts and the steps that made them. tokens: of every text, without its prompt."""
+
+    tokens: list[list[int]]
+    steps: list[Step]
+
+    @property
+    def seconds(self) -> Seconds:
+        """Time of all steps, prefill not counted."""
+        return sum((step.seconds for step in self.steps), Seconds())
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens chosen a target call, over all calls of texts that were going on; what a stop cuts off counts as chosen."""
+        calls = sum(int(step.active.sum()) for step in self.steps)
+        return sum(int((step.length + 1)[step.active].sum()) for step in self.steps) / calls
+
+
+def decode(
+    pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting = AUTOREGRESSIVE, options: Options | None = None
+) -> Decoded:
+    """All steps of `decode_steps`, and the texts."""
+    steps = list(decode_steps(pair, prompts, drafting, options))
+    return Decoded([[token for step in steps for token in step.tokens(row)] for row in range(len(prompts))], steps)
+
+
+def _record(engine: Engine, options: Options, number: int, root: Tensor, active: Tensor, seconds: Seconds) -> Step:
+    def host(x: Tensor) -> Tensor:
+        return x.cpu() if x.device.type != "cpu" else x.clone()  # a copy: the next step writes into x
+
+    looked_up = None
+    if options.details:
+        ending = engine.chosen.gather(1, engine.length[:, None])[:, 0]
+        made = details(engine.drafting, engine.tokens, engine.p, engine.q, engine.nodes, ending)
+        looked_up = Details(**{name: host(value) for name, value in vars(made).items()})
+    return Step(
+        number=number,
+        root=host(root),
+        drafted=host(engine.tokens),
+        length=host(engine.length),
+        nodes=host(engine.nodes),
+        chosen=host(engine.chosen),
+        emitted=host(engine.emitted),
+        active=active,
+        finished=host(~engine.texts.active),
+        seconds=seconds,
+        details=looked_up,
+        p=host(engine.p) if options.laws else None,
+        q=host(engine.q) if options.laws else None,
+    )
+
+
+def _check_prompts(
+    prompts: Sequence[Sequence[int]], n: int, context: int | None, name: str, max_tokens: int, depth: int
+) -> None:
+    if not prompts:
+        raise CannotDecode("no prompt was given: give at least one")
+    for row, prompt in enumerate(prompts):
+        if len(prompt) == 0:
+            raise CannotDecode(
+                f"prompt {row} has no token: give at least one, for example the token that begins a text"
+            )
+        outside = [token for token in prompt if not 0 <= token < n]
+        if outside:
+            raise CannotDecode(f"prompt {row} holds token {outside[0]}: the vocabulary is 0 .. {n - 1}")
+        if context is not None and len(prompt) >= context:
+            raise CannotDecode(
+                f"prompt {row} has {len(prompt)} tokens, the {name}'s context {context}: shorten the prompt"
+            )
+        if context is not None and len(prompt) + max_tokens + depth > context:
+            raise CannotDecode(
+                f"prompt {row} of {len(prompt)} tokens, {max_tokens} new ones and drafts of length {depth} pass the {name}'s"
+                f" context of {context}: give max-tokens of at most {max(context - len(prompt) - depth, 0)}"
+            )

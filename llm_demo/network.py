@@ -1,0 +1,74 @@
+"""A causal language model as the engine sees it: new tokens into given slots of a cache, logits out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_demo.cache import SlotCache
+from llm_demo.errors import CannotDecode
+from llm_demo.load import Draft
+
+
+class Network:
+    """Target or draft: a transformers causal language model, or a `Draft` that scores a subset of the vocabulary.
+
+    n: size of the vocabulary that both models are brought to. Logits of tokens from n on are dropped (models of one family
+    pad their embeddings differently); tokens that this model does not score have probability 0.
+    """
+
+    def __init__(self, model: Any, n: int) -> None:
+        self.model, self.n = model, n
+        backbone: Any = model.backbone if isinstance(model, Draft) else model
+        self.config = (
+            backbone.config.get_text_config() if hasattr(backbone.config, "get_text_config") else backbone.config
+        )
+        attention = getattr(self.config, "_attn_implementation", "eager")
+        if attention not in ("sdpa", "eager"):
+            raise CannotDecode(
+                f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
+            )
+        embedding = backbone.get_input_embeddings().weight
+        self.device, self.dtype, self.embedded = embedding.device, embedding.dtype, len(embedding)
+        if isinstance(model, Draft):
+            self.scored: Tensor | None = model.vocabulary_subset
+        else:
+            width = vocabulary_size(model)
+            self.scored = torch.arange(width, device=self.device) if width < n else None
+
+    @property
+    def context(self) -> int | None:
+        """Number of tokens that the model can look back over, None if it names no limit."""
+        limits = [getattr(self.config, name, None) for name in ("max_position_embeddings", "sliding_window")]
+        return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
+
+    def logits(
+        self, cache: SlotCache, tokens: Tensor, slots: Tensor, positions: Tensor, mask: Tensor, last: int = 0
+    ) -> Tensor:
+        """Logits (B, T, n or fewer) of what follows each token, or of the last few tokens only.
+
+        tokens, slots, positions: (B, T); an absent token (-1) is read as token 0, its logits mean nothing; a token
+        that only the other model knows is read as the last one.
+        mask: (B or 1, 1, T, S), additive.
+        """
+        cache.slots = slots
+        options = {"attention_mask": mask, "position_ids": positions}
+        tokens = tokens.clamp(0, self.embedded - 1)
+        if isinstance(self.model, Draft):
+            return self.model(tokens, cache, **options)[:, -last:]
+        output = self.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, **options)
+        return output.logits[..., : self.n].to(self.device)
+
+    def store(self, masses: Tensor, into: Tensor) -> None:
+        """Write masses (B, T, n or fewer) into rows (B, T, n) that hold 0 wherever this model scores nothing."""
+        if self.scored is None:
+            into.copy_(masses)
+        else:
+            into.index_copy_(-1, self.scored, masses)
+
+
+def vocabulary_size(model: Any) -> int:
+    """Number of tokens that a model knows."""
+    return int(model.vocabulary_size if isinstance(model, Draft) else model.get_output_embeddings().out_features)

@@ -1,0 +1,174 @@
+"""A target and a draft that share a vocabulary: the embedded pair, or any two causal language models of transformers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_demo.errors import CannotDecode
+from llm_demo.load import DRAFT_FILE, TARGET_FILE, load_draft, target_directory
+from llm_demo.network import vocabulary_size
+from llm_demo.packed import pack
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Target, draft and tokenizer (None where texts are given as token ids).
+
+    CannotDecode where the models do not know the same tokens.
+    """
+
+    target: Any
+    draft: Any
+    tokenizer: Any = None
+
+    def __post_init__(self) -> None:
+        sizes = vocabulary_size(self.target), vocabulary_size(self.draft)
+        if self.tokenizer is None and sizes[0] != sizes[1]:
+            raise CannotDecode(
+                f"the target knows {sizes[0]} tokens and the draft {sizes[1]}: take two models with one vocabulary"
+            )
+
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """Tokens that end a text, as the target's own settings say."""
+        settings = [getattr(self.target, "generation_config", None), self.target.config]
+        found = next((ids for s in settings if (ids := getattr(s, "eos_token_id", None)) is not None), ())
+        return (found,) if isinstance(found, int) else tuple(found)
+
+    def encode(self, text: str, chat: bool = False) -> list[int]:
+        """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""
+        if chat:
+            message = [{"role": "user", "content": text}]
+            text = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        return list(self.tokenizer(text, add_special_tokens=not chat).input_ids)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Token ids as text, without special tokens."""
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+
+
+def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
+    """Prompts from a batch (B, T) as tokenizers make it, padded on the left or on the right: mask 1 where a token counts."""
+    return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
+
+
+def load_pair(
+    target: str | None = None,
+    draft: str | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    device_map: str | None = None,
+    packed: bool = True,
+) -> Pair:
+    """Load two models: each a directory, a GGUF file or the name of a hub model; None is the embedded one.
+
+    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it. device_map: how
+    accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
+    float32 models on a CPU into the layout that its matrix products want (`pack`), but not where accelerate has spread the target.
+    """
+    if dtype not in DTYPES:
+        raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
+    where = _device(device)
+    big = _model(target, "target", DTYPES[dtype], where, device_map)
+    tokenizer = _tokenizer(target, "target")
+    file = DRAFT_FILE if draft is None else Path(draft)
+    if draft is None or file.suffix == ".safetensors":
+        return _packed(
+            Pair(big, _own_draft(big, file, embedded=draft is None), tokenizer), packed and device_map is None
+        )
+    small = _model(draft, "draft", DTYPES[dtype], where, None)
+    theirs = _tokenizer(draft, "draft")
+    if theirs.get_vocab() != tokenizer.get_vocab():
+        raise CannotDecode(
+            f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's, or other ids):"
+            " take two models of one family"
+        )
+    return _packed(Pair(big, small, tokenizer), packed and device_map is None)
+
+
+def _packed(pair: Pair, wanted: bool) -> Pair:
+    if wanted:
+        pack(pair.target)
+        pack(pair.draft)
+    return pair
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise CannotDecode(f"device is {name!r}: give cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise CannotDecode(f"device is {name!r}, and torch finds no CUDA device here: take --device cpu")
+    return device
+
+
+def _source(name: str | None, role: str) -> tuple[str, dict[str, Any]]:
+    """First argument and options of `from_pretrained` for a model or a tokenizer."""
+    if name is None:
+        try:
+            directory = target_directory()
+        except (ModuleNotFoundError, FileNotFoundError) as error:
+            raise CannotDecode(str(error)) from None
+        return str(directory), {"gguf_file": TARGET_FILE, "local_files_only": True}
+    path = Path(name)
+    if path.is_dir():
+        return str(path), {"local_files_only": True}
+    if path.is_file() and path.suffix == ".gguf":
+        return str(path.parent), {"gguf_file": path.name, "local_files_only": True}
+    if path.exists():
+        raise CannotDecode(f"{role} {name!r} is neither a directory nor a .gguf file")
+    if path.is_absolute() or name.startswith(".") or path.suffix in (".gguf", ".safetensors") or name.count("/") > 1:
+        raise CannotDecode(f"{role} {name!r} is not there: give a directory, a .gguf file or the name of a hub model")
+    return name, {}
+
+
+def _load(kind: str, name: str | None, role: str, **options: Any) -> Any:
+    source, found = _source(name, role)
+    if found:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
+    if importlib.util.find_spec("transformers") is None:
+        raise CannotDecode("transformers is not installed: run  pip install 'ot_draft[llm]'")
+    import transformers
+
+    if "gguf_file" in found and kind == "AutoModelForCausalLM":
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    try:
+        return getattr(transformers, kind).from_pretrained(source, **found, **options)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CannotDecode(
+            f"{role} {name!r} cannot be loaded, neither from this machine nor from the hub: {reason}"
+        ) from None
+
+
+def _model(name: str | None, role: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> Any:
+    spread = {"device_map": device_map} if device_map else {}
+    model = _load("AutoModelForCausalLM", name, role, dtype=dtype, attn_implementation="sdpa", **spread)
+    return (model if device_map else model.to(device)).eval().requires_grad_(False)
+
+
+def _tokenizer(name: str | None, role: str) -> Any:
+    return _load("AutoTokenizer", name, role)
+
+
+def _own_draft(target: Any, file: Path, embedded: bool) -> Any:
+    if not file.is_file():
+        raise CannotDecode(
+            f"draft {str(file)!r} is not there: give a directory, a .gguf file or the name of a hub model"
+        )
+    try:
+        return load_draft(target, file)
+    except (RuntimeError, KeyError, AttributeError, IndexError) as error:
+        remedy = "name a draft for this target" if embedded else "it belongs to another target"
+        raise CannotDecode(f"draft {file.name} does not fit the target: {remedy} ({type(error).__name__})") from None

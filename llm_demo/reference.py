@@ -1,0 +1,74 @@
+"""The same decoding, slow and obvious: no cache, no mask, no batch; every node is read from the first token on, by itself.
+
+The engine must give the same tokens from the same uniforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+from llm_demo.decode import Options
+from llm_demo.drafting import Drafting
+from llm_demo.load import Draft
+from llm_demo.network import vocabulary_size
+from llm_demo.pair import Pair
+from llm_demo.sampling import Sampling
+from llm_demo.uniforms import uniforms
+
+
+@torch.inference_mode()
+def reference_decode(
+    pair: Pair, prompt: Sequence[int], drafting: Drafting, options: Options | None = None, row: int = 0
+) -> list[int]:
+    """Continue one prompt; row is its row number in the batch that it is compared with."""
+    options = options or Options()
+    stop = pair.stop_tokens if options.stop is None else options.stop
+    emitted: list[int] = []
+    step = 0
+    while True:
+        for token in one_step(pair, [*prompt, *emitted], drafting, options, row, step):
+            emitted.append(token)
+            if token in stop or len(emitted) == options.max_tokens:
+                return emitted
+        step += 1
+
+
+def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, step: int) -> list[int]:
+    """The tokens of one step: those accepted, and one more."""
+    n, size = vocabulary_size(pair.target), drafting.shape.size
+    p = [next_token(pair.target, text, options.sampling, n)]
+    numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
+    if drafting.rule is None:
+        return [int(ot.IID().draw(p[0], numbers[0]))]
+    q: list[Tensor] = []
+    prefixes, tokens = [text], list[int]()
+    for node in range(size + 1):
+        if node:
+            prefixes.append([*prefixes[drafting.shape.parents[node - 1]], max(tokens[node - 1], 0)])
+            p.append(next_token(pair.target, prefixes[node], options.sampling, n))
+        q.append(next_token(pair.draft, prefixes[node], options.draft_sampling or options.sampling, n).to(p[0].dtype))
+        children = drafting.shape.children(node)
+        if children:
+            drawn = drafting.law.draw(q[node], numbers[0, children.start - 1 : children.stop - 1])
+            tokens += drawn.tolist()  # in order: the nodes are numbered breadth first
+    tree = ot.paths.DraftTree(
+        drafting.shape, torch.tensor([tokens]), torch.stack(p)[None], torch.stack(q)[None], drafting.law
+    )
+    selection = drafting.rule.select(tree, numbers[:, size:])
+    return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
+
+
+def next_token(model: Any, text: list[int], sampling: Sampling, n: int) -> Tensor:
+    """Law (n,) of the token after a text, from one pass over the whole of it."""
+    whole: Any = model.backbone if isinstance(model, Draft) else model
+    embedded = whole.get_input_embeddings()
+    tokens = torch.tensor([text]).clamp(max=embedded.num_embeddings - 1)
+    if isinstance(model, Draft):
+        return model.spread(sampling.masses(model(tokens)[0, -1]))
+    masses = sampling.masses(model(tokens).logits[0, -1, :n])
+    return torch.cat((masses, masses.new_zeros(n - len(masses))))

@@ -1,0 +1,100 @@
+"""What one step of the decode loop produced: everything that views, traces and tables need, on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from llm_demo.drafting import Drafting
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Wall-clock time of the parts of one step, for the whole batch.
+
+    draft: the draft model, its probabilities and draws. verify: the target and its probabilities. select: the path rule.
+    cache: moving accepted rows of both caches, and appending to the texts.
+    """
+
+    draft: float = 0.0
+    verify: float = 0.0
+    select: float = 0.0
+    cache: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Time of the whole step."""
+        return self.draft + self.verify + self.select + self.cache
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(
+            self.draft + other.draft, self.verify + other.verify, self.select + other.select, self.cache + other.cache
+        )
+
+
+@dataclass(frozen=True)
+class Details:
+    """Masses and ranks of the drafted tokens (B, N), each at its parent node, and of the tokens that ended the step (B,).
+
+    Rank 0 is the most probable token; equal masses share a rank. An absent draft has mass 0.
+    """
+
+    p: Tensor
+    q: Tensor
+    p_rank: Tensor
+    q_rank: Tensor
+    next_p: Tensor
+    next_rank: Tensor
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of the target, for a batch of B texts.
+
+    drafted: (B, N) tokens of the tree, -1 absent. length: (B,) accepted drafted tokens. nodes: (B, L) accepted nodes, -1
+    beyond. chosen: (B, L + 1) the accepted tokens and the one after them, -1 beyond. emitted: chosen, cut at a stop
+    token, at the last token allowed, and empty for a text that had ended. root: (B,) the token before. active: (B,) texts
+    that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
+    the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
+    """
+
+    number: int
+    root: Tensor
+    drafted: Tensor
+    length: Tensor
+    nodes: Tensor
+    chosen: Tensor
+    emitted: Tensor
+    active: Tensor
+    finished: Tensor
+    seconds: Seconds
+    details: Details | None = None
+    p: Tensor | None = None
+    q: Tensor | None = None
+
+    def tokens(self, row: int) -> list[int]:
+        """What this step adds to one text."""
+        return [token for token in self.emitted[row].tolist() if token >= 0]
+
+
+def details(drafting: Drafting, drafted: Tensor, p: Tensor, q: Tensor, nodes: Tensor, ending: Tensor) -> Details:
+    """Look the drafted tokens up in p (B, N + 1, n) and q (B, M, n), and the token `ending` (B,) at its own node."""
+    parents = torch.tensor(drafting.shape.parents, dtype=torch.int64, device=p.device)
+    parents = parents.expand_as(drafted)
+    p_mass, p_rank = look_up(p, parents, drafted)
+    q_mass, q_rank = look_up(q, parents, drafted)
+    last = nodes.amax(1, keepdim=True).clamp(min=0) if nodes.shape[1] else torch.zeros_like(ending)[:, None]
+    next_p, next_rank = look_up(p, last, ending[:, None])
+    return Details(p_mass, q_mass, p_rank, q_rank, next_p[:, 0], next_rank[:, 0])
+
+
+def look_up(masses: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Mass and rank of tokens (B, T), each in its row of masses (B, R, n): (B, T), (B, T)."""
+    batch = torch.arange(len(masses), device=masses.device)
+    mass = torch.where(tokens < 0, 0, masses[batch[:, None], rows, tokens.clamp(min=0)])
+    rank = torch.zeros_like(tokens)
+    for column in range(tokens.shape[1]):  # one by one: all at once would copy the vocabulary's masses for every token
+        rank[:, column] = (masses[batch, rows[:, column]] > mass[:, column, None]).sum(-1)
+    return mass, rank

@@ -1,0 +1,36 @@
+"""Read the whole tree with the target, in one forward pass."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from llm_demo.cache import SlotCache
+from llm_demo.network import Network
+from llm_demo.sampling import Sampling
+from llm_demo.texts import Texts
+
+
+def verify(
+    network: Network,
+    cache: SlotCache,
+    texts: Texts,
+    mask: Tensor,
+    depths: Tensor,
+    sampling: Sampling,
+    tokens: Tensor,
+) -> Tensor:
+    """The target's law p (B, N + 1, n) of the token after the root and after every drafted token.
+
+    mask: (B, 1, N + 2, S), see `TreeMask.of`; depths: (N + 1,) of the nodes; tokens: (B, N) drafted. The keys and values of node i come to
+    stand in slot length + i of the cache.
+    """
+    nodes = torch.arange(len(depths), device=depths.device)
+    logits = network.logits(
+        cache,
+        tokens=torch.cat((texts.last[:, None], tokens), 1),
+        slots=texts.lengths[:, None] + nodes,
+        positions=texts.lengths[:, None] + depths,
+        mask=mask[:, :, :-1],
+    )
+    return sampling.masses(logits)

@@ -1,0 +1,137 @@
+"""`ot-draft plan`: from costs and traces or simulation to a table, CSV and JSON; wrong input in one line, exit status 2."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ot_draft.cli import main
+from ot_draft.cli.plan import EXAMPLE_CSV, EXAMPLE_JSON
+
+COSTS = {"verify": {"1": 1, "17": 1.1, "65": 1.4}, "draft": {"1": 0.06, "8": 0.08}, "select": {"": 0.01, "Joint": 0.03}}
+TRACES = "rule,K,L,block_efficiency,error\nJoint,8,8,4.0,0.05\nJoint,1,4,2.4,\nKSeq,8,4,3.1,0.04\n"
+QUICK = ("--iterations", 6, "--vocabulary", 60, "--paths", "1,2", "--length", "1,3")
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> Path:
+    file = tmp_path / "costs.json"
+    file.write_text(json.dumps(COSTS))
+    return file
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    file = tmp_path / "traces.csv"
+    file.write_text(TRACES)
+    return file
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["plan", *map(str, arguments)])
+
+
+def test_traces_give_the_speed_up_by_hand(costs: Path, traces: Path) -> None:
+    result = run("--costs", costs, "--traces", traces, "--csv")
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    found = {(row["rule"], row["K"], row["L"]): float(row["speed_up"]) for row in rows}
+    assert found["Joint", "8", "8"] == pytest.approx(4 / (1.4 + 8 * 0.08 + 0.03))
+    assert found["KSeq", "8", "4"] == pytest.approx(3.1 / (1.1 + 0.3 * 16 / 48 + 4 * 0.08 + 0.01))
+    assert list(found.values()) == sorted(found.values(), reverse=True) and len(found) == 3
+
+
+def test_the_table_marks_the_best_and_json_says_the_same(costs: Path, traces: Path) -> None:
+    shown = run("--costs", costs, "--traces", traces)
+    assert shown.exit_code == 0, shown.output
+    (line,) = [line for line in shown.stdout.splitlines() if "best" in line and "KSeq" in line]
+    assert "3.100" in line and "±" in line
+    printed = json.loads(run("--costs", costs, "--traces", traces, "--json").stdout)
+    assert printed["best"] == printed["rows"][0] and printed["best"]["rule"] == "KSeq"
+    assert [row["error"] is None for row in printed["rows"]] == [
+        row["L"] == 4 and row["rule"] == "Joint" for row in printed["rows"]
+    ]
+    few = json.loads(run("--costs", costs, "--traces", traces, "--json", "--paths", "8", "--length", "8").stdout)
+    assert [(row["K"], row["L"]) for row in few["rows"]] == [(8, 8)]
+    one = json.loads(run("--costs", costs, "--traces", traces, "--json", "--paths", "1").stdout)
+    assert [(row["K"], row["L"]) for row in one["rows"]] == [(1, 4)]
+
+
+def test_simulation_finds_all_sizes_and_is_reproducible(costs: Path) -> None:
+    arguments = ("--costs", costs, *QUICK, "--rules", "Joint,KSeq,BlockVerification", "--json")
+    first, again = (run(*arguments) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert first.stdout == again.stdout
+    rows = json.loads(first.stdout)["rows"]
+    assert {(row["rule"], row["K"], row["L"]) for row in rows} == {
+        (rule, K, L) for rule in ("Joint", "KSeq", "BlockVerification") for K in (1, 2) for L in (1, 3)
+    } - {("BlockVerification", 2, 1), ("BlockVerification", 2, 3)}
+    assert "mean sum min(p, q) = 0.8" in run(*arguments, "--acceptance", 0.8).stdout
+
+
+def test_sizes_not_asked_for_stay_within_the_costs(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"verify": {"1": 1, "5": 1}, "draft": {"1": 0.1, "2": 0.1}}
+    (tmp_path / "small.json").write_text(json.dumps(small))
+    result = run("--costs", tmp_path / "small.json", "--iterations", 4, "--vocabulary", 40, "--rules", "KSeq", "--json")
+    sizes = {(row["K"], row["L"]) for row in json.loads(result.stdout)["rows"]}
+    assert sizes == {(1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2)}
+
+
+def test_the_example_of_the_help_works(tmp_path: Path, traces: Path) -> None:
+    shown = run("--help").output
+    for name, text in (("costs.json", EXAMPLE_JSON), ("costs.csv", EXAMPLE_CSV)):
+        (tmp_path / name).write_text(text)
+        assert run("--costs", tmp_path / name, "--traces", traces).exit_code == 0
+        assert all(line.strip() in shown for line in text.splitlines())
+
+
+def test_no_speed_up_is_said(tmp_path: Path, traces: Path) -> None:
+    dear = COSTS | {"draft": {"1": 3, "8": 3}}
+    (tmp_path / "dear.json").write_text(json.dumps(dear))
+    assert "plain decoding is the fastest" in run("--costs", tmp_path / "dear.json", "--traces", traces).stdout
+
+
+def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces: Path) -> None:
+    def written(name: str, text: str) -> Path:
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    refuse("No such file", "--costs", tmp_path / "missing.json")
+    refuse("as .json or .csv", "--costs", written("costs.txt", ""))
+    refuse("cannot be read", "--costs", written("broken.json", "{"))
+    refuse("one object", "--costs", written("list.json", "[1]"))
+    refuse("'verif' is no cost", "--costs", written("verif.json", '{"verif": {"1": 1}}'))
+    refuse("give numbers", "--costs", written("text.json", '{"verify": {"1": "one"}}'))
+    refuse("give numbers", "--costs", written("where.json", '{"verify": {"one": 1}}'))
+    refuse("costs of draft", "--costs", written("few.json", '{"verify": {"1": 1}}'))
+    refuse("columns what,at,cost", "--costs", written("head.csv", "a,b\n1,2\n"))
+    refuse(
+        "65 is needed",
+        "--costs",
+        written("short.json", json.dumps(COSTS | {"verify": {"1": 1, "9": 1}})),
+        "--traces",
+        traces,
+    )
+    refuse("within the costs", "--costs", written("none.json", '{"verify": {"1": 1}, "draft": {"1": 1}}'))
+    refuse("columns rule,K,L", "--costs", costs, "--traces", written("t.csv", "rule,K\nJoint,1\n"))
+    refuse("line 2", "--costs", costs, "--traces", written("u.csv", "rule,K,L,block_efficiency\nJoint,one,4,2\n"))
+    refuse("impossible", "--costs", costs, "--traces", written("v.csv", "rule,K,L,block_efficiency\nJoint,1,4,6\n"))
+    refuse("no row", "--costs", costs, "--traces", traces, "--paths", 3)
+    refuse("there is no rule 'Foo': take Joint", "--costs", costs, *QUICK, "--rules", "Foo")
+    refuse("out of reach", "--costs", costs, *QUICK, "--acceptance", 1.5)
+    refuse("temperature > 0", "--costs", costs, *QUICK, "--temperature", 0)
+    refuse("give one of them", "--costs", costs, "--traces", traces, "--acceptance", 0.5)
+    refuse("give one of them", "--costs", costs, "--csv", "--json")
+    refuse("give different numbers", "--costs", costs, "--paths", "0")
+
+
+def refuse(message: str, *arguments: object) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("Error: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1 and result.stdout == ""
