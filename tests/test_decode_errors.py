@@ -15,14 +15,15 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from llm_demo.decode import Options, decode, prepare  # noqa: E402
-from llm_demo.drafting import Drafting  # noqa: E402
-from llm_demo.errors import CannotDecode  # noqa: E402
 from llm_demo.load import DRAFT_FILE  # noqa: E402
-from llm_demo.network import Network  # noqa: E402
-from llm_demo.pair import Pair, load_pair, unpadded  # noqa: E402
-from llm_demo.reference import reference_decode  # noqa: E402
-from llm_demo.sampling import Sampling  # noqa: E402
+from llm_demo.load_pair import load_pair  # noqa: E402
+from ot_draft.decoding.decode import Options, decode, prepare  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.errors import CannotDecode  # noqa: E402
+from ot_draft.decoding.network import Network  # noqa: E402
+from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
+from ot_draft.decoding.reference import reference_decode  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 K_SEQ = paths.TokenWise(rules.KSeq())

@@ -21,13 +21,13 @@ pytest.importorskip("transformers")
 
 from scipy.stats import chi2  # noqa: E402
 
-from llm_demo import engine as engine_module  # noqa: E402
-from llm_demo.cache import SlotCache, TreeMask  # noqa: E402
-from llm_demo.decode import Options, decode  # noqa: E402
-from llm_demo.drafting import Drafting  # noqa: E402
-from llm_demo.engine import Engine  # noqa: E402
-from llm_demo.reference import next_token  # noqa: E402
-from llm_demo.sampling import Sampling  # noqa: E402
+from ot_draft.decoding import engine as engine_module  # noqa: E402
+from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
+from ot_draft.decoding.decode import Options, decode  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.engine import Engine  # noqa: E402
+from ot_draft.decoding.reference import next_token  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9

@@ -12,11 +12,11 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from llm_demo.cache import SlotCache, TreeMask  # noqa: E402
-from llm_demo.decode import Options, prepare  # noqa: E402
-from llm_demo.drafting import Drafting  # noqa: E402
-from llm_demo.pair import Pair  # noqa: E402
-from llm_demo.texts import Texts  # noqa: E402
+from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
+from ot_draft.decoding.decode import Options, prepare  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.pair import Pair  # noqa: E402
+from ot_draft.decoding.texts import Texts  # noqa: E402
 
 UNEVEN = ot.paths.TreeShape((0, 0, 0, 1, 1, 3, 6))
 SEQUENTIAL = ot.paths.TokenWise(ot.rules.KSeq())
@@ -122,8 +122,8 @@ def test_shapes_of_a_step_do_not_depend_on_what_was_accepted() -> None:
 
 @pytest.mark.parametrize("family", ["Qwen2", "GPTNeoX", "GPT2"])
 def test_other_families_of_models(family: str) -> None:
-    from llm_demo.decode import decode
-    from llm_demo.reference import reference_decode
+    from ot_draft.decoding.decode import decode
+    from ot_draft.decoding.reference import reference_decode
 
     pair, options = Pair(_other(family, 1), _other(family, 2)), Options(max_tokens=10)
     drafting = Drafting.chains(2, 3, SEQUENTIAL)
@@ -163,7 +163,7 @@ def _addresses(engine: Any) -> list[int]:
 
 
 def test_packed_layers_compute_the_same() -> None:
-    from llm_demo.packed import pack
+    from ot_draft.decoding.packed import pack
 
     model = tiny_llama(3, 40, dtype=torch.float32)
     tokens = torch.arange(12).reshape(2, 6)

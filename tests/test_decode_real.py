@@ -15,11 +15,11 @@ from llm_demo.load import DRAFT_FILE, TARGET_FILE, missing_packages, target_dire
 if missing_packages():
     pytest.skip(f"the real models need {', '.join(missing_packages())}", allow_module_level=True)
 
-from llm_demo.decode import Options, decode  # noqa: E402
-from llm_demo.drafting import Drafting  # noqa: E402
-from llm_demo.pair import load_pair  # noqa: E402
-from llm_demo.reference import reference_decode  # noqa: E402
-from llm_demo.sampling import Sampling  # noqa: E402
+from llm_demo.load_pair import load_pair  # noqa: E402
+from ot_draft.decoding.decode import Options, decode  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.reference import reference_decode  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 NEW = 6

@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from llm_demo.sampling import Sampling  # noqa: E402
-from llm_demo.uniforms import uniforms  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
+from ot_draft.decoding.uniforms import uniforms  # noqa: E402
 
 
 @pytest.mark.parametrize("n", [50, 5000])  # more than are ranked first, and fewer

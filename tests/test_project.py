@@ -100,7 +100,7 @@ def dotted(node: ast.AST, bound: dict[str, str]) -> str:
     return ""
 
 
-PUBLIC_PACKAGES = ("checks", "compare")  # public, and not loaded by `import ot_draft`
+PUBLIC_PACKAGES = ("checks", "compare", "decoding", "integrations", "sweep")  # public, and not loaded by `import ot_draft`
 
 
 def is_public(name: str) -> bool:

@@ -26,7 +26,7 @@ def tiny_pair(seed: int = 0, n: int = 8, layers: int = 2, **changes: Any) -> Any
 
     import torch
 
-    from llm_demo.pair import Pair
+    from ot_draft.decoding.pair import Pair
 
     target = tiny_llama(seed, n, layers, **changes)
     draft = copy.deepcopy(target)

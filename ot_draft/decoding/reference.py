@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
-from llm_demo.decode import Options
-from llm_demo.drafting import Drafting
-from llm_demo.load import Draft
-from llm_demo.network import vocabulary_size
-from llm_demo.pair import Pair
-from llm_demo.sampling import Sampling
-from llm_demo.uniforms import uniforms
+
+from .decode import Options
+from .draft import Draft
+from .drafting import Drafting
+from .network import vocabulary_size
+from .pair import Pair
+from .sampling import Sampling
+from .uniforms import uniforms
 
 
 @torch.inference_mode()

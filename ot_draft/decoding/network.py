@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from llm_demo.cache import SlotCache
-from llm_demo.errors import CannotDecode
-from llm_demo.load import Draft
+from .cache import SlotCache
+from .draft import Draft
+from .errors import CannotDecode
 
 
 class Network:

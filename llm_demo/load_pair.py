@@ -1,65 +1,18 @@
-"""A target and a draft that share a vocabulary: the embedded pair, or any two causal language models of transformers."""
+"""Load a target and a draft: the embedded pair, or any two causal language models of transformers with one vocabulary."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from llm_demo.errors import CannotDecode
 from llm_demo.load import DRAFT_FILE, TARGET_FILE, load_draft, target_directory
-from llm_demo.network import vocabulary_size
-from llm_demo.packed import pack
+from ot_draft.decoding import CannotDecode, Pair, pack
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Target, draft and tokenizer (None where texts are given as token ids).
-
-    CannotDecode where the models do not know the same tokens.
-    """
-
-    target: Any
-    draft: Any
-    tokenizer: Any = None
-
-    def __post_init__(self) -> None:
-        sizes = vocabulary_size(self.target), vocabulary_size(self.draft)
-        if self.tokenizer is None and sizes[0] != sizes[1]:
-            raise CannotDecode(
-                f"the target knows {sizes[0]} tokens and the draft {sizes[1]}: take two models with one vocabulary"
-            )
-
-    @property
-    def stop_tokens(self) -> tuple[int, ...]:
-        """Tokens that end a text, as the target's own settings say."""
-        settings = [getattr(self.target, "generation_config", None), self.target.config]
-        found = next((ids for s in settings if (ids := getattr(s, "eos_token_id", None)) is not None), ())
-        return (found,) if isinstance(found, int) else tuple(found)
-
-    def encode(self, text: str, chat: bool = False) -> list[int]:
-        """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""
-        if chat:
-            message = [{"role": "user", "content": text}]
-            text = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        return list(self.tokenizer(text, add_special_tokens=not chat).input_ids)
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """Token ids as text, without special tokens."""
-        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-
-
-def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
-    """Prompts from a batch (B, T) as tokenizers make it, padded on the left or on the right: mask 1 where a token counts."""
-    return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
 
 
 def load_pair(

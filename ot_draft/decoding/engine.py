@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import torch
 
 import ot_draft as ot
-from llm_demo.cache import SlotCache, TreeMask, causal_mask
-from llm_demo.drafting import Drafting
-from llm_demo.network import Network
-from llm_demo.propose import propose
-from llm_demo.sampling import Sampling
-from llm_demo.texts import Texts
-from llm_demo.uniforms import uniforms
-from llm_demo.verify import verify
+
+from .cache import SlotCache, TreeMask, causal_mask
+from .drafting import Drafting
+from .network import Network
+from .propose import propose
+from .sampling import Sampling
+from .texts import Texts
+from .uniforms import uniforms
+from .verify import verify
 
 
 @dataclass(frozen=True)

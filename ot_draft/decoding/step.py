@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from llm_demo.drafting import Drafting
+from .drafting import Drafting
 
 
 @dataclass(frozen=True)

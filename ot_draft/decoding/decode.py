@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from llm_demo.drafting import Drafting
-from llm_demo.engine import Engine
-from llm_demo.errors import CannotDecode
-from llm_demo.graphs import capture
-from llm_demo.network import Network, vocabulary_size
-from llm_demo.pair import Pair
-from llm_demo.sampling import Sampling
-from llm_demo.step import Details, Seconds, Step, details
-from llm_demo.stopwatch import Stopwatch
-from llm_demo.texts import Texts
+from .drafting import Drafting
+from .engine import Engine
+from .errors import CannotDecode
+from .graphs import capture
+from .network import Network, vocabulary_size
+from .pair import Pair
+from .sampling import Sampling
+from .step import Details, Seconds, Step, details
+from .stopwatch import Stopwatch
+from .texts import Texts
 
 AUTOREGRESSIVE = Drafting()
 

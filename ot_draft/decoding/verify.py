@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from llm_demo.cache import SlotCache
-from llm_demo.network import Network
-from llm_demo.sampling import Sampling
-from llm_demo.texts import Texts
+from .cache import SlotCache
+from .network import Network
+from .sampling import Sampling
+from .texts import Texts
 
 
 def verify(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from llm_demo.errors import CannotDecode
+from .errors import CannotDecode
 
 HEAD = 1024  # tokens that top-p ranks first: where they hold its mass, the rest of the vocabulary is not sorted
 

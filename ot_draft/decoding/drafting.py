@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import groupby
 
 import ot_draft as ot
-from llm_demo.errors import CannotDecode
+
+from .errors import CannotDecode
 
 
 @dataclass(frozen=True)

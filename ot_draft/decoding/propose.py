@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
-from llm_demo.cache import SlotCache
-from llm_demo.drafting import Drafting
-from llm_demo.network import Network
-from llm_demo.sampling import Sampling
-from llm_demo.texts import Texts
+
+from .cache import SlotCache
+from .drafting import Drafting
+from .network import Network
+from .sampling import Sampling
+from .texts import Texts
 
 
 def propose(
