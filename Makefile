@@ -39,11 +39,12 @@ lint: $(STAMP)  ## style and types
 test: lint  ## style, types and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci
 
-reproduce: $(STAMP)  ## remake the table of rules, all figures (into figures/out) and the proof checks
+reproduce: $(STAMP)  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
-	$(BIN)/python -m figures
+	$(BIN)/ot-draft figures
 	$(BIN)/ot-draft prove --html figures/out/proofs.html --json figures/out/proofs.json
+	$(BIN)/ot-draft figures --report
 
 docs: $(STAMP)  ## the documentation, into docs/out
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out

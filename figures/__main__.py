@@ -1,4 +1,4 @@
-"""`python -m figures [NAMES]`: compute the data of each figure, write it as CSV, and draw SVG and PNG from it."""
+"""`ot-draft figures [NAMES]`: compute the data of each figure, write it as CSV, draw SVG and PNG from it, and the report."""
 
 from __future__ import annotations
 
@@ -11,41 +11,67 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from figures import style
+from figures import report, store, style
 
-# Run times first, before the other figures warm the machine.
+# Run times first, before the other figures warm the machine; in the report they come last.
 NAMES = (
     "run_time",
     "classes",
     "construction",
+    "transport_plans",
     "khisti_figure_2",
     "acceptance_bernoulli",
     "acceptance_random",
     "acceptance_real",
+    "division_factor",
+    "k_seq_share",
+    "list_level",
+    "real_kinds",
+    "multi_candidate",
+    "draft_laws",
     "hybrid",
     "without_replacement",
+    "temperature",
+    "truncation",
+    "block_efficiency",
+    "spectr_table_1",
+    "path_gap",
+    "decoding_tree",
 )
+LIST = f"NAMES, all without any: {', '.join(NAMES)}."
 
 
-@click.command()
+@click.command(epilog=LIST)
 @click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAMES]...")
 @click.option("--full", is_flag=True, help="More points, pairs and patience: from minutes to an hour.")
+@click.option("--force", is_flag=True, help="Recompute what is cached, too.")
 @click.option("--redraw", is_flag=True, help="Draw from the data that an earlier run left, compute nothing.")
+@click.option("--report", "report_only", is_flag=True, help="Write the report from what is there, and nothing else.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
 @click.option("--out", default=Path("figures/out"), show_default=True, type=click.Path(file_okay=False, path_type=Path))
-def main(names: tuple[str, ...], full: bool, redraw: bool, jobs: int, out: Path) -> None:
-    """Make the figures NAMES, all without any: run_time, classes, construction, khisti_figure_2, acceptance_bernoulli,
-    acceptance_random, acceptance_real, hybrid, without_replacement."""
+def main(
+    names: tuple[str, ...], full: bool, force: bool, redraw: bool, report_only: bool, jobs: int, out: Path
+) -> None:
+    """Make the figures NAMES and the report, index.html, of all figures that are there.
+
+    A figure is not computed again while its script, its data, the library and --full are what they were: it is cached.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    chosen = () if report_only else names or NAMES
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("figures", total=len(names or NAMES))
-        for name in names or NAMES:
+        task = progress.add_task("figures", total=len(chosen))
+        for name in chosen:
             progress.update(task, description=name)
-            start = perf_counter()
-            files = make(name, out, full, redraw, jobs)
-            progress.console.print(f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}")
+            if not (force or redraw) and store.is_current(out, name, full):
+                progress.console.print(f"{name}: cached")
+            else:
+                start = perf_counter()
+                files = make(name, out, full, redraw, jobs)
+                said = f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}"
+                progress.console.print(said)
             progress.advance(task)
+    click.echo(f"report: {report.write(out, (*NAMES[2:], *NAMES[:2]))}")
 
 
 def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: int = 1) -> list[Path]:
@@ -54,12 +80,16 @@ def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: i
     data = out / f"{name}.csv"
     if redraw and not data.is_file():
         raise click.ClickException(f"{data} is not there: run without --redraw first")
+    start = perf_counter()
     if not redraw:
+        store.record_file(out, name).unlink(missing_ok=True)  # a run that is stopped leaves nothing that seems done
         style.write(script.compute(full=full, jobs=jobs), data)
     files = [data, *style.save(script.draw(style.read(data)), out, name)]
     if hasattr(script, "table"):
         files.append(out / f"{name}.md")
         files[-1].write_text(script.table(style.read(data)), encoding="utf-8")
+    if not redraw:
+        store.write_record(out, name, full, perf_counter() - start)
     return files
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import ot_draft as ot
 from figures import style
+from figures.about import About, Number
 
 PAIRS = ((Fraction(1, 2), Fraction(1, 4)), (Fraction(1, 2), Fraction(1, 10)))  # P(1) under target and draft
 # k = 2, to four digits: optimum, K-SEQ, recursive rejection.
@@ -15,6 +16,12 @@ RULES = tuple(
     rule
     for rule in ot.rules.ALL
     if rule.law == ot.IID() and not isinstance(rule, ot.rules.Optimal | ot.rules.FromCoupling)
+)
+ABOUT = About(
+    title="Acceptance against k: Bernoulli pairs",
+    claim="Two tokens are enough to tell the rules apart: the optimum is above K-SEQ, and K-SEQ above recursive rejection, for"
+    " every k.",
+    source="Sun et al. 2023 (SpecTr), Bernoulli examples; the numbers set beside ours are check values of the theory",
 )
 CAPTION = (
     "Two tokens, k i.i.d. drafts. Exact (all draft tuples enumerated in Fractions). Rings: check values at k = 2. Rules for"
@@ -34,6 +41,18 @@ def compute(full: bool = False, jobs: int = 1, ks: tuple[int, ...] | None = None
             here = {"target": target, "draft": draft, "k": k}
             rows += [here | {"rule": name, "acceptance": value} for name, value in found.items()]
     return rows
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """Optimum, K-SEQ and recursive rejection for two drafts beside the check values."""
+    lines = []
+    for draft, values in CHECKS.items():
+        here = {row["rule"]: row["acceptance"] for row in rows if row["draft"] == draft and row["k"] == "2"}
+        for name, value in zip(("optimum", "KSeq", "RecursiveRejection"), values, strict=True):
+            if here:
+                what = f"draft Ber({draft}), target Ber(1/2), k = 2: {style.look(name).label}"
+                lines.append(Number(what, style.number(here[name]), value))
+    return lines
 
 
 def draw(rows: style.Rows) -> Any:

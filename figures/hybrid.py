@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
-from joblib import Parallel, delayed
 
-import ot_draft as ot
 from figures import style
-from ot_draft.compare import Pairs, Settings, clustered_error, compare_rules, read_pairs
+from figures.about import About, Number
+from figures.ways_to_draft import AUTO, BEST, FIXED, OTHER, RULE, ways_to_draft
+from ot_draft.compare import clustered_error, read_pairs
 
 FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
-FIXED, RULE, AUTO, BEST, OTHER = "fixed j", "rule at j", "auto", "best j each", "without replacement"
-CONSTANTS = (("POWER", 0.25), ("POWER", 0.35), ("SEEN", 0.4), ("SEEN", 0.6), ("HEAD", 128), ("HEAD", 400))
 LEVELS = {
     OTHER: ("#000000", ":", "optimum, without replacement"),
     BEST: ("#009E73", "--", "best j in each context (uses p)"),
     AUTO: ("#332288", "-.", "j chosen from q"),
 }
+ABOUT = About(
+    title="Hybrid drafting: how many top tokens to fix",
+    claim="Fixing the draft model's top j tokens and drawing the other k - j outside them keeps an exact optimal selector in"
+    " near-linear time, and with a fixed j near k/2 comes near the optimum of drawing without replacement.",
+    source="this project; j = 0 is SpecTr's i.i.d. drafting, j = k - 1 the greedy drafting of Hu et al. 2025",
+    comparison="No published number is about these models.",
+)
 CAPTION = """Real pairs (figures/data), 160 texts. The first j drafts are the draft model's top tokens T, the other k - j are
 i.i.d. outside T. Line: mean optimum under that law, with the standard error over texts (all share the contexts: gaps are
 surer than the bars, see hybrid.md). Rings: the rule Optimal, p(T) + sum of min(p, m) outside T, with the law m of the token
@@ -37,7 +40,7 @@ def compute(
     pairs = pairs if limit is None else pairs.first(limit)
     rows: list[dict[str, Any]] = []
     for k in ks:
-        ways = _ways(pairs, k, jobs)
+        ways = ways_to_draft(pairs, k, jobs)
         for group in dict.fromkeys(pairs.group):
             here = [row for row, value in enumerate(pairs.group) if value == group]
             text = [pairs.text[row] for row in here]
@@ -50,22 +53,17 @@ def compute(
     return rows
 
 
-def _ways(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str], Any]:
-    """Acceptance (pairs,) of every way to draft; the rule's from its own law of the selected token."""
-    rules = tuple(ot.rules.Optimal(ot.Hybrid(j)) for j in range(k + 1))
-    rows = [row for row in compare_rules(pairs, Settings((k,), rules, lp_limit=0), jobs) if row.rule == "Optimal"]
-    optimum, rule = (np.reshape([getattr(row, name) for row in rows], (-1, k + 1)) for name in ("optimum", "accepted"))
-    ways: dict[tuple[str, int | str], Any] = {(FIXED, j): optimum[:, j] for j in range(k + 1)}
-    ways |= {(RULE, j): rule[:, j] for j in range(k + 1)}
-    best = delayed(ot.optimal_acceptance)
-    other = Parallel(jobs)(best(p, q, k, ot.WithoutReplacement()) for p, q in zip(pairs.p, pairs.q, strict=True))
-    ways |= {(OTHER, ""): np.array(other), (BEST, ""): optimum.max(-1)}
-    choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
-    for name, constants in choices.items():
-        with mock.patch.multiple("ot_draft.hybrid", **constants) if constants else nullcontext():
-            j = (ot.Hybrid("auto").top_drafts(pairs.q, k) >= 0).sum(-1)
-        ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
-    return ways
+def numbers(rows: style.Rows) -> list[Number]:
+    """The largest k: i.i.d., the best fixed j, and the other ways."""
+    lines = []
+    for here in style.split([row for row in rows if row["k"] == rows[-1]["k"]], "temperature"):
+        fixed = [row for row in here if row["way"] == FIXED]
+        best = max(fixed, key=lambda row: float(row["mean"]))
+        for row in (fixed[0], best, *(row for row in here if row["way"] in (AUTO, BEST, OTHER))):
+            name = f"j = {row['j']}{', the best' * (row is best)}" if row["way"] == FIXED else row["way"]
+            what = f"T = {row['temperature']}, k = {row['k']}: {name}"
+            lines.append(Number(what, float(row["mean"]), error=float(row["mean_error"])))
+    return lines
 
 
 def table(rows: style.Rows) -> str:

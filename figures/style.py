@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import ot_draft as ot
-from ot_draft.compare import Entry, Look, direct_labels, look, plot_acceptance, pyplot
+from figures.about import Number
+from ot_draft.compare import Entry, Look, direct_labels, plot_acceptance, pyplot
+from ot_draft.compare import look as look_of_rule
 
 __all__ = [
     "ALL_BUT_PROGRAMS",
     "SOLVERS",
     "Entry",
     "Look",
+    "accepted_numbers",
     "canvas",
     "direct_labels",
     "label",
@@ -39,6 +42,11 @@ SOLVERS = {
     "pulp": Look("#C2A5CF", "^", "-", "LP: CBC (pulp)"),
     "flow": Look("#40004B", "D", "-", "LP: exact flow (Python)"),
 }
+# Shared randomness instead of a rule; not valid as one, hence not among the rules' looks.
+RACES = {
+    "list-level race": Look("#117733", "", "-", "list-level race"),
+    "its lower bound": Look("#117733", "", ":", "list matching lemma"),
+}
 SETTINGS = {
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -51,6 +59,8 @@ SETTINGS = {
     "svg.hashsalt": "ot_draft",
 }
 
+FIRST_OF_ALL = ("optimum", "KSeq", "RecursiveRejection")
+
 Rows = list[dict[str, str]]
 
 # The rules read off programs lie on the lines of the optima; hybrid drafting with j chosen from q is added.
@@ -60,13 +70,23 @@ ALL_BUT_PROGRAMS = (
 )
 
 
-def canvas(columns: int, caption: str, rows: int = 1, share_y: bool = True) -> tuple[Any, Sequence[Any]]:
-    """A figure of equal panels with a caption, broken into lines, below: (figure, panels in reading order)."""
+def look(name: str) -> Look:
+    """The look of a rule, an optimum or a race: one colour for each, in all pictures."""
+    return RACES.get(name) or look_of_rule(name)
+
+
+def canvas(
+    columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0
+) -> tuple[Any, Sequence[Any]]:
+    """A figure of equal panels with a caption, broken into lines, below: (figure, panels in reading order).
+
+    wide: width of a panel in units of the usual one.
+    """
     plt = pyplot()
     plt.rcParams.update(SETTINGS)
-    size = (WIDTH * columns, HEIGHT * rows + 0.5)
+    size = (WIDTH * columns * wide, HEIGHT * rows + 0.5)
     figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=share_y, layout="constrained")
-    caption = fill(" ".join(caption.split()), LETTERS * columns)
+    caption = fill(" ".join(caption.split()), int(LETTERS * columns * wide))
     figure.supxlabel(caption, fontsize=8, color="#444444", ha="left", x=0.01)
     return figure, list(panels.flat)
 
@@ -117,3 +137,16 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     """Lines of cells as a table, the first one its head."""
     head, *body = (f"| {' | '.join(line)} |" for line in lines)
     return "\n".join([head, "|---" * len(lines[0]) + "|", *body, ""])
+
+
+def accepted_numbers(rows: Rows, k: str, name: Callable[[str], str]) -> list[Number]:
+    """Optimum, K-SEQ and recursive rejection for k i.i.d. drafts, out of the rows of a comparison; name: of a group."""
+    wanted = [row for row in rows if row["k"] == k and row["law"] == "iid" and row["rule"] in FIRST_OF_ALL]
+    return [
+        Number(
+            f"{name(row['group'])}, k = {k}: {look(row['rule']).label}",
+            float(row["accepted"]),
+            error=float(row["error"]),
+        )
+        for row in wanted
+    ]

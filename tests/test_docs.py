@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def test_command_of_a_document(line: str, slow: bool, tmp_path: Path, monkeypatc
         _write_files_of_the_documents(tmp_path)
         monkeypatch.chdir(tmp_path)
         result = CliRunner().invoke(main, words)
+        for file in tmp_path.glob("*.py"):
+            sys.modules.pop(file.stem, None)  # the next command has a file of that name of its own
         assert result.exit_code in (0, 1), result.output  # 1: a check that fails on purpose
 
 

@@ -64,7 +64,7 @@ def evaluate(path_rule: Callable[[Any, Any], PathLaw], model: Model, K: int, L: 
     drafts are taken in drawing order, for a rule may depend on it. L = 0 is one token of the target. Exact if the
     model's distributions are Fractions. Raises InvalidDrafts where there are more than a million tuples of drafted paths.
     """
-    _check_sizes(K, L)
+    check_sizes(K, L)
     nodes = Nodes.of(model)
     _within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
     paths = dict(_drafted(nodes, L))
@@ -121,7 +121,7 @@ def _judge(
     return PathEvaluation(law, target_law, expected_length, 0 if is_exact(root) else TOLERANCE[str(root.dtype)])
 
 
-def _check_sizes(K: int, L: int) -> None:
+def check_sizes(K: int, L: int) -> None:
     for name, value, least in (("K", K, 1), ("L", L, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidDrafts(f"{name} is {value!r}: give K >= 1 drafted paths of length L >= 0, both integers")

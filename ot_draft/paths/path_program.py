@@ -16,7 +16,7 @@ from ..lp.drafted_sets import drafted_sets
 from ..lp.program import as_fractions
 from ..lp.raw_solution import load
 from ..problem import Problem
-from .exact import _check_sizes as check_sizes
+from .exact import check_sizes
 from .model import Model, Path
 from .path_certificate import PathCertificate, feasible, price_bound
 from .path_rule import Nodes

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from .drafting import draft_trees, first_chains
-from .exact import _check_sizes as check_sizes
+from .exact import check_sizes
 from .model import Model
 from .path_rule import PathRule
 from .token_wise import TokenWise

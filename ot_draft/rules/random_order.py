@@ -129,6 +129,8 @@ def _master(columns: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, float, np.n
     from scipy.sparse import csr_array, eye_array, hstack
 
     orders, n = columns.shape  # z_y <= p_y is a bound, z <= w columns a row for each token
+    if orders == 1:  # nothing to choose: a token's mass is worth something where the target has more
+        return np.ones(1), float(np.minimum(p, columns[0]).sum()), (columns[0] < p).astype(np.float64)
     cost = np.concatenate((-np.ones(n), np.zeros(orders)))
     rows = hstack((eye_array(n), csr_array(-columns.T)), format="csr")
     sums = np.concatenate((np.zeros(n), np.ones(orders)))[None]

@@ -1,0 +1,58 @@
+"""What a figure is about, and its numbers beside the published ones: plain data, which the report prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DIFFERENT = 0.10  # of the published number: from here on the report says why
+
+
+@dataclass(frozen=True)
+class About:
+    """One figure: its title, what it claims in a sentence or two, and who claimed it first.
+
+    source: paper and place, or 'this project'. comparison: what can be said of published numbers where none is set
+    beside ours.
+    """
+
+    title: str
+    claim: str
+    source: str
+    comparison: str = ""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a figure, computed from its data.
+
+    published: the number of the source, None where there is none or none is certain. relation: how ours should stand to
+    it: '=' the same quantity, '≥' or '≤' a bound, '~' another model or data, so that only the shape can agree. note: why
+    they differ, where they do by over 10 %.
+    """
+
+    what: str
+    ours: float
+    published: float | None = None
+    relation: str = "="
+    note: str = ""
+    error: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours over the published number, minus 1; None without one."""
+        return self.ours / self.published - 1 if self.published else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a bound holds, up to rounding; True of numbers that are no bounds."""
+        if self.published is None or self.relation not in ("≥", "≤"):
+            return True
+        gap = self.ours - self.published
+        return (gap if self.relation == "≥" else -gap) >= -1e-9
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it differs by over 10 %, or breaks its bound, and nothing is said about it."""
+        if self.note or self.difference is None:
+            return False
+        return abs(self.difference) > DIFFERENT if self.relation in ("=", "~") else not self.holds

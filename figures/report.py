@@ -1,0 +1,175 @@
+"""The report: one self-contained page of all figures, with what they claim, whose claim it is, and the numbers side by side."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from figures import store, style
+from figures.about import About
+from figures.report_tables import from_markdown, numbers_table, table
+from ot_draft.compare import Summary, as_summaries, look
+
+STYLE = Path(__file__).with_suffix(".css")
+PAGE = "index.html"
+NO_PICTURES = "optimum by LP"  # of a summary: the check of the line above it
+LAWS = {
+    "iid": "i.i.d. drafts",
+    "hybrid:auto": "hybrid drafts, number of top tokens from q",
+    "greedy": "greedy drafts",
+    "hub": "the hub's two drafts",
+    "without-replacement": "drafts without replacement",
+}
+
+
+def write(out: Path, names: Sequence[str]) -> Path:
+    """index.html of the figures that lie in `out`, in this order; and what is missing, with the command that makes it."""
+    there = [name for name in names if (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()]
+    parts = [figure_section(out, name, number) for number, name in enumerate(there, 1)]
+    parts += [part for part in (comparison_section(out / "summary.csv"), proofs_section(out / "proofs.json")) if part]
+    missing = [name for name in names if name not in there]
+    page = out / PAGE
+    page.write_text(_page(there, parts, missing), encoding="utf-8")
+    return page
+
+
+def _page(there: Sequence[str], parts: Sequence[str], missing: Sequence[str]) -> str:
+    links = "".join(f'<li><a href="#{name}">{escape(about(name).title)}</a></li>' for name in there)
+    others = "".join(
+        f'<li><a href="#{name}">{title}</a></li>'
+        for name, title in (("comparison", "All rules on real contexts"), ("proofs", "Proof checks"))
+        if any(f'<section id="{name}">' in part for part in parts)
+    )
+    gaps = f'<p class="made">Not made yet: {_commands(missing)}</p>' if missing else ""
+    now = store.where()
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Draft selection: figures and numbers</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+{STYLE.read_text(encoding="utf-8")}</style>
+</head>
+<body>
+<header>
+<h1>Draft selection, recomputed</h1>
+<p class="claim">What the papers say about choosing among drafts in speculative decoding, computed again, drawn, and set beside
+the published numbers. p is the target, q the draft, k the number of drafts. Acceptance: the probability that the output is a
+drafted token. Ours ± standard error, where there is noise; numbers without one are exact or of one fixed problem.</p>
+{gaps}<nav><ol>{links}{others}</ol></nav>
+</header>
+{"".join(parts)}<footer><p>Page of {now["date"]}; {escape(now["versions"])}; {escape(now["machine"])}. All of it again:
+<code>make reproduce</code>.</p></footer>
+</body>
+</html>
+"""
+
+
+def about(name: str) -> About:
+    """What the script of a figure says about it; of one that says nothing, its docstring."""
+    script = importlib.import_module(f"figures.{name}")
+    first = (script.__doc__ or name).strip().splitlines()[0]
+    said = getattr(script, "ABOUT", About(name.replace("_", " "), first, "this project"))
+    assert isinstance(said, About)
+    return said
+
+
+def figure_section(out: Path, name: str, number: int) -> str:
+    """One figure: title, claim, source, picture, numbers, command, and where it was made."""
+    said, rows = about(name), style.read(out / f"{name}.csv")
+    svg, data = ((out / f"{name}{suffix}").read_bytes() for suffix in (".svg", ".csv"))
+    numbers = getattr(importlib.import_module(f"figures.{name}"), "numbers", None)
+    comparison = f'<p class="source">{escape(said.comparison)}</p>\n' if said.comparison else ""
+    whole = out / f"{name}.md"
+    unfolded = from_markdown(whole.read_text(encoding="utf-8")) if whole.is_file() else ""
+    made = store.record(out, name)
+    full = " --full" if made.get("full") else ""
+    facts = f"{made['date']}, {made['seconds']} s; {made['versions']}; {made['machine']}" if made else "no record"
+    return f"""<section id="{name}">
+<h2>{number}. {escape(said.title)}</h2>
+<p class="claim">{escape(said.claim)}</p>
+<p class="source">Source: {escape(said.source)}</p>
+<div class="picture"><img style="--wide: {_width(svg):.0f}px" alt="{escape(said.title)}: {escape(said.claim)}"
+ src="data:image/svg+xml;base64,{b64encode(svg).decode()}"></div>
+{numbers_table(numbers(rows)) if numbers else ""}{unfolded}{comparison}<p class="made">Again:
+<code>ot-draft figures {name} --force{full}</code>
+<span class="data">· <a download="{name}.csv" href="data:text/csv;base64,{b64encode(data).decode()}">its data</a></span></p>
+<p class="made">Made: {escape(facts)}</p>
+</section>
+"""
+
+
+def _width(svg: bytes) -> float:
+    """Width of a picture on a phone: so many pixels that its letters can be read. An SVG of matplotlib is in points."""
+    start = svg.index(b'viewBox="') + len(b'viewBox="')
+    return 0.95 * float(svg[start : svg.index(b'"', start)].split()[2])
+
+
+def comparison_section(file: Path) -> str:
+    """The table of all rules on the real pairs, if `ot-draft compare` has left its summary; empty without."""
+    if not file.is_file():
+        return ""
+    lines = [line for line in as_summaries(style.read(file)) if line.accepted is not None and line.rule != NO_PICTURES]
+    columns = list(dict.fromkeys((line.group, line.k) for line in lines))
+    head = [("", ""), *(("number", f"T {group}, k = {k}" if group else f"k = {k}") for group, k in columns)]
+    body: list[list[tuple[str, str]]] = []
+    for law in dict.fromkeys(line.law for line in lines):
+        here = [line for line in lines if line.law == law]
+        body.append([("", f"<b>{escape(LAWS.get(law, law))}</b>"), *[("number", "")] * len(columns)])
+        body += [_rule_line([line for line in here if line.rule == rule], columns) for rule in _in_order(here)]
+    return f"""<section id="comparison">
+<h2>All rules on real contexts</h2>
+<p class="claim">Mean acceptance of every rule under its law of the drafts, on the committed pairs of two real models.</p>
+{table(head, body)}<p class="made">Again: <code>ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot</code></p>
+</section>
+"""
+
+
+def _in_order(lines: Sequence[Summary]) -> list[str]:
+    return list(dict.fromkeys(line.rule for line in lines))
+
+
+def _rule_line(lines: Sequence[Summary], columns: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
+    found = {(line.group, line.k): f"{float(line.accepted):.4f}" for line in lines}
+    name = "optimum" if lines[0].rule == "optimum" else look(lines[0].rule).label
+    return [("", escape(name)), *(("number", found.get(column, "")) for column in columns)]
+
+
+def proofs_section(file: Path) -> str:
+    """What the proof checks said, if they have left their rows; empty without."""
+    try:
+        statements = json.loads(file.read_text(encoding="utf-8"))["statements"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    head = [("", name) for name in ("statement", "source", "method", "outcome")]
+    names = ("name", "source", "method", "verdict")
+    lines = [[("", _statement(said, name)) for name in names] for said in statements]
+    return f"""<section id="proofs">
+<h2>Proof checks</h2>
+<p class="claim">Statements of the papers, and ours, checked by machine: {_counts(statements)}.</p>
+{table(head, lines)}<p class="made">Again: <code>ot-draft prove</code></p>
+</section>
+"""
+
+
+def _statement(said: dict[str, Any], name: str) -> str:
+    text = escape(str(said.get(name, "")))
+    if name == "name":
+        return f"<b>{text}</b><br>{escape(str(said.get('claim', '')))}"
+    mark = "good" if said.get("passed") else "bad"
+    return f'<span class="{mark}">{escape(str(said.get("outcome", "")))}</span>: {text}' if name == "verdict" else text
+
+
+def _counts(statements: Sequence[dict[str, Any]]) -> str:
+    kinds = [str(said.get("outcome", "?")) for said in statements]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+
+
+def _commands(names: Sequence[str]) -> str:
+    return ", ".join(f"<code>ot-draft figures {name}</code>" for name in names)

@@ -1,0 +1,74 @@
+"""Tables of the report as HTML: ours beside the published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from figures.about import Number
+
+
+def numbers_table(found: Sequence[Number]) -> str:
+    """Ours, the published number, the difference, and why; the last three only where there is a published number."""
+    beside = any(number.published is not None for number in found)
+    head = [
+        ("", ""),
+        ("number", "ours"),
+        *((("number", "published"), ("number", "difference"), ("", "")) if beside else ()),
+    ]
+    lines = []
+    for number in found:
+        cells = [("", escape(number.what)), ("number", _ours(number))]
+        if beside:
+            cells += [("number", _published(number)), ("number", _difference(number)), ("note", escape(number.note))]
+        lines.append(cells)
+    return table(head, lines)
+
+
+def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[tuple[str, str]]]) -> str:
+    """Cells with their classes as an HTML table that can be moved sideways."""
+
+    def row(cells: Sequence[tuple[str, str]], tag: str) -> str:
+        return "<tr>" + "".join(f'<{tag} class="{kind}">{cell}</{tag}>' for kind, cell in cells) + "</tr>\n"
+
+    body = "".join(row(line, "td") for line in lines)
+    return f'<div class="scroll"><table>\n<thead>{row(head, "th")}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
+
+
+def _ours(number: Number) -> str:
+    text = _shown(number.ours)
+    return f"{text} ± {number.error:.2g}" if number.error is not None and number.error == number.error else text
+
+
+def _shown(value: float) -> str:
+    whole = float(value).is_integer() and abs(value) < 1e6
+    return f"{value:.0f}" if whole else f"{value:.4f}" if 0.001 <= abs(value) < 10 else f"{value:.3g}"
+
+
+def _published(number: Number) -> str:
+    if number.published is None:
+        return ""
+    sign = "" if number.relation == "=" else f"{number.relation} "
+    return f"{sign}{_shown(number.published)}"
+
+
+def _difference(number: Number) -> str:
+    if number.difference is None:
+        return ""
+    if number.relation in ("≥", "≤"):
+        return '<span class="good">holds</span>' if number.holds else '<span class="bad">broken</span>'
+    percent = round(100 * number.difference, 1)
+    text = f"{percent:+.1f} %" if percent else "0.0 %"  # never -0.0
+    return f'<span class="bad">{text}</span>' if number.unexplained else text
+
+
+def from_markdown(text: str) -> str:
+    """A Markdown table, with what stands above it, as something to unfold; empty without a table."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = " ".join(line for line in lines if not line.startswith("|"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    if len(rows) < 3:
+        return ""
+    head, _, *body = ([("", escape(cell)) for cell in row] for row in rows)
+    above = f"<p>{escape(said)}</p>\n" if said else ""
+    return f"<details><summary>The whole table</summary>\n{above}{table(head, body)}</details>\n"

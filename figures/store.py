@@ -1,0 +1,114 @@
+"""What an earlier run has left: the key that its data were made under, and a record of when, where and how."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ot_draft as ot
+
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER.parent / "ot_draft"
+OTHER_TOOLS = ("cli", "checks")  # parts of the library that no figure computes with
+PACKAGES = ("numpy", "scipy", "matplotlib", "torch", "numba")
+
+
+def key(name: str, full: bool) -> str:
+    """What the data of a figure depend on: its script and what that imports here, its inputs, the library, the options."""
+    sources = [(FOLDER / f"{module}.py").read_bytes() for module in sorted(modules(name))]
+    paths = any(b"ot.paths" in source for source in sources)
+    digest = hashlib.sha256(f"{ot.__version__} {full} {_library(paths)}".encode())
+    for source in sources:
+        digest.update(source)
+        for data in sorted((FOLDER / "data").iterdir()):
+            if data.name.encode() in source:
+                digest.update(data.read_bytes())
+    return digest.hexdigest()
+
+
+def modules(name: str) -> set[str]:
+    """The script and all modules of this folder that it imports, straight or by others."""
+    found, left = set(), [name]
+    while left:
+        module = left.pop()
+        if module not in found and (FOLDER / f"{module}.py").is_file():
+            found.add(module)
+            left += _imports((FOLDER / f"{module}.py").read_text(encoding="utf-8"))
+    return found
+
+
+def _imports(source: str) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module == "figures":
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("figures."):
+            names.append(str(node.module).removeprefix("figures."))
+    return names
+
+
+@cache
+def _library(paths: bool) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(LIBRARY.rglob("*.py")):
+        if file.relative_to(LIBRARY).parts[0] not in (*OTHER_TOOLS, *(() if paths else ("paths",))):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def record_file(out: Path, name: str) -> Path:
+    """Where the record of a figure lies."""
+    return out / f"{name}.made.json"
+
+
+def record(out: Path, name: str) -> dict[str, Any]:
+    """The record that an earlier run left; empty without one."""
+    try:
+        found = json.loads(record_file(out, name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_current(out: Path, name: str, full: bool) -> bool:
+    """Whether data and pictures are there, made under the key of now."""
+    files = [out / f"{name}{suffix}" for suffix in (".csv", ".svg", ".png")]
+    return all(file.is_file() for file in files) and record(out, name).get("key") == key(name, full)
+
+
+def write_record(out: Path, name: str, full: bool, seconds: float) -> None:
+    """Note that the figure is made, once all of its files are there."""
+    made = {"key": key(name, full), "full": full, "seconds": round(seconds, 1), **where()}
+    record_file(out, name).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+
+
+def where() -> dict[str, str]:
+    """Date, versions and machine, in words."""
+    versions = {"ot_draft": ot.__version__, "Python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
