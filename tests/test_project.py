@@ -23,7 +23,9 @@ OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
 CORE_NAMES = ("laws", "hybrid", "without_replacement", "problem", "selection", "exact", "optimum", "sampling", "lp")
-LAYERS = {"arrays": BASE, "errors": BASE, "rules": RULES, "paths": PATHS} | dict.fromkeys(CORE_NAMES, CORE)
+LAYERS = {"arrays": BASE, "errors": BASE, "kernels": BASE, "rules": RULES, "paths": PATHS} | dict.fromkeys(
+    CORE_NAMES, CORE
+)
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
     for file in sorted((ROOT / "ot_draft").rglob("*.py"))
@@ -100,7 +102,14 @@ def dotted(node: ast.AST, bound: dict[str, str]) -> str:
     return ""
 
 
-PUBLIC_PACKAGES = ("checks", "compare", "decoding", "integrations", "sweep")  # public, and not loaded by `import ot_draft`
+PUBLIC_PACKAGES = (
+    "checks",
+    "cli",
+    "compare",
+    "decoding",
+    "integrations",
+    "sweep",
+)  # public, and not loaded by `import ot_draft`
 
 
 def is_public(name: str) -> bool:
@@ -229,7 +238,7 @@ def test_the_extra_all_names_every_other_extra() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (everything,) = map(Requirement, extras["all"])
     assert everything.name == PYPROJECT["project"]["name"]
-    assert everything.extras == set(extras) - {"all"}
+    assert everything.extras == set(extras) - {"all", "vllm", "sglang"}
 
 
 def test_a_missing_package_is_told_with_an_extra_that_brings_it() -> None:

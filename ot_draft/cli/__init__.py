@@ -7,7 +7,10 @@ import importlib
 import click
 
 from .. import __version__
+from .options import Numbers, parts
 from .refused import Refused
+
+__all__ = ["Numbers", "Refused", "main", "parts"]
 
 COMMANDS = {
     "check": "ot_draft.cli.check:check",

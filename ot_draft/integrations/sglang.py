@@ -1,0 +1,187 @@
+"""SGLang: naive target sampling on its draft trees, speculative sampling or block verification on its chains.
+
+Written against the released wheel of SGLang 0.5.23; its source was read, nothing here has run inside SGLang.
+`OT_DRAFT_SGLANG` switches it on in every process of SGLang, through the entry point `sglang.srt.plugins`; without the
+variable the plugin does nothing. Both functions live in sglang/kernels/ops/speculative/verify_sampling.py:
+
+* `NaiveTarget` replaces `tree_speculative_sampling_target_only`, the verification of EAGLE's and DFlash's trees.
+* `SpeculativeSampling` and `BlockVerification` replace `chain_speculative_sampling_triton`, which SGLang takes for chains with
+  `--speculative-use-rejection-sampling`; of the two only this one is given the draft's probabilities.
+
+What the host does before, it goes on doing: penalties, grammar, temperature, top-k and top-p of the target, and the coins,
+which come from a request's seed where it has one. A request of temperature 0 has top-k 1: its target is sure of one token.
+
+On a tree the children of a node are the draft's top tokens: distinct, and no draw, so that no rule that divides by q is
+valid, and NaiveTarget is the only one here that is. What the host's tree kernel does was worked out from its source;
+tests/test_integrations_findings.py has the exact laws:
+
+* With distinct siblings, both thresholds at 1 and draft_probs all zeros (as SGLang calls it) it is lossless: one coin a node,
+  compared with the sum of the siblings' target masses, is naive target sampling.
+* It is not lossless with a threshold below 1 (`--speculative-accept-threshold-single`, `-acc`), on purpose, nor for equal
+  siblings (their mass counts twice), nor for draft_probs that hold anything: what is there is subtracted from the target
+  once more. Here the thresholds are refused, equal siblings do no harm, and draft_probs is not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+from ..arrays import Array, inverse_cdf, namespace, positions, where
+from ..paths import PathRule
+from .chains import CHAIN_RULES, along_chains, number_of_uniforms
+from .host import NotLossless, check_choice, check_parameters, check_version
+
+__all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
+
+KNOWN_VERSIONS = ("0.5.23",)
+VARIABLE = "OT_DRAFT_SGLANG"
+MODULE = "sglang.kernels.ops.speculative.verify_sampling"
+
+
+def plugin() -> None:
+    """Entry point of `sglang.srt.plugins`: install the rule that the variable OT_DRAFT_SGLANG names, if any."""
+    if name := os.environ.get(VARIABLE):
+        install(name)
+
+
+def install(rule: str) -> None:
+    """Register the rule with SGLang's hooks, which put it in the place of the function that it replaces.
+
+    Raises UnsupportedHost for an SGLang of another version or with another interface.
+    """
+    check_choice(rule, ("NaiveTarget", *CHAIN_RULES), VARIABLE)
+    check_version("sglang", KNOWN_VERSIONS, VARIABLE)
+    hooks, module = import_module("sglang.srt.plugins.hook_registry"), import_module(MODULE)
+    hook: Callable[..., None]
+    options: tuple[str, ...]
+    if rule == "NaiveTarget":
+        name, options, hook = "tree_speculative_sampling_target_only", (), along_tree
+    else:
+        name, options, hook = (
+            "chain_speculative_sampling_triton",
+            ("rule",),
+            partial(along_chain, rule=CHAIN_RULES[rule]),
+        )
+    check_parameters(module, name, hook, options)
+    hooks.HookRegistry.register(f"{MODULE}.{name}", hook, hooks.HookType.REPLACE)
+
+
+def along_tree(
+    predicts: Array,
+    accept_index: Array,
+    accept_token_num: Array,
+    candidates: Array,
+    retrive_index: Array,
+    retrive_next_token: Array,
+    retrive_next_sibling: Array,
+    uniform_samples: Array,
+    uniform_samples_for_final_sampling: Array,
+    target_probs: Array,
+    draft_probs: Array,
+    threshold_single: float = 1.0,
+    threshold_acc: float = 1.0,
+    deterministic: bool = True,
+) -> None:
+    """Walk down the trees of B requests, N nodes each, the root first; writes the first three arrays.
+
+    predicts: int32 (B N,), at an accepted node's place the token that follows it. accept_index: int32 (B, S), the places of the
+    accepted nodes, root included; what stands beyond is left. accept_token_num: int32 (B,), the drafts among them. candidates: (B, N)
+    tokens. retrive_index: (B, N) a node's place in predicts. retrive_next_token, retrive_next_sibling: (B, N) a
+    node's first child and next sibling, -1 for none. uniform_samples: (B, N), one a node. target_probs: (B, N, n).
+    Law: every emitted token follows the target given those before it. Nothing is asked of the device.
+    """
+    _refuse_thresholds(threshold_single, threshold_acc)
+    parents = _parents(retrive_next_token, retrive_next_sibling)
+    rows = positions(len(candidates), candidates)
+    here = 0 * candidates[:, :1]
+    place, alive, accepted = retrive_index[:, :1], here == 0, here[:, 0]
+    accept_index[:, :1] = place
+    for depth in range(1, accept_index.shape[1] + 1):
+        token = inverse_cdf(target_probs[rows, here[:, 0]], uniform_samples.gather(-1, here))
+        _store(predicts, place, token, alive)
+        if depth == accept_index.shape[1]:
+            break
+        child = (parents == here) & (candidates == token) & alive
+        alive = child.any(-1, keepdim=True)
+        accepted = accepted + alive[:, 0]
+        here = where(alive, child.int().argmax(-1, keepdim=True), here)
+        place = where(alive, retrive_index.gather(-1, here), place)
+        accept_index[:, depth : depth + 1] = where(
+            alive, place.to(accept_index.dtype), accept_index[:, depth : depth + 1]
+        )
+    accept_token_num.copy_(accepted)
+
+
+def along_chain(
+    predicts: Array,
+    accept_index: Array,
+    accept_token_num: Array,
+    candidates: Array,
+    retrive_index: Array,
+    retrive_next_token: Array,
+    retrive_next_sibling: Array,
+    uniform_samples: Array,
+    uniform_samples_for_final_sampling: Array,
+    target_probs: Array,
+    draft_probs: Array,
+    threshold_single: float,
+    threshold_acc: float,
+    deterministic: bool,
+    *,
+    block_verification: bool = False,
+    rule: PathRule,
+) -> None:
+    """The same for chains of L = N - 1 drafts, node i + 1 below node i; draft_probs: (B, L or more, n), by which they were drawn.
+
+    block_verification is not looked at: `rule` says it. Law: a request's tokens, followed by draws from the target, are
+    distributed as draws from the target.
+    """
+    _refuse_thresholds(threshold_single, threshold_acc)
+    length = candidates.shape[1] - 1
+    final = uniform_samples_for_final_sampling[:, None]
+    columns = number_of_uniforms(rule, length)
+    coins = [
+        uniform_samples[:, i // 2 : i // 2 + 1] if i % 2 == 0 and i < 2 * length else final for i in range(columns)
+    ]
+    tokens = candidates[:, 1:].long()
+    emitted = along_chains(rule, target_probs, draft_probs[:, :length], tokens, namespace(final).cat(coins, -1))
+    accepted = (emitted >= 0).sum(-1, keepdim=True) - 1
+    for depth in range(length + 1):
+        place, alive = retrive_index[:, depth : depth + 1], accepted >= depth
+        _store(predicts, place, emitted[:, depth : depth + 1], alive)
+        old = accept_index[:, depth : depth + 1]
+        accept_index[:, depth : depth + 1] = where(alive, place.to(old.dtype), old)
+    accept_token_num.copy_(accepted[:, 0])
+
+
+def _refuse_thresholds(single: float, accumulated: float) -> None:
+    if single < 1 or accumulated < 1:
+        raise NotLossless(
+            f"speculative_accept_threshold_single is {single}, _acc is {accumulated}: below 1 tokens are accepted more often"
+            f" than the target emits them; take 1 for both, or unset {VARIABLE}"
+        )
+
+
+def _store(predicts: Array, place: Array, token: Array, alive: Array) -> None:
+    place = place[:, 0].long()
+    predicts[place] = where(alive[:, 0], token[:, 0].to(predicts.dtype), predicts[place])
+
+
+def _parents(next_token: Array, next_sibling: Array) -> Array:
+    """Every node's parent, -1 for none: int (B, N). The first of its siblings is found by doubling steps back."""
+    count = next_token.shape[1]
+    nodes = positions(count, next_token).expand_as(next_token)
+    first_of, before = (_pointed_from(pointer, nodes) for pointer in (next_token, next_sibling))
+    first = where(before >= 0, before, nodes)
+    for _ in range((count - 1).bit_length()):
+        first = first.gather(-1, first)
+    return first_of.gather(-1, first)
+
+
+def _pointed_from(pointer: Array, nodes: Array) -> Array:
+    """Which node points to each: the inverse of pointer, -1 where none does."""
+    back = namespace(nodes).nn.functional.pad(0 * nodes - 1, (0, 1))
+    return back.scatter(-1, where(pointer >= 0, pointer, nodes.shape[1]).long(), nodes)[:, :-1]

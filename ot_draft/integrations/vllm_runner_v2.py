@@ -1,0 +1,100 @@
+"""The rejection sampler of vLLM's V2 model runner: everything on the device, seeds in the place of generators."""
+
+from __future__ import annotations
+
+from ..arrays import Array, namespace, positions, where
+from ..paths import PathRule
+from .chains import along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
+from .host import NotLossless
+
+
+def rejection_sample(
+    target_logits: Array,
+    draft_logits: Array | None,
+    draft_sampled: Array,
+    cu_num_logits: Array,
+    pos: Array,
+    idx_mapping: Array,
+    expanded_idx_mapping: Array,
+    expanded_local_pos: Array,
+    temperature: Array,
+    seed: Array,
+    num_speculative_steps: int,
+    synthetic_conditional_rates: Array | None = None,
+    use_fp64: bool = False,
+    use_block_verification: bool = False,
+    contexts: Array | None = None,
+    watermarking: Array | None = None,
+    watermarking_skip_mask: Array | None = None,
+    watermark_key: int | None = None,
+    fly_window_size: int = 0,
+    fly_entropy_threshold: float = 0.3,
+    fly_entropy_top_k: int = 3,
+    *,
+    rule: PathRule,
+) -> tuple[Array, Array]:
+    """Emitted tokens of B requests with T nodes in all: int64 (B, L + 1), -1 beyond; their number: int32 (B,).
+
+    target_logits: (T, n), each request's root and its drafts, temperature, top-k and top-p applied. draft_logits: (requests
+    known, L, n), before temperature, or None where drafts were chosen without chance. draft_sampled: (T,), the
+    draft of node i stands at i, a request's root first; -1 for a draft that must be refused. cu_num_logits: (B + 1,). pos: (T,).
+    idx_mapping: (B,) the request's row in temperature and seed. use_block_verification is not looked at: `rule` says it.
+    Law: as in `vllm.rejection_sample`; the uniforms are a hash of the request's seed, its root's position, and a counter: the
+    root moves at every iteration, so that none is used twice. Nothing is asked of the device.
+    """
+    if synthetic_conditional_rates is not None or fly_window_size or contexts is not None:
+        raise NotLossless(
+            "watermarking, or rejection_sample_method 'synthetic' or 'fly', is set: unset it, or OT_DRAFT_VLLM"
+        )
+    n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
+    request = idx_mapping.long().clamp(min=0)  # -1 in rows that only pad a batch
+    start, lengths = cu_num_logits[:-1].long(), cu_num_logits.diff().long() - 1
+    places = positions(num_speculative_steps + 1, target_logits)
+    node = (start[:, None] + places.minimum(lengths[:, None])).clamp(0, len(target_logits) - 1)  # the last one goes on
+    present = places[1:] <= lengths[:, None]
+    tokens = where(present, draft_sampled.long()[node[:, 1:]], -1)
+    heat = temperature[request].float()[:, None]
+    logits = target_logits[:, :n].float()
+    greedy = along_greedy_chains(logits.argmax(-1)[node], tokens)
+    p = logits.softmax(-1)[node]
+    if draft_logits is not None:
+        tokens = with_refused(tokens, present, p)
+    q = _draft(draft_logits, request, heat, tokens, p)
+    count = number_of_uniforms(rule, num_speculative_steps)
+    root = pos.long()[node[:, 0]]
+    emitted = along_chains(rule, p, q, tokens, seeded_uniforms(seed.long()[request], root, count))
+    emitted = where(heat == 0, greedy, emitted)
+    return emitted, (emitted >= 0).sum(-1).int()
+
+
+def _draft(draft_logits: Array | None, request: Array, heat: Array, tokens: Array, p: Array) -> Array:
+    """The drafts' laws: (B, L, n), zeros where there is no draft, since what stands there in the host is of no meaning."""
+    if draft_logits is None:
+        return one_hot(tokens, p.shape[-1], p)
+    steps = draft_logits[request, : tokens.shape[1], : p.shape[-1]].float()
+    q = (steps / where(heat == 0, 1, heat)[..., None]).softmax(-1)
+    return q.masked_fill_((tokens < 0)[..., None], 0)
+
+
+GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # SplitMix64, as signed integers
+
+
+def seeded_uniforms(seed: Array, position: Array, count: int) -> Array:
+    """Uniforms in [0, 1) that depend on seed and position alone: int64 (B,), int64 (B,) -> float64 (B, count).
+
+    SplitMix64 of seed, then position, then a counter; a multiple of 2^-53. Source: Steele, Lea, Flood, 2014.
+    """
+    state = _mix(_mix(seed + GOLDEN) ^ position)[:, None]
+    bits = _mix(state + GOLDEN * (positions(count, seed) + 1))
+    return _shifted(bits, 11).to(namespace(seed).float64) * 2.0**-53
+
+
+def _mix(x: Array) -> Array:
+    x = (x ^ _shifted(x, 30)) * FIRST
+    x = (x ^ _shifted(x, 27)) * SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Array, by: int) -> Array:
+    """To the right, zeros from the left: torch's shift of a signed integer repeats the sign."""
+    return (x >> by) & ((1 << (64 - by)) - 1)
