@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .kernels import wanted
+
 Array = Any  # numpy.ndarray of float or Fraction, or torch.Tensor
 
 BLOCK = 1024  # tokens a block in `inverse_cdf`: the vocabulary is read once, by sums, and one block by prefix sums
@@ -22,13 +24,15 @@ BLOCK = 1024  # tokens a block in `inverse_cdf`: the vocabulary is read once, by
 
 def is_torch(x: object) -> bool:
     """Whether x is a torch tensor; never imports torch."""
+    if type(x) is np.ndarray:  # the short way: a path rule asks a thousand times
+        return False
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
 
 def is_exact(x: Array) -> bool:
     """Whether x holds Fractions."""
-    return not is_torch(x) and x.dtype == object
+    return not is_torch(x) and x.dtype.hasobject
 
 
 def is_meta(x: Array) -> bool:
@@ -246,7 +250,10 @@ def gather(x: Array, index: Array) -> Array:
         return where(index < 0, 0, x.gather(-1, index.clamp(min=0)))
     if x.shape[-1] == 0 or index.shape[-1] == 0:
         return np.zeros(index.shape, dtype=x.dtype)
-    return np.where(index < 0, zero(x), np.take_along_axis(x, np.maximum(index, 0), -1))
+    present = np.maximum(index, 0)
+    if x.ndim == 2:  # take_along_axis does the same in three times the time on few numbers
+        return np.where(index < 0, zero(x), x[np.arange(len(x))[:, None], present])
+    return np.where(index < 0, zero(x), np.take_along_axis(x, present, -1))
 
 
 def spread(mass: Array, index: Array, n: int) -> Array:
@@ -337,6 +344,10 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     sums of blocks; prefix sums are taken over the blocks and inside one of them.
     """
     batch, n = batch_shape(mass, uniform), mass.shape[-1]
+    if wanted(mass, uniform):
+        from .kernels.draw import inverse_cdf as draw
+
+        return draw(mass, broadcast(uniform, (*batch, uniform.shape[-1])))
     blocks = _in_blocks(broadcast(mass, (*batch, n)))
     sums, blocks = small(blocks.sum(-1)), small(blocks)
     outer = sums.cumsum(-1)
@@ -361,7 +372,7 @@ def _in_blocks(mass: Array) -> Array:
     if missing:
         pad = full((*mass.shape[:-1], missing), 0, mass)
         mass = namespace(mass).concatenate((mass, pad), -1)
-    return mass.reshape(*mass.shape[:-1], -1, width)
+    return mass.reshape(*mass.shape[:-1], mass.shape[-1] // width, width)  # not -1: there may be no rows
 
 
 @cache

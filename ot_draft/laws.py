@@ -22,7 +22,6 @@ from .arrays import (
     divide,
     full,
     gather,
-    integers,
     inverse_cdf,
     is_exact,
     members,
@@ -116,7 +115,7 @@ class WithoutReplacement(DraftLaw):
         return _in_turn(q, drafts, members(drafts[..., :0], q.shape[-1], q))
 
     def draw(self, q: Array, uniforms: Array) -> Array:
-        return _draw_in_turn(q, uniforms, members(integers([], q), q.shape[-1], q))
+        return _draw_in_turn(q, uniforms, members(positions(0, q), q.shape[-1], q))
 
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         from .without_replacement import inside
@@ -272,7 +271,7 @@ def _in_turn(q: Array, drafts: Array, drawn: Array) -> Array:
 def _draw_in_turn(q: Array, uniforms: Array, drawn: Array) -> Array:
     n, k = q.shape[-1], uniforms.shape[-1]
     batch = batch_shape(q, uniforms)
-    drafts = broadcast(integers([], q), (*batch, 0))
+    drafts = broadcast(positions(0, q), (*batch, 0))
     for i in range(min(n, k)):
         token = inverse_cdf(outside(q, drawn), uniforms[..., i : i + 1])
         drafts = namespace(q).concatenate((drafts, token), -1)
@@ -285,7 +284,9 @@ def _beside(first: Array, second: Array, k: int) -> Array:
     batch = batch_shape(first, second)
     parts = [broadcast(part, (*batch, part.shape[-1])) for part in (first, second)]
     missing = k - first.shape[-1] - second.shape[-1]
-    absent = broadcast(integers([-1], first), (*batch, 1))
+    absent = broadcast(
+        0 * positions(1, first) - 1, (*batch, 1)
+    )  # not from a list: a CUDA graph takes nothing from the host
     return namespace(first).concatenate((*parts, *[absent] * missing), -1)
 
 

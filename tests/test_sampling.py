@@ -125,6 +125,14 @@ def test_inverse_cdf_is_searchsorted(n: int, dtype: Any) -> None:
         assert inverse_cdf(torch.tensor(mass), torch.tensor(uniform)).tolist() == found.tolist()
 
 
+@pytest.mark.parametrize("n", [3, 9000, 10_007])
+def test_inverse_cdf_of_no_rows(n: int) -> None:
+    nothing = np.zeros((0, n))
+    assert inverse_cdf(nothing, np.zeros((0, 2))).shape == (0, 2)
+    torch = pytest.importorskip("torch")
+    assert tuple(inverse_cdf(torch.tensor(nothing), torch.zeros(0, 2)).shape) == (0, 2)
+
+
 def test_inverse_cdf_of_fractions_is_exact_across_blocks() -> None:
     mass = fractions(np.random.default_rng(66).integers(0, 3, 5000))
     cumulative = np.cumsum(mass)

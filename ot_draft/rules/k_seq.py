@@ -25,6 +25,7 @@ from ..arrays import (
     zero,
 )
 from ..errors import InvalidDrafts
+from ..kernels import wanted
 from ..laws import IID, DraftLaw
 from ..selection import Selection, SelectionRule, in_turn
 from .division_factor import division_factor
@@ -57,6 +58,10 @@ class KSeq(SelectionRule):
         return ("maximal", "kseq_bound") if self.factor is None else ()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        if self.factor is None and wanted(p, drafts):
+            from ..kernels.excess import k_seq
+
+            return Selection(*k_seq(p, q, drafts))
         count = total(as_number(drafts >= 0, p))
         # One piece of memory for all passes over the vocabulary.
         memory = empty((*batch_shape(p, q, count), p.shape[-1]), p)

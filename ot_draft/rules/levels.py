@@ -17,7 +17,7 @@ import numpy as np
 
 from .compiled import compiled
 
-COMPILE = 200  # breakpoints from which on compiling the sweep pays (numba, if it is installed)
+COMPILE = 16  # breakpoints from which on compiling the sweep pays (numba, if it is installed)
 
 
 def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from ..arrays import (
     argsort,
     as_number,
     batch_shape,
+    broadcast,
     gather,
     is_exact,
     largest,
@@ -30,15 +31,17 @@ from ..arrays import (
     zero,
 )
 from ..errors import InvalidDrafts
+from ..kernels import wanted
 from ..laws import IID, DraftLaw, Hybrid, outside
 from ..selection import Selection, SelectionRule
 from .classes import Layout, classify, layout
 from .coupling import couple
 from .levels import levels
-from .parallel import plan_in_parallel
+from .parallel import CLASSES, plan_in_parallel
 
 # Times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes.
 RESOLUTION = 2.0**-44
+KERNELS = 512  # classes that the GPU's kernels take at most: their work grows with the square
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class Optimal(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not isinstance(self.law, Hybrid):
+            if _on_device(p, drafts, self.classes):
+                from ..kernels.classes import optimal
+
+                return Selection(*optimal(p, q, drafts, *layout(self.classes or CLASSES, drafts.shape[-1])))
             choice, selected = select_draft(p, q, drafts, self.classes)
             return couple(p, selected, choice, drafts)
         fixed = self.law.top_drafts(q, drafts.shape[-1])
@@ -91,6 +98,10 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
     ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
     sum_y min(p, m) is the largest that the law m of any selection can reach.
     """
+    if _on_device(p, drafts, classes):
+        from ..kernels import classes as kernels
+
+        return kernels.select_draft(p, q, drafts, *layout(classes or CLASSES, drafts.shape[-1]))
     count = total(as_number(drafts >= 0, p))
     if not on_host(p):
         rank, level, selected = plan_in_parallel(p, q, count, drafts.shape[-1], classes)
@@ -98,7 +109,12 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
         rank, level, selected = _by_count(
             p, q, count, None if classes is None else layout(classes, max(drafts.shape[-1], 1))
         )
-    return _choice(level, gather(rank, drafts), drafts >= 0), selected
+    choice = _choice(small(level), small(gather(rank, drafts)), small(drafts >= 0))
+    return unsmall(choice, p), selected
+
+
+def _on_device(p: Array, drafts: Array, classes: int | None) -> bool:
+    return (classes or CLASSES) <= KERNELS and wanted(p, drafts)
 
 
 def _choice(level: Array, rank: Array, present: Array) -> Array:
@@ -130,7 +146,7 @@ def _by_count(p: Array, q: Array, count: Array, classes: Layout | None) -> tuple
 
 def _plan_rows(p: Array, q: Array, k: int, classes: Layout | None) -> tuple[Array, Array, Array]:
     batch, n = batch_shape(p, q), p.shape[-1]
-    targets, drafts = (np.broadcast_to(small(x), (*batch, n)).reshape(-1, n) for x in (p, q))
+    targets, drafts = (broadcast(small(x), (*batch, n)).reshape(-1, n) for x in (p, q))
     width = n if classes is None else classes.number
     rank = np.zeros(targets.shape, dtype=np.int64)
     level = np.full((len(targets), width), zero(p), dtype=targets.dtype)
@@ -171,8 +187,8 @@ def _levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
     g = t**k
     gain = g - f
     envelope = f + np.minimum(np.maximum.accumulate(gain), np.maximum.accumulate(gain[::-1])[::-1])
-    slopes = np.diff(envelope) / np.diff(t)
-    kinks = np.concatenate((0 * t[:1], np.diff(slopes), 0 * t[:1]))
+    slopes = _steps(envelope) / _steps(t)
+    kinks = np.concatenate((0 * t[:1], _steps(slopes), 0 * t[:1]))
     cuts, slopes = levels(t, g, kinks)
     level = np.full(len(q) - 1, zero(q), dtype=t.dtype)
     level[start[1:] - 1] = cuts[1:-1]
@@ -187,7 +203,15 @@ def _apart(t: np.ndarray) -> np.ndarray:
     if is_exact(t):
         return np.arange(len(t) - 1)
     least = RESOLUTION * len(t)
-    start = np.flatnonzero(np.diff(np.floor(t[:-1] / least), prepend=-1.0))  # the first in each cell of a grid
-    far = np.diff(t[start], prepend=-1.0) >= least / 2
-    far[1:] &= t[-1] - t[start[1:]] >= least / 2
+    cell = np.floor(t[:-1] / least)
+    first = np.ones(len(cell), dtype=bool)
+    first[1:] = _steps(cell) > 0
+    (start,) = first.nonzero()  # the first in each cell of a grid
+    far = np.ones(len(start), dtype=bool)
+    far[1:] = (_steps(t[start]) >= least / 2) & (t[-1] - t[start[1:]] >= least / 2)
     return start[far]
+
+
+def _steps(x: np.ndarray) -> np.ndarray:
+    """Differences of neighbours; on few numbers np.diff takes several times as long."""
+    return x[1:] - x[:-1]

@@ -24,11 +24,13 @@ from ..arrays import (
     unsmall,
     zero,
 )
+from ..kernels import wanted
 from ..laws import IID, DraftLaw
 from ..selection import Selection, SelectionRule, in_turn
 from .compiled import REORDERED, compiled
 
 COMPILE = 4096  # tokens from which on compiled passes pay
+KERNELS = 15  # drafts that the GPU's kernels take at most
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ class RecursiveRejection(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not drafts.shape[-1]:
             return Selection(gather(p, drafts), p)
+        if drafts.shape[-1] <= KERNELS and wanted(p, drafts):
+            from ..kernels.excess import recursive_rejection
+
+            return Selection(*recursive_rejection(p, q, drafts))
         present = as_number(drafts >= 0, p)
         scales, masses, left = _scales(p, q, present)
         here = gather(q, drafts)

@@ -1,0 +1,37 @@
+"""Triton kernels for the passes over the vocabulary: what array operations do in many launches, in a few.
+
+They answer the same questions as the array code of `rules` and `arrays`, which stays the reference and the fallback. They
+are taken for float32 tensors on a CUDA device, of LEAST tokens or more, where triton is installed. The environment
+variable OT_DRAFT_TRITON is for whoever runs a program: 0 never takes them, 1 takes them whatever the size and the device (Triton's
+interpreter runs them on the CPU, under TRITON_INTERPRET=1). It is no field of a rule, because it does not change the law.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+LEAST = 4096  # tokens
+
+
+def wanted(mass: Any, index: Any) -> bool:
+    """Whether the kernels take these masses (..., n), with these drafts or uniforms (..., k). No host sync."""
+    if str(mass.dtype) != "torch.float32" or mass.requires_grad or 0 in (*mass.shape, *index.shape):
+        return False
+    switch = os.environ.get("OT_DRAFT_TRITON", "")
+    if switch == "0" or mass.device.type == "meta" or not installed():
+        return False
+    if not mass.is_cuda:
+        return switch == "1"
+    # Kernels start on the current device, wherever their tensors are.
+    here = mass.device.index == sys.modules["torch"].cuda.current_device()
+    return here and (mass.shape[-1] >= LEAST or switch == "1")
+
+
+@cache
+def installed() -> bool:
+    """Whether triton can be imported."""
+    return find_spec("triton") is not None

@@ -1,0 +1,27 @@
+"""Sizes of launches, and rows: what the launchers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROGRAMS = 4096  # of one warp each that fill a large device
+SPLITS = 64  # at most so many programs a row
+EXACT = {"enable_fp_fusion": False}  # products are fused with sums where a kernel says so, on every version of triton
+
+
+def rows(x: Any, batch: tuple[int, ...]) -> Any:
+    """x (..., m) as contiguous rows (R, m) of the batch; no copy where it has that shape."""
+    return x.expand(*batch, x.shape[-1]).reshape(-1, x.shape[-1]).contiguous()
+
+
+def split(count: int, n: int, block: int) -> tuple[int, int]:
+    """How many programs share one of `count` rows of n tokens, a power of 2, and the tokens of each, a multiple of `block`."""
+    number = 1
+    while number < SPLITS and number * count < PROGRAMS and number * block < n:
+        number *= 2
+    return number, -(-n // (number * block)) * block
+
+
+def power_of_2(number: int) -> int:
+    """The smallest power of 2 that is at least the number."""
+    return 1 << max(number - 1, 0).bit_length()
