@@ -92,10 +92,21 @@ def test_a_step_waits_for_no_value(drafting: Drafting) -> None:
     engine.keep()
 
 
-@pytest.mark.parametrize("length", [0, 3])
-def test_what_is_recorded_takes_nothing_from_the_host(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "drafting",
+    [
+        Drafting(),
+        Drafting.chains(2, 3, SEQUENTIAL),
+        Drafting.chains(3, 2, ot.paths.Joint(), ot.Hybrid(top=1)),
+        Drafting.chains(3, 2, ot.paths.Joint(), ot.Hybrid(top="auto")),
+        Drafting.chains(
+            3, 2, ot.paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()
+        ),
+    ],
+    ids=["autoregressive", "k-seq", "hybrid", "hybrid-auto", "without-replacement"],
+)
+def test_what_is_recorded_takes_nothing_from_the_host(drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python numbers become a tensor by a copy to the device, which a CUDA graph cannot hold."""
-    drafting = Drafting.chains(2, length, SEQUENTIAL) if length else Drafting()
     engine = prepare(tiny_pair(), [[1, 2, 3], [4]], drafting, Options(max_tokens=8))
     engine.draw(0, [0, 1], 0)
     asked: list[str] = []

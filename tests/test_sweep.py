@@ -203,6 +203,14 @@ def test_shards_of_logits_at_a_temperature(logits: tuple[Path, Any, Any]) -> Non
         assert q.shape == (5, N)
 
 
+def test_compare_reads_a_shard_of_logits(logits: tuple[Path, Any, Any]) -> None:
+    folder, _, _ = logits
+    result = CliRunner().invoke(main, ["compare", str(folder / "a.npz"), "--rules", "Optimal", "--k", "3", "--csv"])
+    assert result.exit_code == 0, result.output
+    p, q = open_shards([folder])[0].read(0, 21)
+    assert f"{ot.optimal_acceptance(p, q, 3).mean():.9f}"[:9] in result.output
+
+
 def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path, Any, Any], tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     bad.mkdir()

@@ -18,7 +18,12 @@ COMMANDS = {
     "plan": "ot_draft.cli.plan:plan",
     "sweep": "ot_draft.cli.sweep:sweep",
 }
-CLONE = {"prove": "proofs_checks.__main__:main", "figures": "figures.__main__:main"}  # not installed with the package
+CLONE = {  # not installed with the package
+    "capture": "llm_demo.capture_command:capture",
+    "decode": "llm_demo.decode_command:decode",
+    "figures": "figures.__main__:main",
+    "prove": "proofs_checks.__main__:main",
+}
 
 
 class LazyGroup(click.Group):

@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
+from .logits import LOGITS, laws_of_logits
 
 LABELS = ("text", "kind", "origin", "position")  # arrays of an .npz that say what a context is
 
@@ -73,7 +74,8 @@ class Pairs:
 def read_pairs(file: Path) -> Pairs:
     """The pairs of an .npz (p, q), .npy (two laws stacked), .json or .csv file.
 
-    .npz: arrays p and q of shape (..., n); where it holds `temperatures` (T,) and p is (T, C, n), and where it holds `text`
+    .npz: arrays p and q of shape (..., n), or target_logits and draft_logits, taken at temperature 1;
+    where it holds `temperatures` (T,) and p is (T, C, n), and where it holds `text`
     (C,), as the committed data does, these are used. .npy: shape (2, ..., n). .json: {"p": ..., "q": ...}, nested lists,
     masses as numbers or as strings like "1/3". .csv: columns p and q, one token a row; a column `pair` separates pairs.
     """
@@ -139,7 +141,11 @@ def _fraction(text: str) -> Fraction:
 
 def _read_npz(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-        return {name: stored[name] for name in ("p", "q", "temperatures", *LABELS) if name in stored}
+        found = {name: stored[name] for name in ("p", "q", "temperatures", *LABELS) if name in stored}
+        if "p" not in found and all(name in stored for name in LOGITS):
+            laws = (laws_of_logits(stored[name], source="its arrays") for name in LOGITS)
+            found |= dict(zip(("p", "q"), laws, strict=True))
+        return found
 
 
 def _read_npy(file: Path) -> dict[str, Any]:

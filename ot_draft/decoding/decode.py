@@ -30,7 +30,7 @@ class Options:
     drafts follow the q that the rule sees). max_tokens: a text. stop: tokens that end a text, None for the target's own.
     seed, rows: the random numbers of a text depend on the seed and on its row number only, which is its place in the batch
     unless `rows` says otherwise. details, laws: record masses and ranks of drafted tokens, or whole p and q, in every step.
-    graphs: CUDA graphs, where there is CUDA.
+    graphs: CUDA graphs, where there is CUDA and each model is whole on one device.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -56,7 +56,8 @@ def decode_steps(
     engine = prepare(pair, prompts, drafting, options)
     rows = range(len(prompts)) if options.rows is None else options.rows
     watch = Stopwatch(engine.texts.last.device)
-    propose, verify, keep = recorded(engine) if options.graphs else (engine.propose, engine.verify, engine.keep)
+    graphs = options.graphs and not engine.spread
+    propose, verify, keep = recorded(engine) if graphs else (engine.propose, engine.verify, engine.keep)
     active, number = torch.ones(len(prompts), dtype=torch.bool), 0
     while bool(active.any()):
         root = engine.texts.last.clone()

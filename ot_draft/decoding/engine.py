@@ -83,6 +83,11 @@ class Engine:
         if drafting.shape.size:
             self.draft.prefill(prompts)
 
+    @property
+    def spread(self) -> bool:
+        """Whether a model's layers stand on several devices or are split between processes."""
+        return self.target.network.spread or self.draft.network.spread
+
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
         numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.number)

@@ -39,6 +39,11 @@ class Network:
             self.scored = torch.arange(width, device=self.device) if width < n else None
 
     @property
+    def spread(self) -> bool:
+        """Whether its layers stand on several devices or are split between processes: no CUDA graph holds such a pass."""
+        return len({weight.device for weight in self.model.parameters()}) > 1 or split_between_processes(self.model)
+
+    @property
     def context(self) -> int | None:
         """Number of tokens that the model can look back over, None if it names no limit."""
         limits = [getattr(self.config, name, None) for name in ("max_position_embeddings", "sliding_window")]
@@ -67,6 +72,11 @@ class Network:
             into.copy_(masses)
         else:
             into.index_copy_(-1, self.scored, masses)
+
+
+def split_between_processes(model: Any) -> bool:
+    """Whether every process holds a part of every layer (transformers' tensor parallelism), so that all must decode alike."""
+    return (getattr(model, "tp_size", None) or 1) > 1
 
 
 def vocabulary_size(model: Any) -> int:

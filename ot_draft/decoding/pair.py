@@ -16,16 +16,19 @@ from .network import vocabulary_size
 class Pair:
     """Target, draft and tokenizer (None where texts are given as token ids).
 
+    shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
+    only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
     CannotDecode where the models do not know the same tokens.
     """
 
     target: Any
     draft: Any
     tokenizer: Any = None
+    shared_prefix: bool = False
 
     def __post_init__(self) -> None:
         sizes = vocabulary_size(self.target), vocabulary_size(self.draft)
-        if self.tokenizer is None and sizes[0] != sizes[1]:
+        if self.tokenizer is None and not self.shared_prefix and sizes[0] != sizes[1]:
             raise CannotDecode(
                 f"the target knows {sizes[0]} tokens and the draft {sizes[1]}: take two models with one vocabulary"
             )

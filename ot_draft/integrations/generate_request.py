@@ -82,7 +82,7 @@ def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) 
 def hidden_from_callables(name: str) -> Any:
     """An argument of the `generate` that called our caller; None where it has none.
 
-    transformers (5.20 to 5.23) puts the prompt into the streamer, and hands neither the streamer nor an assistant on to a
+    transformers 5.23 puts the prompt into the streamer, and hands neither the streamer nor an assistant on to a
     callable custom_generate: the tokens would be missing without a word.
     """
     frame = sys._getframe(2)

@@ -12,10 +12,11 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 import numpy as np
 
 from ..arrays import Array
+from ..compare.logits import LOGITS, laws_of_logits
 from ..errors import InvalidDistribution, MissingPackage
 from ..problem import Problem
 
-LAWS, LOGITS = ("p", "q"), ("target_logits", "draft_logits")
+LAWS = ("p", "q")
 KINDS = (".npz", ".safetensors")
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 
@@ -40,7 +41,8 @@ class Shard:
         """
         p, q = (_read(self.file, name, start, stop) for name in self.names)
         if self.holds_logits:
-            return _softmax(p, temperature, self, start), _softmax(q, temperature, self, start)
+            p, q = (laws_of_logits(x, temperature, str(self.file), start) for x in (p, q))
+            return p, q
         try:
             Problem(p, q, 1)
         except InvalidDistribution as error:
@@ -162,17 +164,4 @@ def _in_doubles(masses: Array) -> Array:
     if masses.dtype == np.float64:
         return np.asarray(masses)
     masses = masses.astype(np.float64)
-    return masses / masses.sum(-1, keepdims=True)
-
-
-def _softmax(logits: Array, temperature: float, shard: Shard, start: int) -> Array:
-    highest = logits.max(-1, keepdims=True)
-    finite = np.isfinite(highest[:, 0]) & ~np.isnan(logits).any(-1)
-    if not finite.all():
-        row = start + int(np.flatnonzero(~finite)[0])
-        raise InvalidDistribution(
-            f"{shard.file}, row {row}: its logits hold NaN or inf, or are -inf throughout: capture the row again, or leave it out"
-        )
-    logits, highest = logits.astype(np.float64), highest.astype(np.float64)
-    masses = np.exp((logits - highest) / temperature)
     return masses / masses.sum(-1, keepdims=True)

@@ -1,0 +1,144 @@
+"""Several drafts inside transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs `transformers`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+
+from ..decoding import CannotDecode, Drafting, Options, Pair, Step, decode_steps
+from ..decoding.network import split_between_processes
+from .generate_request import check_request, hidden_from_callables, prompts_of, sampling_of
+
+__all__ = ["MultiDraft", "multi_draft"]
+
+
+def multi_draft(
+    draft_model: Any,
+    rule: ot.paths.PathRule | ot.SelectionRule | None = None,
+    paths: int = 4,
+    length: int = 4,
+    law: ot.DraftLaw | None = None,
+    tree: ot.paths.TreeShape | None = None,
+    seed: int | None = None,
+    on_step: Callable[[Step], None] | None = None,
+) -> MultiDraft:
+    """A decoding loop for transformers' `generate`: K paths of length L (or a tree) drafted and verified in every target call.
+
+    draft_model: a causal language model; where its vocabulary has another size than the target's, equal ids must mean equal tokens.
+    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default. law: of the children of a
+    node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
+    torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`.
+
+    Texts follow the law of plain `generate` with the same settings: temperature, top-k, top-p and min-p are applied to both models
+    at every node. CannotDecode for settings that cannot be honoured.
+    """
+    if isinstance(rule, ot.SelectionRule):
+        law = rule.law if law is None else law
+        rule = ot.paths.TokenWise(rule)
+    chosen = ot.paths.Joint() if rule is None else rule
+    law = ot.IID() if law is None else law
+    drafting = Drafting.chains(paths, length, chosen, law) if tree is None else Drafting(tree, chosen, law)
+    return MultiDraft(draft_model, drafting, seed, on_step)
+
+
+@dataclass(frozen=True)
+class MultiDraft:
+    """What `multi_draft` returns. `generate` calls it, and hands `seed`, `rows` and `generator` on to it where it is given them."""
+
+    draft_model: Any
+    drafting: Drafting
+    seed: int | None = None
+    on_step: Callable[[Step], None] | None = None
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        logits_processor: Sequence[Any],
+        stopping_criteria: Any,
+        generation_config: Any,
+        synced_gpus: bool | None = False,
+        streamer: Any = None,
+        seed: int | None = None,
+        rows: Sequence[int] | None = None,
+        generator: torch.Generator | None = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """Token ids (B, T + new) behind the prompts (B, T), ended and filled up as `generate` does it; or its output object.
+
+        seed, rows: a text depends on the seed and its row number only, which is its place in the batch by default; so
+        `rows=[3]` makes of one prompt what it became as row 3 of a batch.
+        """
+        if hidden_from_callables("assistant_model") is not None:
+            raise CannotDecode("an assistant_model was given beside the draft model: leave it out")
+        check_request(model, generation_config, synced_gpus or hidden_from_callables("synced_gpus"))
+        streamer = streamer or hidden_from_callables("streamer")
+        ends = [criterion.eos_token_id for criterion in stopping_criteria if hasattr(criterion, "eos_token_id")]
+        limit = stopping_criteria.max_length or generation_config.max_length
+        options = Options(
+            sampling=sampling_of(logits_processor, generation_config.do_sample),
+            max_tokens=max(limit - input_ids.shape[1], 1),
+            stop=[token for ids in ends for token in ids.tolist()],
+            seed=self._seed(model, seed, generator),
+            rows=rows,
+        )
+        prompts = prompts_of(input_ids, model_kwargs)
+        steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self.drafting, options)
+        pad = int(generation_config._pad_token_tensor) if ends else None
+        texts = _by_columns(input_ids, self._watched(steps), stopping_criteria, pad, streamer)
+        if not generation_config.return_dict_in_generate:
+            return texts
+        from transformers.generation import GenerateDecoderOnlyOutput
+
+        return GenerateDecoderOnlyOutput(sequences=texts)
+
+    def _watched(self, steps: Iterator[Step]) -> Iterator[Step]:
+        for step in steps:
+            if self.on_step is not None:
+                self.on_step(step)
+            yield step
+
+    def _seed(self, model: Any, seed: int | None, generator: torch.Generator | None) -> int:
+        given = self.seed if seed is None else seed
+        if given is not None:
+            return int(given)
+        drawn = torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu")
+        if split_between_processes(model):  # all must draw the same numbers, or they would wait for each other for ever
+            drawn = drawn.to(model.device)
+            torch.distributed.broadcast(drawn, 0)
+        return int(drawn)
+
+
+def _by_columns(input_ids: Tensor, steps: Iterator[Step], criteria: Any, pad: int | None, streamer: Any) -> Any:
+    """Append what the steps emit, column by column: texts grow at different speeds, criteria and streamers see all of equal length.
+
+    So both see exactly what plain `generate` shows them. pad: what an ended text is filled up with; None: nothing ends a text
+    before the others, as in `generate` without end tokens.
+    """
+    queues: list[deque[int]] = [deque() for _ in input_ids]
+    going = [True] * len(queues)  # as the criteria see it: they are asked about a column when all rows have reached it
+    unfinished = torch.ones(len(queues), dtype=torch.bool, device=input_ids.device)
+    while any(going):
+        wanted = [row for row, queue in enumerate(queues) if (going[row] or pad is None) and not queue]
+        if wanted:
+            step = next(steps)
+            for row, queue in enumerate(queues):
+                queue.extend(step.tokens(row))
+            continue
+        column = [queue.popleft() if going[row] or pad is None else pad for row, queue in enumerate(queues)]
+        tokens = torch.tensor(column, dtype=input_ids.dtype, device=input_ids.device)
+        input_ids = torch.cat((input_ids, tokens[:, None]), 1)
+        unfinished &= ~criteria(input_ids, None)
+        going = unfinished.tolist()
+        if streamer is not None:
+            streamer.put(tokens.cpu())
+    if streamer is not None:
+        streamer.end()
+    return input_ids
