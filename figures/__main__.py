@@ -35,6 +35,8 @@ NAMES = (
     "truncation",
     "block_efficiency",
     "spectr_table_1",
+    "spectr_real",
+    "latency",
     "path_gap",
     "decoding_tree",
 )

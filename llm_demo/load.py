@@ -71,6 +71,7 @@ def load_draft(target: Any, file: Path = DRAFT_FILE) -> Draft:
     vocabulary_subset = tensors.pop("vocabulary_subset")
     config = copy.deepcopy(target.config)
     config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
+    config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
     backbone = _transformers().LlamaModel(config)
     embedding = target.get_input_embeddings()
     backbone.set_input_embeddings(embedding)

@@ -69,7 +69,7 @@ def test_the_cover_property_in_its_own_case() -> None:
     assert ot.evaluate(first_only, problem).accept.sum() == F(1, 2)
 
 
-@pytest.mark.parametrize("rule", TRUE, ids=repr)
+@pytest.mark.parametrize("rule", TRUE, ids=lambda rule: rule.name)
 def test_the_claims_of_the_library_are_true(rule: ot.SelectionRule) -> None:
     assert set(rule.claims) <= {each.name for each in CLAIMS}
     report = check_rule(rule, max_examples=120, properties=rule.claims, seed=7)

@@ -59,6 +59,8 @@ TINY: dict[str, dict[str, Any]] = {
     "truncation": {"limit": 2},
     "block_efficiency": {"n": 60, "iterations": 8, "budgets": (8,)},
     "spectr_table_1": {"n": 60, "iterations": 8},
+    "spectr_real": {},
+    "latency": {},
     "path_gap": {"count": 2},
     "decoding_tree": {},
 }
@@ -67,6 +69,7 @@ HELPERS = {
     "__main__",
     "about",
     "construction_panels",
+    "control_variates",
     "report",
     "report_tables",
     "store",

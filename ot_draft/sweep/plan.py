@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +77,7 @@ class Plan:
         """What makes two sweeps the same: inputs by name, length and size, rules, ks, seed; not the engine, nor the folder."""
         what = {
             "shards": [[shard.file.name, shard.file.stat().st_size, shard.rows, shard.n] for shard in self.shards],
-            "rules": [[repr(rule), law_name(rule.law)] for rule in self.rules],
+            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), law_name(rule.law)] for rule in self.rules],
             "ks": self.ks,
             "temperature": self.temperature,
             "samples": self.samples,

@@ -1,0 +1,109 @@
+"""How much of the target's law a draft covers on held-out text: `python -m llm_demo.acceptance`.
+
+The target continues the prompts of `prompts.jsonl`; at every position of what it wrote, sum_x min(p(x), q(x)) is the acceptance of
+one draft, at the temperature that the text was sampled at, for both models alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from torch import Tensor
+
+from llm_demo.load_pair import DTYPES, load_pair
+from llm_demo.prompts import Prompt, read_prompts
+from ot_draft.compare import clustered_error
+from ot_draft.decoding import CannotDecode, Draft, Options, Pair, Sampling, decode
+
+TEMPERATURES = (0.6, 1.0)
+SEED = 77
+
+
+@torch.inference_mode()
+def overlaps(pair: Pair, text: Sequence[int], start: int, temperature: float) -> Tensor:
+    """sum_x min(p, q) of the laws of tokens text[start:], (len(text) - start,), one pass of each model over the text."""
+    sampling, device = Sampling(temperature), next(pair.target.parameters()).device
+    tokens = torch.tensor([list(text)], device=device)
+    p = sampling.masses(pair.target(tokens).logits[0, start - 1 : -1])
+    if isinstance(pair.draft, Draft):
+        q = sampling.masses(pair.draft(tokens)[0, start - 1 : -1])
+        p = p[:, pair.draft.vocabulary_subset]
+    else:
+        q = sampling.masses(pair.draft(tokens).logits[0, start - 1 : -1])
+    shared = min(p.shape[-1], q.shape[-1])  # tokens that one model pads its vocabulary with are the other's never
+    return torch.minimum(p[:, :shared], q[:, :shared]).sum(-1).cpu()
+
+
+def measure(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    temperatures: Sequence[float] = TEMPERATURES,
+    tokens: int = 48,
+    batch: int = 10,
+    seed: int = SEED,
+) -> list[dict[str, Any]]:
+    """A row for each temperature and kind, and for all kinds together: mean of the overlaps and its error over texts."""
+    rows: list[dict[str, Any]] = []
+    for temperature in temperatures:
+        found: list[tuple[str, int, float]] = []
+        for start in range(0, len(prompts), batch):
+            group = prompts[start : start + batch]
+            options = Options(
+                Sampling(temperature), max_tokens=tokens, seed=seed, rows=range(start, start + len(group))
+            )
+            written = decode(pair, [prompt.tokens for prompt in group], options=options).tokens
+            for number, (prompt, text) in enumerate(zip(group, written, strict=True), start):
+                shared = overlaps(pair, [*prompt.tokens, *text], len(prompt.tokens), temperature).tolist()
+                found += [(prompt.kind, number, value) for value in shared]
+        for kind in (*dict.fromkeys(prompt.kind for prompt in prompts), "all"):
+            here = [(number, value) for other, number, value in found if kind in (other, "all")]
+            values = [value for _, value in here]
+            error = clustered_error(values, [number for number, _ in here])
+            mean = {"acceptance": float(np.mean(values)), "error": error, "positions": len(values)}
+            rows.append({"temperature": temperature, "kind": kind} | mean)
+    return rows
+
+
+def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """Kinds down, temperatures across."""
+    temperatures = list(dict.fromkeys(row["temperature"] for row in rows))
+    lines = [
+        f"| kind | {' | '.join(f'temperature {t}' for t in temperatures)} |",
+        "|---" * (len(temperatures) + 1) + "|",
+    ]
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        here = [row for row in rows if row["kind"] == kind]
+        cells = [f"{row['acceptance']:.3f} ± {row['error']:.3f} ({row['positions']})" for row in here]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
+@click.option("--draft", help="The same of the draft, or a safetensors file of layers.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--prompts", default=100, show_default=True, type=click.IntRange(2), help="Of five kinds in turn.")
+@click.option("--tokens", default=48, show_default=True, type=click.IntRange(1), help="Of every text.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table there, too.")
+def main(
+    target: str | None, draft: str | None, device: str, dtype: str, prompts: int, tokens: int, out: Path | None
+) -> None:
+    """Print mean sum min(p, q) by kind and temperature, with standard errors over texts (and numbers of positions)."""
+    try:
+        pair = load_pair(target, draft, dtype, device)
+        table = as_markdown(measure(pair, read_prompts(pair.tokenizer, prompts), tokens=tokens))
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(table)
+    if out:
+        out.write_text(table + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

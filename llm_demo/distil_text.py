@@ -1,0 +1,89 @@
+"""Text for distillation, written by the target itself: answers to prompts made of topics and forms, and whole conversations.
+
+None of the prompts is one of `prompts.jsonl`, on which the draft is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ot_draft.decoding import Options, Pair, Sampling, decode
+
+TEMPERATURES = (0.6, 0.8, 1.0, 1.2)
+OPEN = 0.5  # share of the texts in which the target writes the question, too
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in " ".join(text.split()).split("|")]
+
+
+TOPICS = _listed("""
+rain in the desert|a broken bicycle|the moon landing|whales|a family dinner|money and interest|bread and cheese|trains|
+old photographs|learning to swim|the human heart|a lost key|volcanoes|school uniforms|a chess game|solar panels|the Roman Empire|
+honey|a job interview|the stars|ants|sleep|paper|a small shop|electricity|painting a room|football|rivers and floods|a new
+neighbour|medicine|clocks|the ocean floor|friendship|a garden in spring|computers|fear of heights|dance|wool|the alphabet|
+airports|a village festival|cooking rice|glass|dinosaurs|time zones|a letter to a teacher|recycling|owls|cities at night|
+gravity|a birthday|statistics|the post office|tea|robots|mountains|a broken promise|wind|maps|museums|dreams|mathematics|
+a stack of records|sorting numbers|a text file with names|prime numbers|a shopping cart|dates and calendars|matrices|a web page|
+user input|a temperature sensor|strings|a linked list|a dictionary of words|random numbers""")
+FORMS = _listed("""
+Write a short story about {}.|Explain {} to a ten-year-old.|List seven facts about {}.|Write a poem about {}.|
+What should everyone know about {}?|Write a dialogue between two people about {}.|Give me step by step instructions that have to
+do with {}.|Write a Python function that has to do with {}.|Write an email about {}.|What are common mistakes with {}?|
+Describe {} in three paragraphs.|Write a quiz of five questions on {} with answers.|I have a question about {}. Can you help me?|
+Summarise the history of {}.|Make a table about {} in Markdown.|Write a JavaScript program about {}.|Compare {} with something
+similar.|Write a product review that mentions {}.|What is the best way to begin with {}?|Write a news report about {}.|
+Write an SQL query for a table about {}.|Give me ten ideas for a project on {}.|Tell me a joke about {}.|Write a diary entry about {}.
+""")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Token ids; those from `start` on were sampled from the target."""
+
+    tokens: list[int]
+    start: int
+
+
+def questions(seed: int, count: int) -> list[str]:
+    """Different prompts while they last; none of them is held out."""
+    generator = np.random.default_rng(seed)
+    numbers = generator.choice(len(TOPICS) * len(FORMS), count, replace=count > len(TOPICS) * len(FORMS))
+    return [FORMS[number % len(FORMS)].format(TOPICS[number // len(FORMS)]) for number in numbers]
+
+
+def beginnings(pair: Pair, seed: int, count: int) -> list[list[int]]:
+    """Prompts as token ids: questions in the chat template and, in a share OPEN, the template up to the user's turn."""
+    tokenizer: Any = pair.tokenizer
+    if not getattr(tokenizer, "chat_template", None):
+        return [pair.encode(question) for question in questions(seed, count)]
+    mark = "WHAT THE USER SAYS"
+    opened = tokenizer.apply_chat_template([{"role": "user", "content": mark}], tokenize=False).partition(mark)[0]
+    is_open = np.random.default_rng([seed, 1]).random(count) < OPEN
+    asked = questions(seed, count)
+    return [
+        tokenizer(opened, add_special_tokens=False).input_ids if bare else pair.encode(question, chat=True)
+        for bare, question in zip(is_open, asked, strict=True)
+    ]
+
+
+def sample(pair: Pair, count: int, length: int, seed: int) -> list[Text]:
+    """So many texts of at most `length` new tokens, one batch, at one of TEMPERATURES, which take turns with the seed.
+
+    A conversation that the target opens goes on over the end of the user's turn: only the end of the text stops it.
+    """
+    prompts = beginnings(pair, seed, count)
+    options = Options(Sampling(TEMPERATURES[seed % len(TEMPERATURES)]), max_tokens=length, seed=seed, stop=())
+    written = decode(pair, prompts, options=options).tokens
+    return [Text([*prompt, *text], len(prompt)) for prompt, text in zip(prompts, written, strict=True)]
+
+
+def frequent_tokens(texts: list[Text], size: int, n: int) -> list[int]:
+    """The tokens that occur most, increasing: the subset that a draft scores. Ties and unseen ones: lower ids first."""
+    counts = np.zeros(n, dtype=np.int64)
+    for text in texts:
+        np.add.at(counts, text.tokens[text.start :], 1)
+    return sorted(np.argsort(-counts, kind="stable")[:size].tolist())

@@ -1,0 +1,36 @@
+"""What a measured number depends on besides the code: date, machine, versions, load."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+import ot_draft as ot
+
+
+def machine(device: str = "cpu") -> dict[str, str]:
+    """Columns for the rows of a CSV: date, machine, load (of the last minute, when it began), versions."""
+    versions = {"ot_draft": ot.__version__, "Python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
+    if torch.device(device).type == "cuda":
+        used = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
+    else:
+        used = f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads used"
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": used,
+        "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+
+
+def _processor() -> str:
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,29 @@
+"""The prompts of the measurements: 40 of each of five kinds, written for this project, in `prompts.jsonl`.
+
+One JSON object a line: kind, source, licence, messages (of a chat, or none) and text (the beginning to be continued, or
+empty). The kinds take turns, so that the first prompts of the file are a sample of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_demo.continue_prompts import prompt_text, read_entries
+
+FILE = Path(__file__).with_name("prompts.jsonl")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt as token ids, and its kind."""
+
+    kind: str
+    tokens: list[int]
+
+
+def read_prompts(tokenizer: Any, count: int | None = None, file: Path = FILE) -> list[Prompt]:
+    """The first `count` prompts, all without it; messages go through the tokenizer's chat template."""
+    entries = read_entries(file)[:count]
+    return [Prompt(e["kind"], tokenizer(prompt_text(e, tokenizer) + e["text"]).input_ids) for e in entries]
