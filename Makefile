@@ -36,7 +36,7 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/mypy
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
-test: lint  ## style, types and all tests
+test: lint docs  ## style, types, documentation and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci
 
 reproduce: $(STAMP)  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
