@@ -7,7 +7,7 @@ from typing import Any
 
 from figures import style
 from figures.about import About, Number
-from ot_draft.compare import Settings, as_records, as_summaries, compare_rules, read_pairs, summarise
+from ot_draft.compare import Settings, as_records, compare_rules, read_pairs, summarise
 
 FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
 ABOUT = About(
@@ -45,12 +45,4 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """A panel a temperature."""
-    lines = as_summaries(rows)
-    figure, panels = style.canvas(2, CAPTION)
-    entries = []
-    for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
-        here = [line for line in lines if line.group == group]
-        entries.append(style.plot_acceptance(axes, here))
-        axes.set_title(f"temperature {group}, {here[0].pairs} contexts")
-    style.label(panels, entries)
-    return figure
+    return style.acceptance_by_temperature(rows, CAPTION)

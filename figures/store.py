@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ot_draft as ot
+from llm_demo.machine import processor
 
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER.parent / "ot_draft"
@@ -101,14 +102,5 @@ def where() -> dict[str, str]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
-        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

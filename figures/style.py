@@ -11,7 +11,7 @@ from typing import Any
 
 import ot_draft as ot
 from figures.about import Number
-from ot_draft.compare import Entry, Look, direct_labels, plot_acceptance, pyplot
+from ot_draft.compare import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
 from ot_draft.compare import look as look_of_rule
 
 __all__ = [
@@ -95,6 +95,19 @@ def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
     """Direct labels in every panel, once all of them are drawn."""
     for axes, found in zip(panels, entries, strict=True):
         direct_labels(axes, found)
+
+
+def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
+    """Acceptance against k of every rule, a panel a temperature."""
+    lines = as_summaries(rows)
+    figure, panels = canvas(2, caption)
+    entries = []
+    for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
+        here = [line for line in lines if line.group == group]
+        entries.append(plot_acceptance(axes, here))
+        axes.set_title(f"temperature {group}, {here[0].pairs} contexts")
+    label(panels, entries)
+    return figure
 
 
 def save(figure: Any, out: Path, name: str) -> list[Path]:

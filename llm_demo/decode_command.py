@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ot_draft.cli import Refused
+from ot_draft.cli import Refused, whole_numbers
 
 
 class Tree(click.ParamType):
@@ -21,11 +21,8 @@ class Tree(click.ParamType):
     name = "numbers"
 
     def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
-        try:
-            numbers = value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
-        except ValueError:
-            numbers = ()
-        if not numbers or min(numbers) < 1:
+        numbers = whole_numbers(value)
+        if not numbers:
             raise Refused(f"--tree {value}: give the number of children on every level, like 4,2,1")
         return numbers
 

@@ -8,19 +8,19 @@ import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-import torch
-
 import ot_draft as ot
 
 
 def machine(device: str = "cpu") -> dict[str, str]:
     """Columns for the rows of a CSV: date, machine, load (of the last minute, when it began), versions."""
+    import torch
+
     versions = {"ot_draft": ot.__version__, "Python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
     if torch.device(device).type == "cuda":
         used = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
     else:
-        used = f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads used"
+        used = f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads used"
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": used,
@@ -29,8 +29,9 @@ def machine(device: str = "cpu") -> dict[str, str]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name of the processor."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return names[0] if names else platform.processor() or platform.machine()

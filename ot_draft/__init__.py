@@ -47,6 +47,7 @@ __all__ = [
     "solve",
 ]
 
+# Loaded when asked for: they need Hypothesis.
 _CHECKS = (
     "Report",
     "SamplerReport",
@@ -54,7 +55,7 @@ _CHECKS = (
     "check_rule",
     "check_sampler",
     "parametrize_with_rule_checks",
-)  # loaded when asked for: they need Hypothesis
+)
 
 
 def __getattr__(name: str) -> Any:

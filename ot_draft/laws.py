@@ -185,9 +185,8 @@ class Hybrid(DraftLaw):
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         top = members(self.top_drafts(q, k), q.shape[-1], q)
-        return argsort(
-            where(top, -one(q), ratio(p, outside(q, top)))
-        )  # a set without all top tokens holds no draft tuple
+        # A set without all top tokens holds no draft tuple.
+        return argsort(where(top, -one(q), ratio(p, outside(q, top))))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
@@ -284,9 +283,8 @@ def _beside(first: Array, second: Array, k: int) -> Array:
     batch = batch_shape(first, second)
     parts = [broadcast(part, (*batch, part.shape[-1])) for part in (first, second)]
     missing = k - first.shape[-1] - second.shape[-1]
-    absent = broadcast(
-        0 * positions(1, first) - 1, (*batch, 1)
-    )  # not from a list: a CUDA graph takes nothing from the host
+    # Not from a list: a CUDA graph takes nothing from the host.
+    absent = broadcast(0 * positions(1, first) - 1, (*batch, 1))
     return namespace(first).concatenate((*parts, *[absent] * missing), -1)
 
 

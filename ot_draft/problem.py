@@ -86,9 +86,8 @@ def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
             )
     if all(isinstance(v, Fraction) for v in x.ravel()):
         return x
-    return np.asarray(
-        np.frompyfunc(Fraction, 1, 1)(x), dtype=object
-    )  # whole numbers: int / int would leave the exact kind
+    # Whole numbers: int / int would leave the exact kind.
+    return np.asarray(np.frompyfunc(Fraction, 1, 1)(x), dtype=object)
 
 
 def _float_entries(x: Array, name: str) -> Array:

@@ -46,8 +46,7 @@ def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, 
     k = drafts.shape[-1]
     if k == 0:
         return fresh, fresh * 0 - 1
-    taken = (selection.accept.cumsum(-1) <= uniform[..., :1]).sum(
-        -1
-    )  # strict: a draft with probability 0 is never taken
+    # Strict: a draft with probability 0 is never taken.
+    taken = (selection.accept.cumsum(-1) <= uniform[..., :1]).sum(-1)
     token = gather(drafts, minimum(taken, k - 1)[..., None])[..., 0]
     return where(taken < k, token, fresh), where(taken < k, taken, -1)

@@ -81,9 +81,8 @@ def _by_sets(q: Array, k: int) -> Array:
         )
     heads = (*q.shape[:-1], 1)  # the last axis stays: a 1-D object array would collapse to a bare Fraction
     column = [q[..., y : y + 1] for y in range(n)]
-    drawn: dict[tuple[int, ...], Array] = {
-        (): full(heads, 1, q)
-    }  # set -> probability that the first draws are this set
+    # Set -> probability that the first draws are this set.
+    drawn: dict[tuple[int, ...], Array] = {(): full(heads, 1, q)}
     for size in range(k):
         following = {s: full(heads, 0, q) for s in combinations(range(n), size + 1)}
         for s, probability in drawn.items():
@@ -105,9 +104,8 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
     n, support = len(q), int((q > 0).sum())
     draws = min(k, support)
     out = np.zeros(n + 1)
-    rate = np.concatenate(
-        (np.cumsum(q[::-1])[::-1], [0.0])
-    )  # w of each prefix, summed from the far end to keep small ones
+    # The mass w after each prefix, summed from the far end to keep small ones.
+    rate = np.concatenate((np.cumsum(q[::-1])[::-1], [0.0]))
     lowest = rate[rate > 0].min()
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal

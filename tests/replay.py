@@ -81,9 +81,8 @@ def batched(model: paths.Model, trees: Sequence[paths.PlainTree], kind: Any = No
     shape = trees[0].shape
     p, q = [], []
     for tree in trees:
-        prefixes = [
-            tuple(max(tree.tokens[node - 1], 0) for node in shape.path(v)) for v in range(shape.size + 1)
-        ]  # what stands at absent nodes is not read
+        # What stands at absent nodes is not read.
+        prefixes = [tuple(max(tree.tokens[node - 1], 0) for node in shape.path(v)) for v in range(shape.size + 1)]
         p.append([model.target(prefix) for prefix in prefixes])
         q.append([model.draft(prefix) for prefix in prefixes])
     make = kind.make if kind else lambda values: np.array(values, dtype=object)

@@ -204,9 +204,8 @@ def test_wrong_input_is_told_in_one_line(
     words, told = BAD[name]
     result = call(*models, "--prompt", "a b", *words)
     assert result.exit_code == 2
-    said = result.stderr.splitlines()[
-        -1
-    ]  # above it may stand bars of transformers, where the tests had loaded it before
+    # Above it may stand bars of transformers, where the tests had loaded it before.
+    said = result.stderr.splitlines()[-1]
     assert said.startswith("Error: ") and told in said and result.stderr.count("Error") == 1
 
 

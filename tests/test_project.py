@@ -102,6 +102,7 @@ def dotted(node: ast.AST, bound: dict[str, str]) -> str:
     return ""
 
 
+# Public, and not loaded by `import ot_draft`.
 PUBLIC_PACKAGES = (
     "checks",
     "cli",
@@ -109,7 +110,7 @@ PUBLIC_PACKAGES = (
     "decoding",
     "integrations",
     "sweep",
-)  # public, and not loaded by `import ot_draft`
+)
 
 
 def is_public(name: str) -> bool:

@@ -89,9 +89,8 @@ def test_the_written_out_rejection_is_the_librarys_under_right_and_wrong_laws(ru
 
 def test_a_wrong_written_out_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recursive_rejection, "RULES", {False: ot.rules.NaiveTarget(), True: ot.rules.NaiveTarget()})
-    case = Case(
-        (F(1, 6), F(1, 2), F(1, 3)), (F(3, 5), F(1, 5), F(1, 5)), 2, 0
-    )  # not valid, hence not what NaiveTarget puts out
+    # Not valid, hence not what NaiveTarget puts out.
+    case = Case((F(1, 6), F(1, 2), F(1, 3)), (F(3, 5), F(1, 5), F(1, 5)), 2, 0)
     with pytest.raises(AssertionError, match="not the algorithm"):
         recursive_rejection.with_replacement(case, recursive_rejection.UNDER_WITHOUT)
 

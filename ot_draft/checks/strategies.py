@@ -101,9 +101,8 @@ def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[
 def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
     """Problems in Fractions with at most max_drafts draft tuples."""
     n, k = draw(st.sampled_from(sizes(law, max_n, max_k, max_drafts)))
-    fewest = draw(
-        st.sampled_from((1, min(2, n - 1), n - 1))
-    )  # below n: only then can tokens be left out when shrinking
+    # Below n: only then can tokens be left out when shrinking.
+    fewest = draw(st.sampled_from((1, min(2, n - 1), n - 1)))
     p, q = draw(pairs(fewest, n))
     return Problem(p, q, k, law)
 

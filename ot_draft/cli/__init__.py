@@ -7,10 +7,10 @@ import importlib
 import click
 
 from .. import __version__
-from .options import Numbers, parts
+from .options import Numbers, parts, whole_numbers
 from .refused import Refused
 
-__all__ = ["Numbers", "Refused", "main", "parts"]
+__all__ = ["Numbers", "Refused", "main", "parts", "whole_numbers"]
 
 COMMANDS = {
     "check": "ot_draft.cli.check:check",

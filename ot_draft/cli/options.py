@@ -15,13 +15,20 @@ class Numbers(click.ParamType):
     name = "numbers"
 
     def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
-        try:
-            numbers = value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
-        except ValueError:
-            numbers = ()
-        if not numbers or min(numbers) < 1 or len(set(numbers)) < len(numbers):
-            raise Refused(f"--k {value}: give different numbers of drafts, like 1,2,4,8")
+        numbers = whole_numbers(value)
+        if not numbers or len(set(numbers)) < len(numbers):
+            option = param.opts[0] if param is not None else "numbers"
+            raise Refused(f"{option} {value}: give different numbers from 1 on, like 1,2,4,8")
         return numbers
+
+
+def whole_numbers(value: Any) -> tuple[int, ...]:
+    """Whole numbers from 1 on between commas; () if it is anything else."""
+    try:
+        numbers = value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
+    except ValueError:
+        return ()
+    return numbers if min(numbers, default=0) >= 1 else ()
 
 
 def parts(text: str) -> list[str]:

@@ -74,10 +74,10 @@ class Pairs:
 def read_pairs(file: Path) -> Pairs:
     """The pairs of an .npz (p, q), .npy (two laws stacked), .json or .csv file.
 
-    .npz: arrays p and q of shape (..., n), or target_logits and draft_logits, taken at temperature 1;
-    where it holds `temperatures` (T,) and p is (T, C, n), and where it holds `text`
-    (C,), as the committed data does, these are used. .npy: shape (2, ..., n). .json: {"p": ..., "q": ...}, nested lists,
-    masses as numbers or as strings like "1/3". .csv: columns p and q, one token a row; a column `pair` separates pairs.
+    .npz: arrays p and q of shape (..., n), or target_logits and draft_logits, taken at temperature 1; where it holds
+    `temperatures` (T,) and p is (T, C, n), and where it holds `text` (C,), as the committed data does, these are used.
+    .npy: shape (2, ..., n). .json: {"p": ..., "q": ...}, nested lists, masses as numbers or as strings like "1/3". .csv:
+    columns p and q, one token a row; a column `pair` separates pairs.
     """
     readers: dict[str, Callable[[Path], dict[str, Any]]] = {
         ".npz": _read_npz,

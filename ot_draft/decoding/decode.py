@@ -95,9 +95,8 @@ def recorded(engine: Engine) -> tuple[Callable[[], None], Callable[[], None], Ca
     """Propose, verify and keep; as CUDA graphs on CUDA. The path rule stays outside: some rules look at values."""
     device = engine.texts.last.device
     propose, verify = capture(engine.propose, device), capture(engine.verify, device)
-    engine.texts.active.fill_(
-        False
-    )  # with nothing accepted and no text going on, keeping changes nothing: it may be repeated
+    # With nothing accepted and no text going on, keeping changes nothing: it may be repeated.
+    engine.texts.active.fill_(False)
     keep = capture(engine.keep, device)
     engine.texts.active.fill_(True)
     return propose, verify, keep

@@ -67,19 +67,24 @@ def pulp_cbc(program: Program) -> RawSolution:
     bounded = [i for i, pairs in enumerate(members) if pairs]
     for i in bounded:
         model += pulp.lpSum(mass[pair] for pair in members[i]) <= program.bounds[i] * UNIT
+    run_cbc(pulp, model, "program", "flow")
+    prices = np.zeros(len(program.bounds))
+    prices[bounded] = [constraint.pi for constraint in model.constraints()]
+    return _priced(program, np.array([variable.value() for variable in mass]) / UNIT, prices, "optimal")
+
+
+def run_cbc(pulp: Any, model: Any, name: str, other: str) -> None:
+    """Solve a PuLP model by CBC. Raises SolverFailed, which names the program and another solver for it."""
     with warnings.catch_warnings():  # PuLP 3 announces that PuLP 4 will not carry the CBC program
         warnings.filterwarnings("ignore", message="PULP_CBC_CMD is deprecated", category=DeprecationWarning)
         cbc = pulp.PULP_CBC_CMD(msg=False)
     try:
         model.solve(cbc)
     except pulp.PulpSolverError as error:
-        raise SolverFailed(f'CBC: {error}; take solver="flow"') from error
+        raise SolverFailed(f'CBC: {error}; take solver="{other}"') from error
     status = pulp.LpStatus[model.status]
     if status != "Optimal":
-        raise SolverFailed(f'CBC ended "{status}"; the program is always solvable: take solver="flow"')
-    prices = np.zeros(len(program.bounds))
-    prices[bounded] = [constraint.pi for constraint in model.constraints()]
-    return _priced(program, np.array([variable.value() for variable in mass]) / UNIT, prices, "optimal")
+        raise SolverFailed(f'CBC ended "{status}"; the {name} is always solvable: take solver="{other}"')
 
 
 def _priced(program: Program, mass: Any, prices: Any, status: str) -> RawSolution:

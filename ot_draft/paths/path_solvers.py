@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import SolverFailed
-from ..lp.float_solvers import UNIT
+from ..lp.float_solvers import UNIT, run_cbc
 from ..lp.raw_solution import load
 
 Answer = tuple[np.ndarray, np.ndarray, str]
@@ -65,16 +65,7 @@ def pulp_cbc(program: LinearProgram) -> Answer:
         entries = slice(rows.indptr[row], rows.indptr[row + 1])
         terms = zip(rows.indices[entries], rows.data[entries], strict=True)
         model += pulp.LpAffineExpression([(mass[column], float(value)) for column, value in terms]) <= float(bound)
-    with warnings.catch_warnings():  # PuLP 3 announces that PuLP 4 will not carry the CBC program
-        warnings.filterwarnings("ignore", message="PULP_CBC_CMD is deprecated", category=DeprecationWarning)
-        cbc = pulp.PULP_CBC_CMD(msg=False)
-    try:
-        model.solve(cbc)
-    except pulp.PulpSolverError as error:
-        raise SolverFailed(f'CBC: {error}; take solver="highs"') from error
-    status = pulp.LpStatus[model.status]
-    if status != "Optimal":
-        raise SolverFailed(f'CBC ended "{status}"; the path program is always solvable: take solver="highs"')
+    run_cbc(pulp, model, "path program", "highs")
     prices = np.array([constraint.pi for constraint in model.constraints()])
     return np.array([variable.value() for variable in mass]) / UNIT, prices, "optimal"
 
