@@ -258,20 +258,49 @@ def gather(x: Array, index: Array) -> Array:
 
 def spread(mass: Array, index: Array, n: int) -> Array:
     """Sum of point masses, absent indices (-1) dropped: (..., k), (..., k) -> (..., n)."""
-    tokens = positions(n, mass)
-    out = full((*batch_shape(mass, index), n), 0, mass)
-    for i in range(index.shape[-1]):
-        out = out + where(index[..., i, None] == tokens, mass[..., i, None], zero(mass))
+    batch, k = batch_shape(mass, index), index.shape[-1]
+    mass, index = broadcast(mass, (*batch, k)), broadcast(index, (*batch, k))
+    mass, index = where(index < 0, zero(mass), mass), maximum(index, 0)
+    out = full((*batch, n), 0, mass)
+    for i in range(k):  # one by one: sums of equal indices, and always in the same order
+        here = index[..., i : i + 1]
+        _put(out, here, take(out, here) + mass[..., i : i + 1])
     return out
 
 
 def members(index: Array, n: int, like: Array) -> Array:
     """Which tokens occur among the indices: (..., k) -> bool (..., n)."""
-    tokens = positions(n, like)
-    out = broadcast(tokens < 0, (*index.shape[:-1], n))
-    for i in range(index.shape[-1]):
-        out = out | (index[..., i, None] == tokens)
+    out = broadcast(positions(n, like) < 0, (*index.shape[:-1], n))
+    return _marked(out, index, True) if index.shape[-1] else out
+
+
+def cleared(x: Array, index: Array) -> Array:
+    """x with 0 at the indices, absent ones (-1) skipped: (..., n), (..., k) -> (..., n); x itself where k is 0.
+
+    On the CPU a sixth of the time of `where` and `members`.
+    """
+    if not index.shape[-1]:
+        return x
+    batch = batch_shape(x, index)
+    return _marked(broadcast(x, (*batch, x.shape[-1])), broadcast(index, (*batch, index.shape[-1])), zero(x))
+
+
+def _marked(x: Array, index: Array, mark: Any) -> Array:
+    """A copy of x with the mark at the indices that are there: (..., n), (..., k) -> (..., n), k >= 1."""
+    some = largest(index)
+    index = where(index < 0, some, index)  # an absent index does what a present one does; if none is there, nothing
+    marks = where(some < 0, x[..., :1], mark)
+    out = x.clone() if is_torch(x) else x.copy()
+    _put(out, maximum(index, 0), broadcast(marks, tuple(index.shape)))
     return out
+
+
+def _put(x: Array, index: Array, values: Array) -> None:
+    """Write the values to the indices of the last axis of x."""
+    if is_torch(x):
+        x.scatter_(-1, index, values)
+    else:
+        np.put_along_axis(x, index, values, -1)
 
 
 def argsort(x: Array, stable: bool = False) -> Array:
@@ -317,11 +346,19 @@ def top_tokens(mass: Array, count: int) -> Array:
         return argsort(-mass, stable=True)[..., :count]
     if count == 0:
         return mass.argsort(-1)[..., :0]
-    least = mass.topk(count, dim=-1).values[..., -1:]  # topk alone ranks equal masses as it likes
     n = mass.shape[-1]
+    values, chosen = mass.topk(min(count + 1, n), dim=-1)
+    if settled(values[..., 1:] < values[..., :-1]):
+        return chosen[..., :count]
+    least = values[..., count - 1 : count]  # topk alone ranks equal masses as it likes
     key = 2 * n * (mass > least) + (mass == least) * (n - positions(n, mass))
     chosen = key.topk(count, dim=-1).indices.sort(-1).values
     return chosen.gather(-1, mass.gather(-1, chosen).argsort(dim=-1, descending=True, stable=True))
+
+
+def top_masses(mass: Array, count: int) -> Array:
+    """The largest masses, in falling order: (..., n) -> (..., count)."""
+    return mass.topk(count, dim=-1).values if is_torch(mass) else take(mass, top_tokens(mass, count))
 
 
 def suffix_maximum(x: Array) -> Array:

@@ -18,13 +18,15 @@ from .arrays import (
     Array,
     double,
     is_exact,
+    maximum,
     minimum,
+    positions,
     prefix_sums,
+    small,
     smallest,
-    stack,
-    take,
-    top_tokens,
+    top_masses,
     total,
+    unsmall,
     where,
 )
 
@@ -35,21 +37,25 @@ SEEN = 0.5  # share of the target's mass on them
 
 def top_by_stand_in(q: Array, k: int) -> Array:
     """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
-    q = q.astype(float) if is_exact(q) else double(q)
-    head = take(q, top_tokens(q, min(HEAD, q.shape[-1])))
-    estimates = stack([_estimate(head, j, k) for j in range(min(k, q.shape[-1] - 1) + 1)])
-    return estimates.argmax(-1)[..., None]
+    n = q.shape[-1]
+    q = q.astype(float) if is_exact(q) else q
+    head = small(double(top_masses(q, min(max(HEAD, k), n))))
+    return unsmall(_estimates(head, min(k, n - 1) + 1, k).argmax(-1)[..., None], q)
 
 
-def _estimate(head: Array, top: int, k: int) -> Array:
-    """Estimated acceptance with `top` top tokens fixed: falling masses (..., m) -> (..., 1)."""
+def _estimates(head: Array, numbers: int, k: int) -> Array:
+    """Estimated acceptance for each number j of fixed top tokens: falling masses (..., m) -> (..., numbers)."""
     stand_in = where(head > 0, 1, 0) * head**POWER
     stand_in = SEEN * stand_in / total(stand_in)
-    covered, drawn = prefix_sums(stand_in)[..., top:], prefix_sums(head)[..., top:]
-    rest = 1 - drawn[..., :1]
-    rest = where(rest > 0, rest, 1)
-    inside = minimum((drawn - drawn[..., :1]) / rest, 1)
-    spread_out = 1 + minimum(smallest(covered - inside ** (k - top)), 0)
-    caught = 1 - (1 - minimum(head[..., top:] / rest, 1)) ** (k - top)
-    one_token = covered[..., :1] + total(stand_in[..., top:] * caught)
-    return (spread_out + one_token) / 2
+    covered, drawn = prefix_sums(stand_in), prefix_sums(head)
+    rest = 1 - drawn[..., :numbers]
+    rest = where(rest > 0, rest, 1)[..., None]
+    # (..., j, i): j tokens are fixed, k - j are drawn outside them; the first j entries of a row say nothing.
+    j = positions(numbers, head)[:, None]
+    beyond = positions(drawn.shape[-1], head) >= j
+    inside = (drawn[..., None, :] - drawn[..., :numbers, None]) / rest
+    inside = maximum(minimum(inside, 1), 0)
+    spread_out = 1 + smallest(where(beyond, covered[..., None, :] - inside ** (k - j), 0))
+    caught = 1 - (1 - minimum(head[..., None, :] / rest, 1)) ** (k - j)
+    one_token = covered[..., :numbers, None] + total(where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
+    return ((spread_out + one_token) / 2)[..., 0]

@@ -19,6 +19,7 @@ from .arrays import (
     as_number,
     batch_shape,
     broadcast,
+    cleared,
     divide,
     full,
     gather,
@@ -30,6 +31,7 @@ from .arrays import (
     positions,
     prefix_sums,
     ratio,
+    settled,
     take,
     top_tokens,
     total,
@@ -112,10 +114,20 @@ class WithoutReplacement(DraftLaw):
         return min(n, k)
 
     def probability(self, q: Array, drafts: Array) -> Array:
-        return _in_turn(q, drafts, members(drafts[..., :0], q.shape[-1], q))
+        probability = full(batch_shape(q, drafts), 1, q)
+        for i in range(drafts.shape[-1]):
+            token, left = drafts[..., i : i + 1], outside(q, drafts[..., :i])
+            here = gather(left, token)[..., 0]
+            probability = probability * where(total(left)[..., 0] > 0, here, as_number(token[..., 0] == -1, q))
+        return probability
 
     def draw(self, q: Array, uniforms: Array) -> Array:
-        return _draw_in_turn(q, uniforms, members(positions(0, q), q.shape[-1], q))
+        n, k = q.shape[-1], uniforms.shape[-1]
+        drafts = broadcast(positions(0, q), (*batch_shape(q, uniforms), 0))
+        for i in range(min(n, k)):
+            token = inverse_cdf(outside(q, drafts), uniforms[..., i : i + 1])
+            drafts = namespace(q).concatenate((drafts, token), -1)
+        return _beside(drafts, drafts[..., :0], k)
 
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         from .without_replacement import inside
@@ -163,36 +175,34 @@ class Hybrid(DraftLaw):
         return _beside(fixed, fixed[..., :0], k)
 
     def probability(self, q: Array, drafts: Array) -> Array:
-        n, k = q.shape[-1], drafts.shape[-1]
-        fixed = self.top_drafts(q, k)
-        top = members(fixed, n, q)
-        free = outside(q, top)
-        drawn = where(top.all(-1)[..., None], as_number(drafts == -1, q), gather(free, drafts))
+        fixed = self.top_drafts(q, drafts.shape[-1])
+        free = outside(q, fixed)
+        drawn = where(total(free) > 0, gather(free, drafts), as_number(drafts == -1, q))
         return where(fixed >= 0, as_number(drafts == fixed, q), drawn).prod(-1)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         fixed = self.top_drafts(q, uniforms.shape[-1])
-        top = members(fixed, q.shape[-1], q)
-        drawn = where(top.all(-1)[..., None], -1, inverse_cdf(outside(q, top), uniforms))
+        free = outside(q, fixed)
+        drawn = where(total(free) > 0, inverse_cdf(free, uniforms), -1)
         return where(fixed >= 0, fixed, drawn)
 
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
         top = members(fixed, q.shape[-1], q)
-        mass = total(where(token_set, outside(q, top), zero(q)))
+        mass = total(where(token_set, outside(q, fixed), zero(q)))
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
         return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
 
     def order(self, p: Array, q: Array, k: int) -> Array:
-        top = members(self.top_drafts(q, k), q.shape[-1], q)
+        fixed = self.top_drafts(q, k)
         # A set without all top tokens holds no draft tuple.
-        return argsort(where(top, -one(q), ratio(p, outside(q, top))))
+        return argsort(where(members(fixed, q.shape[-1], q), -one(q), ratio(p, outside(q, fixed))))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
         top = members(fixed, q.shape[-1], q)
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
-        sums = prefix_sums(take(outside(q, top), order))
+        sums = prefix_sums(take(outside(q, fixed), order))
         share = sums / where(sums[..., -1:] == 0, one(q), sums[..., -1:])
         topped = prefix_sums(take(as_number(top, q), order))
         return where(topped < topped[..., -1:], zero(q), share**draws)
@@ -243,39 +253,20 @@ class Hub(DraftLaw):
 
     def _parts(self, q: Array) -> tuple[Array, Array]:
         hub = top_tokens(q, 1)
-        return hub, outside(q, members(hub, q.shape[-1], q))
+        return hub, outside(q, hub)
 
 
 def outside(q: Array, drawn: Array) -> Array:
-    """Law of the next draw without replacement: q outside the drawn tokens, normalised.
+    """Law of the next draw without replacement: q outside the drawn tokens, normalised. (..., n), int (..., i) -> (..., n).
 
-    Uniform outside them where q has no mass left there; all zeros where no token is left.
+    Absent ones (-1) count for nothing. Uniform outside them where q has no mass left there; all zeros where no token is left.
     """
-    left = where(drawn, zero(q), q)
-    fresh = as_number(~drawn, q)
-    return divide(left, total(left), divide(fresh, total(fresh), zero(q)))
-
-
-def _in_turn(q: Array, drafts: Array, drawn: Array) -> Array:
-    """Probability of drafts drawn one after another outside all earlier ones."""
-    n, probability = q.shape[-1], full(batch_shape(q, drafts), 1, q)
-    for i in range(drafts.shape[-1]):
-        token = drafts[..., i : i + 1]
-        here = gather(outside(q, drawn), token)[..., 0]
-        probability = probability * where(drawn.all(-1), as_number(token[..., 0] == -1, q), here)
-        drawn = drawn | members(token, n, q)
-    return probability
-
-
-def _draw_in_turn(q: Array, uniforms: Array, drawn: Array) -> Array:
-    n, k = q.shape[-1], uniforms.shape[-1]
-    batch = batch_shape(q, uniforms)
-    drafts = broadcast(positions(0, q), (*batch, 0))
-    for i in range(min(n, k)):
-        token = inverse_cdf(outside(q, drawn), uniforms[..., i : i + 1])
-        drafts = namespace(q).concatenate((drafts, token), -1)
-        drawn = drawn | members(token, n, q)
-    return _beside(drafts, drafts[..., :0], k)
+    left = cleared(q, drawn)
+    mass = total(left)
+    if settled(mass > 0):
+        return left / mass
+    fresh = cleared(0 * q + one(q), drawn)
+    return divide(left, mass, divide(fresh, total(fresh), zero(q)))
 
 
 def _beside(first: Array, second: Array, k: int) -> Array:

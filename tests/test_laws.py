@@ -129,7 +129,7 @@ def test_hub_pairs() -> None:
 
 def test_outside_is_what_is_left_normalised() -> None:
     q = fractions([[2, 5, 3], [0, 1, 0], [1, 1, 1]])
-    drawn = np.array([[False, True, False], [False, True, False], [True, True, True]])
+    drawn = np.array([[1, -1, -1], [1, 1, -1], [2, 0, 1]])
     assert outside(q, drawn).tolist() == [[F(2, 5), 0, F(3, 5)], [F(1, 2), 0, F(1, 2)], [0, 0, 0]]
 
 

@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from .. import rules
-from ..arrays import is_exact, members
+from ..arrays import cleared, is_exact
 from ..laws import DraftLaw, Hybrid, outside
 from ..lp import solve
 from ..optimum import optimal_acceptance
@@ -130,9 +130,8 @@ def _attained(rule: rules.Optimal, problem: Problem) -> float:
     """
     p, q, k = problem.p, problem.q, problem.k
     fixed = rule.law.top_drafts(q, k) if isinstance(rule.law, Hybrid) else np.full(k, -1)
-    top = members(fixed, problem.n, p)
-    _, selected = select_draft(np.where(top, 0, p), outside(q, top), np.where(fixed < 0, 0, -1), rule.classes)
-    return float(p[top].sum() + np.minimum(p, selected)[~top].sum())
+    _, selected = select_draft(cleared(p, fixed), outside(q, fixed), np.where(fixed < 0, 0, -1), rule.classes)
+    return float(p[fixed[fixed >= 0]].sum() + np.minimum(cleared(p, fixed), selected).sum())
 
 
 def fits_program(law: DraftLaw, q: Any, k: int, limit: int) -> bool:

@@ -34,10 +34,10 @@ def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
         masses = _independent(0, q, k)
     elif type(law) is Hybrid:
         fixed = law.top_drafts(q, k)
-        top = _indicator(_bits(fixed), problem.n)
-        masses = _independent(_bits(fixed), outside(q, top), 0 if top.all() else int((fixed < 0).sum()))
+        draws = int((fixed < 0).sum()) if (fixed >= 0).sum() < problem.n else 0
+        masses = _independent(_bits(fixed), outside(q, fixed), draws)
     elif type(law) is WithoutReplacement:
-        masses = _chain(0, law.count(problem.n, k), lambda drawn: outside(q, _indicator(drawn, problem.n)))
+        masses = _chain(0, law.count(problem.n, k), lambda drawn: outside(q, np.array(_tokens(drawn), dtype=np.int64)))
     else:
         masses = _enumerated(problem)
     return {_tokens(bits): Fraction(mass) for bits, mass in masses.items()}
@@ -97,7 +97,3 @@ def _bits(drafts: Iterable[Any]) -> int:
 
 def _tokens(bits: int) -> tuple[int, ...]:
     return tuple(token for token in range(bits.bit_length()) if bits >> token & 1)
-
-
-def _indicator(bits: int, n: int) -> np.ndarray:
-    return np.array([bool(bits >> token & 1) for token in range(n)])

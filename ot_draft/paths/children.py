@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import (
     Array,
     as_number,
+    cleared,
     divide,
     excess,
     gather,
@@ -56,8 +57,7 @@ def take_tops_or_draws(p: Array, q: Array, tops: Array, draws: Array, classes: i
 
     tops: int (..., j), distinct; draws: (..., r), i.i.d. from q outside the tops. Absent ones are -1.
     """
-    top = members(tops, p.shape[-1], p)
-    choice, selected = select_draft(where(top, zero(p), p), outside(q, top), draws, classes)
+    choice, selected = select_draft(cleared(p, tops), outside(q, tops), draws, classes)
     join = namespace(p).concatenate
     drafts, fixed = join((tops, draws), -1), join((tops, 0 * draws - 1), -1)
     choice = join((as_number(tops < -1, p), choice), -1)
@@ -76,9 +76,7 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
     """
     if not tops.shape[-1]:
         return _select_draw(target, q, draws, classes)
-    n = target.shape[-1]
-    top = members(tops, n, q)
-    choice, m = _select_draw(where(top, zero(q), target), outside(q, top), draws, classes)
+    choice, m = _select_draw(cleared(target, tops), outside(q, tops), draws, classes)
     over = excess(m, target, one(m) + 0 * m[..., :1])
     spare, wanted = total(over), gather(target, tops)
     moved = minimum(divide(total(wanted), spare, zero(q)), one(q))
@@ -88,7 +86,7 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
     mass = where(drawn, moved * spare, one(q))
     choice = choice * divide(gather(kept, draws), gather(m, draws), zero(q))
     choice = namespace(q).concatenate(((1 - total(choice)) * share, choice), -1)
-    return choice, kept + spread(mass * share, tops, n)
+    return choice, kept + spread(mass * share, tops, target.shape[-1])
 
 
 def _select_draw(target: Array, q: Array, draws: Array, classes: int | None) -> tuple[Array, Array]:
@@ -115,16 +113,16 @@ def law_of_child(law: DraftLaw, q: Array, earlier: Array, token: Array, count: i
     if isinstance(law, IID):
         return q
     if isinstance(law, WithoutReplacement):
-        return outside(q, members(earlier, n, q))
+        return outside(q, earlier)
     if isinstance(law, Hub) and place == 0:
         return q
     if isinstance(law, Hub):
         hub = top_tokens(q, 1)
-        after_hub = outside(q, members(hub, n, q))
+        after_hub = outside(q, hub)
         return where(earlier[..., :1] == hub, after_hub, as_number(members(hub, n, q), q))
     if isinstance(law, Hybrid):
         number = number_of_tops(law, q, count)
-        top = members(where(positions(place, q) < number, earlier, -1), n, q)
+        tops = where(positions(place, q) < number, earlier, -1)
         fixed = (place + 0 * token) < number
-        return where(fixed, as_number(members(token, n, q), q), outside(q, top))
+        return where(fixed, as_number(members(token, n, q), q), outside(q, tops))
     raise InvalidDrafts(f"the law of one child after the other is not known for {law!r}: take NaiveTarget()")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import gather, members
+from ..arrays import gather
 from ..errors import InvalidDrafts
 from ..laws import Hybrid, WithoutReplacement, outside
 from .drafting import Rows, draft_trees
@@ -62,7 +62,7 @@ def sampled_tree(model: Any, root: Path, budget: int, length: int, generator: np
         value, parent = heappop(heap)
         before = drawn.setdefault(parent, [])
         q = tree.q[parent]
-        left = outside(q, members(np.array(before, dtype=np.int64), len(q), q))
+        left = outside(q, np.array(before, dtype=np.int64))
         token = int(WithoutReplacement().draw(left, generator.random(1))[0])
         node = tree.add(parent, token, -value * left[token])
         before.append(token)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..arrays import Array, divide, excess, gather, members, minimum, normalise, one, total, where, zero
+from ..arrays import Array, cleared, divide, excess, gather, minimum, normalise, one, total, where, zero
 from ..selection import Selection
 
 
@@ -20,5 +20,4 @@ def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array
     if fixed is None:
         return Selection(accept, left)
     on_fixed = where(fixed >= 0, gather(left, fixed), zero(p)) * (1 - total(accept))
-    left = where(members(fixed, p.shape[-1], p), zero(p), left)
-    return Selection(accept + on_fixed, normalise(left, p))
+    return Selection(accept + on_fixed, normalise(cleared(left, fixed), p))

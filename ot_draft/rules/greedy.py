@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, as_number, members, positions, total, where, zero
+from ..arrays import Array, as_number, positions, total, where, zero
 from ..laws import DraftLaw, Hybrid, outside
 from ..selection import Selection, SelectionRule
 from .coupling import couple
@@ -34,5 +34,5 @@ def take_outside(p: Array, q: Array, drafts: Array, fixed: Array) -> Selection:
     drafts: (..., k); fixed: the same with -1 in the draw's place. Where the draw is absent, the output is drawn from p.
     """
     drawn = as_number((drafts >= 0) & (fixed < 0), p)
-    law = where(total(drawn) > 0, outside(q, members(fixed, p.shape[-1], p)), zero(p))
+    law = where(total(drawn) > 0, outside(q, fixed), zero(p))
     return couple(p, law, drawn, drafts, fixed)

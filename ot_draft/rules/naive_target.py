@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, gather, members, normalise, where, zero
+from ..arrays import Array, cleared, gather, normalise, where, zero
 from ..laws import IID, DraftLaw
 from ..selection import Selection, SelectionRule, first_time
 
@@ -22,4 +22,4 @@ class NaiveTarget(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         accept = where(first_time(drafts), gather(p, drafts), zero(p))
-        return Selection(accept, normalise(where(members(drafts, p.shape[-1], p), zero(p), p), p))
+        return Selection(accept, normalise(cleared(p, drafts), p))

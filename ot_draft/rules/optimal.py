@@ -12,10 +12,10 @@ from ..arrays import (
     as_number,
     batch_shape,
     broadcast,
+    cleared,
     gather,
     is_exact,
     largest,
-    members,
     namespace,
     on_host,
     one,
@@ -84,10 +84,8 @@ class Optimal(SelectionRule):
             return couple(p, selected, choice, drafts)
         fixed = self.law.top_drafts(q, drafts.shape[-1])
         fixed = where(drafts == fixed, drafts, -1)
-        top = members(fixed, p.shape[-1], p)
-        choice, selected = select_draft(
-            where(top, zero(p), p), outside(q, top), where(fixed >= 0, -1, drafts), self.classes
-        )
+        drawn = where(fixed >= 0, -1, drafts)
+        choice, selected = select_draft(cleared(p, fixed), outside(q, fixed), drawn, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, divide, excess, gather, members, minimum, normalise, one, stack, where, zero
+from ..arrays import Array, divide, excess, gather, minimum, normalise, one, stack, where, zero
 from ..laws import DraftLaw, WithoutReplacement, outside
 from ..selection import Selection, SelectionRule, in_turn
 
@@ -22,12 +22,11 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         takes = []
-        target, drawn = p, members(drafts[..., :0], p.shape[-1], p)
+        target = p
         for i in range(drafts.shape[-1]):
             token = drafts[..., i : i + 1]
-            law = outside(q, drawn)
+            law = outside(q, drafts[..., :i])
             takes.append(minimum(divide(gather(target, token), gather(law, token), zero(p)), one(p)))
             refused = normalise(excess(target, law, one(p) + 0 * law[..., :1]), target)
             target = where(token >= 0, refused, target)
-            drawn = drawn | members(token, p.shape[-1], p)
         return Selection(in_turn(stack(takes)) if takes else gather(p, drafts), target)
