@@ -108,9 +108,9 @@ def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
 def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
     made = engine_module.verify
 
-    def verify(network: Any, cache: Any, texts: Any, mask: Any, depths: Any, sampling: Any, tokens: Any) -> Any:
-        p = made(network, cache, texts, mask, depths, sampling, tokens)
-        p[:, 1:] = made(network, cache, texts, mask, depths, Sampling(), tokens)[:, 1:]
+    def verify(network: Any, cache: Any, texts: Any, mask: Any, depths: Any, sampling: Any, *tree: Any) -> Any:
+        p = made(network, cache, texts, mask, depths, sampling, *tree)
+        p[:, 1:] = made(network, cache, texts, mask, depths, Sampling(), *tree)[:, 1:]
         return p
 
     patch.setattr(engine_module, "verify", verify)
@@ -283,21 +283,13 @@ def _a_cache_with_a_prompt() -> Any:
     return pair().target(PROMPTS).past_key_values
 
 
-def _suppressed() -> Any:
-    return [transformers.SuppressTokensLogitsProcessor([1])]
-
-
-def _top_p_before_temperature() -> Any:
-    return [transformers.TopPLogitsWarper(0.9)]
+def _own() -> Any:
+    return [lambda tokens, scores: scores]
 
 
 REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"num_beams": 2}, "beam search was asked for"),
-    (lambda: {"repetition_penalty": 1.2}, "RepetitionPenaltyLogitsProcessor cannot be applied"),
-    (lambda: {"min_new_tokens": 2, "eos_token_id": 7, "pad_token_id": 0}, "MinLengthLogitsProcessor cannot"),
-    (lambda: {"logits_processor": _suppressed()}, "SuppressTokensLogitsProcessor cannot"),
-    (lambda: {"do_sample": True, "typical_p": 0.5}, "TypicalLogitsWarper cannot"),
-    (lambda: {"do_sample": True, "temperature": 0.5, "logits_processor": _top_p_before_temperature()}, "too late"),
+    (lambda: {"logits_processor": _own()}, r"stateless=\(function,\)"),
     (lambda: {"return_dict_in_generate": True, "output_scores": True}, "output_scores is set"),
     (lambda: {"past_key_values": _a_cache_with_a_prompt()}, "past_key_values holds tokens"),
     (lambda: {"position_ids": torch.tensor([[5, 6, 7, 8]] * 3)}, "position_ids differ"),

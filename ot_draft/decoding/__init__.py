@@ -6,6 +6,7 @@ from .drafting import Drafting
 from .errors import CannotDecode
 from .packed import pack
 from .pair import Pair, unpadded
+from .processed import Processed
 from .reference import reference_decode
 from .sampling import Sampling
 from .step import Details, Seconds, Step
@@ -19,6 +20,7 @@ __all__ = [
     "Drafting",
     "Options",
     "Pair",
+    "Processed",
     "Sampling",
     "Seconds",
     "Step",

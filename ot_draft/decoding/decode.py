@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from .errors import CannotDecode
 from .graphs import capture
 from .network import Network, vocabulary_size
 from .pair import Pair
+from .processed import Processed
 from .sampling import Sampling
 from .step import Details, Seconds, Step, details
 from .stopwatch import Stopwatch
@@ -27,7 +29,9 @@ class Options:
     """What decoding needs besides models, prompts and drafting.
 
     sampling: for both models alike; draft_sampling: for the draft alone, if it is to differ (every rule stays lossless:
-    drafts follow the q that the rule sees). max_tokens: a text. stop: tokens that end a text, None for the target's own.
+    drafts follow the q that the rule sees). processed: for each text the logits processors of both models, in
+    the place of both samplings.
+    max_tokens: a text. stop: tokens that end a text, None for the target's own.
     seed, rows: the random numbers of a text depend on the seed and on its row number only, which is its place in the batch
     unless `rows` says otherwise. details, laws: record masses and ranks of drafted tokens, or whole p and q, in every step.
     graphs: CUDA graphs, where there is CUDA and each model is whole on one device.
@@ -35,6 +39,7 @@ class Options:
 
     sampling: Sampling = field(default_factory=Sampling)
     draft_sampling: Sampling | None = None
+    processed: Sequence[Processed] | None = None
     max_tokens: int = 64
     stop: Sequence[int] | None = None
     seed: int = 0
@@ -42,6 +47,13 @@ class Options:
     details: bool = False
     laws: bool = False
     graphs: bool = True
+
+    @property
+    def of_both(self) -> tuple[Sampling | Sequence[Processed], Sampling | Sequence[Processed]]:
+        """How the target's and the draft's logits become laws."""
+        if self.processed is not None:
+            return self.processed, self.processed
+        return self.sampling, self.draft_sampling or self.sampling
 
 
 @torch.inference_mode()
@@ -56,20 +68,15 @@ def decode_steps(
     engine = prepare(pair, prompts, drafting, options)
     rows = range(len(prompts)) if options.rows is None else options.rows
     watch = Stopwatch(engine.texts.last.device)
-    graphs = options.graphs and not engine.spread
-    propose, verify, keep = recorded(engine) if graphs else (engine.propose, engine.verify, engine.keep)
+    graphs = options.graphs and engine.recordable
+    parts = recorded(engine) if graphs else (engine.propose, engine.verify, engine.select, engine.keep)
     active, number = torch.ones(len(prompts), dtype=torch.bool), 0
     while bool(active.any()):
         root = engine.texts.last.clone()
         engine.draw(options.seed, rows, number)  # fresh at every step: a number that is used twice costs losslessness
-        with watch("draft"):
-            propose()
-        with watch("verify"):
-            verify()
-        with watch("select"):
-            engine.select()
-        with watch("cache"):
-            keep()
+        for name, part in zip(("draft", "verify", "select", "cache"), parts, strict=True):
+            with watch(name):
+                part()
         step = _record(engine, options, number, root, active, Seconds(**watch.read()))
         yield step
         active, number = ~step.finished, number + 1
@@ -83,23 +90,31 @@ def prepare(pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, op
         raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
     if options.rows is not None and len(options.rows) != len(prompts):
         raise CannotDecode(f"{len(options.rows)} row numbers for {len(prompts)} prompts: give one for each")
+    if options.processed is not None and len(options.processed) != len(prompts):
+        raise CannotDecode(
+            f"processors of {len(options.processed)} texts for {len(prompts)} prompts: give one for each"
+        )
     for network, name in ((target, "target"), (draft, "draft")):
         _check_prompts(prompts, n, network.context, name, options.max_tokens, drafting.shape.length)
     stop = pair.stop_tokens if options.stop is None else options.stop
-    texts = Texts.after(prompts, stop, options.max_tokens, target.device)
-    sampling = (options.sampling, options.draft_sampling or options.sampling)
-    return Engine(target, draft, prompts, drafting, sampling, texts)
+    texts = Texts.after(prompts, stop, options.max_tokens, drafting.shape.length, target.device)
+    return Engine(target, draft, prompts, drafting, options.of_both, texts)
 
 
-def recorded(engine: Engine) -> tuple[Callable[[], None], Callable[[], None], Callable[[], None]]:
-    """Propose, verify and keep; as CUDA graphs on CUDA. The path rule stays outside: some rules look at values."""
+def recorded(engine: Engine) -> tuple[Callable[[], None], ...]:
+    """Propose, verify, select and keep; as CUDA graphs on CUDA."""
     device = engine.texts.last.device
     propose, verify = capture(engine.propose, device), capture(engine.verify, device)
-    # With nothing accepted and no text going on, keeping changes nothing: it may be repeated.
+    # With nothing accepted and no text going on, keeping changes nothing: it may be repeated. Hence before select.
     engine.texts.active.fill_(False)
     keep = capture(engine.keep, device)
     engine.texts.active.fill_(True)
-    return propose, verify, keep
+    try:
+        select = capture(engine.select, device)
+    except CannotDecode as error:  # somebody's rule that looks at values
+        warn(f"the path rule is not recorded, its kernels are launched one by one: {error}", stacklevel=2)
+        select = engine.select
+    return propose, verify, select, keep
 
 
 @dataclass(frozen=True)

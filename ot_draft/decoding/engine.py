@@ -12,6 +12,7 @@ import ot_draft as ot
 from .cache import SlotCache, TreeMask, causal_mask
 from .drafting import Drafting
 from .network import Network
+from .processed import Processed
 from .propose import propose
 from .sampling import Sampling
 from .texts import Texts
@@ -26,10 +27,12 @@ class Reader:
     network: Network
     cache: SlotCache
     mask: TreeMask
-    sampling: Sampling
+    sampling: Sampling | Sequence[Processed]
 
     @classmethod
-    def of(cls, network: Network, drafting: Drafting, sampling: Sampling, slots_per_row: int) -> Reader:
+    def of(
+        cls, network: Network, drafting: Drafting, sampling: Sampling | Sequence[Processed], slots_per_row: int
+    ) -> Reader:
         """An empty cache of the given size."""
         mask = TreeMask(drafting.shape.parents, network.dtype, network.device)
         return cls(network, SlotCache(slots_per_row), mask, sampling)
@@ -59,7 +62,7 @@ class Engine:
         draft: Network,
         prompts: Sequence[Sequence[int]],
         drafting: Drafting,
-        sampling: tuple[Sampling, Sampling],
+        sampling: tuple[Sampling | Sequence[Processed], Sampling | Sequence[Processed]],
         texts: Texts,
     ) -> None:
         self.drafting, self.texts = drafting, texts
@@ -84,9 +87,10 @@ class Engine:
             self.draft.prefill(prompts)
 
     @property
-    def spread(self) -> bool:
-        """Whether a model's layers stand on several devices or are split between processes."""
-        return self.target.network.spread or self.draft.network.spread
+    def recordable(self) -> bool:
+        """Whether a step can be a CUDA graph: each model whole on one device, and nobody looks at values on the way."""
+        readers = (self.target, self.draft)
+        return not any(reader.network.spread or not isinstance(reader.sampling, Sampling) for reader in readers)
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
@@ -106,7 +110,8 @@ class Engine:
         """Read root and tree with the target: p."""
         reader = self.target
         mask = reader.mask.of(self.texts.lengths, reader.cache.slots_per_row)
-        self.p = verify(reader.network, reader.cache, self.texts, mask, self.depths, reader.sampling, self.tokens)
+        tree = (self.drafting.shape, self.tokens)
+        self.p = verify(reader.network, reader.cache, self.texts, mask, self.depths, reader.sampling, *tree)
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""

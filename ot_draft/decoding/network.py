@@ -66,6 +66,13 @@ class Network:
         output = self.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, **options)
         return output.logits[..., : self.n].to(self.device)
 
+    def spread_logits(self, logits: Tensor) -> Tensor:
+        """Logits (..., n or fewer) on the whole vocabulary (..., n), -inf at tokens that this model does not score."""
+        if self.scored is None:
+            return logits
+        whole = logits.new_full((*logits.shape[:-1], self.n), float("-inf"))
+        return whole.index_copy_(-1, self.scored, logits)
+
     def store(self, masses: Tensor, into: Tensor) -> None:
         """Write masses (B, T, n or fewer) into rows (B, T, n) that hold 0 wherever this model scores nothing."""
         if self.scored is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ import ot_draft as ot
 from .cache import SlotCache
 from .drafting import Drafting
 from .network import Network
+from .processed import Processed, drawable, laws_at_nodes
 from .sampling import Sampling
 from .texts import Texts
 
@@ -20,7 +23,7 @@ def propose(
     texts: Texts,
     mask: Tensor,
     drafting: Drafting,
-    sampling: Sampling,
+    sampling: Sampling | Sequence[Processed],
     uniforms: Tensor,
     tokens: Tensor,
     q: Tensor,
@@ -34,7 +37,11 @@ def propose(
         first = level.nodes.start == 0
         fed = _last_two(texts, mask) if first else _nodes(texts, mask, drafting, tokens, level.nodes)
         logits = network.logits(cache, *fed, last=1 if first else 0)
-        network.store(sampling.masses(logits), into=q[:, level.nodes])
+        if isinstance(sampling, Sampling):
+            network.store(sampling.masses(logits), into=q[:, level.nodes])
+        else:
+            found = laws_at_nodes(sampling, network, logits, texts, drafting.shape, tokens, level.nodes)
+            q[:, level.nodes] = drawable(found)
         for draw in level.draws:
             shape = (len(q), -1, draw.count)
             tokens[:, draw.children] = _draw(drafting.law, q[:, draw.nodes], uniforms[:, draw.children].reshape(shape))

@@ -18,6 +18,7 @@ from .draft import Draft
 from .drafting import Drafting
 from .network import vocabulary_size
 from .pair import Pair
+from .processed import Processed, drawable
 from .sampling import Sampling
 from .uniforms import uniforms
 
@@ -42,7 +43,8 @@ def reference_decode(
 def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, step: int) -> list[int]:
     """The tokens of one step: those accepted, and one more."""
     n, size = vocabulary_size(pair.target), drafting.shape.size
-    p = [next_token(pair.target, text, options.sampling, n)]
+    of_target, of_draft = (x if isinstance(x, Sampling) else x[row] for x in options.of_both)
+    p = [next_token(pair.target, text, of_target, n)]
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
     if drafting.rule is None:
         return [int(ot.IID().draw(p[0], numbers[0]))]
@@ -51,8 +53,8 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     for node in range(size + 1):
         if node:
             prefixes.append([*prefixes[drafting.shape.parents[node - 1]], max(tokens[node - 1], 0)])
-            p.append(next_token(pair.target, prefixes[node], options.sampling, n))
-        q.append(next_token(pair.draft, prefixes[node], options.draft_sampling or options.sampling, n).to(p[0].dtype))
+            p.append(next_token(pair.target, prefixes[node], of_target, n))
+        q.append(next_token(pair.draft, prefixes[node], of_draft, n).to(p[0].dtype))
         children = drafting.shape.children(node)
         if children:
             drawn = drafting.law.draw(q[node], numbers[0, children.start - 1 : children.stop - 1])
@@ -64,12 +66,19 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
-def next_token(model: Any, text: list[int], sampling: Sampling, n: int) -> Tensor:
+def next_token(model: Any, text: list[int], sampling: Sampling | Processed, n: int) -> Tensor:
     """Law (n,) of the token after a text, from one pass over the whole of it."""
     whole: Any = model.backbone if isinstance(model, Draft) else model
     embedded = whole.get_input_embeddings()
-    tokens = torch.tensor([text]).clamp(max=embedded.num_embeddings - 1)
+    tokens = torch.tensor([text])
+    read = tokens.clamp(max=embedded.num_embeddings - 1)
     if isinstance(model, Draft):
-        return model.spread(sampling.masses(model(tokens)[0, -1]))
-    masses = sampling.masses(model(tokens).logits[0, -1, :n])
-    return torch.cat((masses, masses.new_zeros(n - len(masses))))
+        logits, scored = model(read)[0, -1], model.vocabulary_subset
+    else:
+        logits = model(read).logits[0, -1, :n]
+        scored = torch.arange(len(logits))
+    if isinstance(sampling, Processed):
+        scores = logits.new_full((1, n), float("-inf")).index_copy_(1, scored, logits[None])
+        return drawable(sampling.law(tokens, scores)[0])
+    masses = sampling.masses(logits)
+    return masses.new_zeros(n).index_copy_(0, scored, masses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +14,13 @@ from torch import Tensor
 class Texts:
     """B growing texts. The last token of a text, the root of the next tree, is not in the caches yet.
 
-    lengths: (B,) tokens in the target's cache. last, before_last: (B,) the root, and the token before it. emitted: (B,)
-    tokens produced so far. active: (B,) which texts go on. stop: (s,) tokens after which a text ends.
+    tokens: (B, room) the texts, prompts included, with anything behind their ends. lengths: (B,) tokens in the target's cache,
+    one less than the text has. emitted: (B,) tokens produced so far. active: (B,) which texts go on. stop: (s,) tokens after which a
+    text ends.
     """
 
+    tokens: Tensor
     lengths: Tensor
-    last: Tensor
-    before_last: Tensor
     emitted: Tensor
     active: Tensor
     stop: Tensor
@@ -27,22 +28,36 @@ class Texts:
 
     @classmethod
     def after(
-        cls, prompts: Sequence[Sequence[int]], stop: Sequence[int], max_tokens: int, device: torch.device
+        cls, prompts: Sequence[Sequence[int]], stop: Sequence[int], max_tokens: int, depth: int, device: torch.device
     ) -> Texts:
-        """The texts that consist of their prompts, of at least one token each."""
+        """The texts that consist of their prompts, of at least one token each; `advance` will get up to depth + 1 tokens."""
+        room = max(len(prompt) for prompt in prompts) + max_tokens + 2 * depth + 1
 
-        def column(values: list[int]) -> Tensor:
+        def integers(values: list[Any]) -> Tensor:
             return torch.tensor(values, dtype=torch.int64, device=device)
 
         return cls(
-            lengths=column([len(prompt) - 1 for prompt in prompts]),
-            last=column([prompt[-1] for prompt in prompts]),
-            before_last=column([prompt[-2] if len(prompt) > 1 else prompt[-1] for prompt in prompts]),
-            emitted=column([0] * len(prompts)),
+            tokens=integers([[*prompt, *[0] * (room - len(prompt))] for prompt in prompts]),
+            lengths=integers([len(prompt) - 1 for prompt in prompts]),
+            emitted=integers([0] * len(prompts)),
             active=torch.ones(len(prompts), dtype=torch.bool, device=device),
-            stop=column(list(stop)),
+            stop=integers(list(stop)),
             max_tokens=max_tokens,
         )
+
+    @property
+    def last(self) -> Tensor:
+        """(B,) the root of the next tree."""
+        return self.tokens.gather(1, self.lengths[:, None])[:, 0]
+
+    @property
+    def before_last(self) -> Tensor:
+        """(B,) the token before it; the root itself where there is none."""
+        return self.tokens.gather(1, (self.lengths[:, None] - 1).clamp(min=0))[:, 0]
+
+    def so_far(self) -> list[Tensor]:
+        """The texts, each (its length,): a wait for the device."""
+        return [row[: length + 1] for row, length in zip(self.tokens, self.lengths.tolist(), strict=True)]
 
     def advance(self, length: Tensor, tokens: Tensor) -> Tensor:
         """Append tokens (B, L + 1), the first length (B,) of which were accepted and are followed by one more.
@@ -55,10 +70,9 @@ class Texts:
         stopped_before = stops.cumsum(1) - stops.long() > 0
         room = (self.max_tokens - self.emitted)[:, None]
         kept = (places <= length[:, None]) & ~stopped_before & (places < room) & self.active[:, None]
-        last = tokens.gather(1, length[:, None])[:, 0]
-        before = tokens.gather(1, (length[:, None] - 1).clamp(min=0))[:, 0]
-        self.before_last.copy_(torch.where(self.active, torch.where(length > 0, before, self.last), self.before_last))
-        self.last.copy_(torch.where(self.active, last, self.last))
+        slots = self.lengths[:, None] + 1 + places
+        appended = (places <= length[:, None]) & self.active[:, None]
+        self.tokens.scatter_(1, slots, torch.where(appended, tokens, self.tokens.gather(1, slots)))
         self.lengths.add_(torch.where(self.active, length + 1, 0))
         self.emitted.add_(kept.sum(1))
         self.active.logical_and_(~(stops & kept).any(1) & (self.emitted < self.max_tokens))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+import ot_draft as ot
+
 from .cache import SlotCache
 from .network import Network
+from .processed import Processed, checked_target, laws_at_nodes
 from .sampling import Sampling
 from .texts import Texts
 
@@ -17,7 +22,8 @@ def verify(
     texts: Texts,
     mask: Tensor,
     depths: Tensor,
-    sampling: Sampling,
+    sampling: Sampling | Sequence[Processed],
+    shape: ot.paths.TreeShape,
     tokens: Tensor,
 ) -> Tensor:
     """The target's law p (B, N + 1, n) of the token after the root and after every drafted token.
@@ -33,4 +39,7 @@ def verify(
         positions=texts.lengths[:, None] + depths,
         mask=mask[:, :, :-1],
     )
-    return sampling.masses(logits)
+    if isinstance(sampling, Sampling):
+        return sampling.masses(logits)
+    p = laws_at_nodes(sampling, network, logits, texts, shape, tokens, slice(0, shape.size + 1))
+    return checked_target(p, texts, shape, tokens)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..decoding import CannotDecode, Sampling, unpadded
+from ..decoding import CannotDecode, Processed, Sampling, unpadded
 
 # The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
 WARPERS = {
@@ -18,33 +19,91 @@ WARPERS = {
     "TopPLogitsWarper": "top_p",
     "MinPLogitsWarper": "min_p",
 }
+# Processors whose answer depends on input_ids and scores alone, row by row, or is brought to that by `_of_text`. Not among them:
+# those that hold the whole batch (encoder penalties), that run a model (guidance) or remember earlier calls (SynthID).
+STATELESS = (
+    *WARPERS,
+    "LogitNormalization",
+    "EpsilonLogitsWarper",
+    "EtaLogitsWarper",
+    "ExponentialDecayLengthPenalty",
+    "ForcedBOSTokenLogitsProcessor",
+    "ForcedEOSTokenLogitsProcessor",
+    "InfNanRemoveLogitsProcessor",
+    "MinLengthLogitsProcessor",
+    "MinNewTokensLengthLogitsProcessor",
+    "NoBadWordsLogitsProcessor",
+    "NoRepeatNGramLogitsProcessor",
+    "PrefixConstrainedLogitsProcessor",
+    "RepetitionPenaltyLogitsProcessor",
+    "SequenceBiasLogitsProcessor",
+    "SuppressTokensAtBeginLogitsProcessor",
+    "SuppressTokensLogitsProcessor",
+    "TopHLogitsWarper",
+    "TypicalLogitsWarper",
+    "WatermarkLogitsProcessor",
+)
 OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 # What `generate` prepares for every causal language model. The engine keeps its own cache and positions.
 PREPARED = ("attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position")
 
 
-def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling:
-    """How both models' logits become laws. CannotDecode for a processor that the engine does not apply at every node."""
+def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling | None:
+    """How both models' logits become laws; None where that takes more than the four warpers, each once and in order."""
     found: dict[str, Any] = {}
     awaited = list(WARPERS)
     for processor in processors:
         name = type(processor).__name__
         if name == "LogitNormalization":  # a softmax follows in any case
             continue
-        if name not in WARPERS:
-            raise CannotDecode(
-                f"{name} cannot be applied to every drafted position of both models: set it to its neutral value, also where"
-                " the model's generation_config sets it (temperature, top-k, top-p and min-p can be applied)"
-            )
-        if name not in awaited:
-            raise CannotDecode(f"{name} comes twice or too late: give temperature, top-k, top-p, min-p in this order")
-        if getattr(processor, "min_tokens_to_keep", 1) != 1:
-            raise CannotDecode(
-                f"{name} keeps {processor.min_tokens_to_keep} tokens at least: give min_tokens_to_keep=1"
-            )
+        if name not in awaited or getattr(processor, "min_tokens_to_keep", 1) != 1:
+            return None
         awaited = awaited[awaited.index(name) + 1 :]
         found[WARPERS[name]] = getattr(processor, WARPERS[name])
     return Sampling(**found) if do_sample else Sampling(temperature=0)
+
+
+def processed(
+    processors: Sequence[Any],
+    stateless: Sequence[type],
+    do_sample: bool,
+    input_ids: Tensor,
+    prompts: Sequence[list[int]],
+) -> list[Processed]:
+    """For each text the processors, to be asked at every node. CannotDecode for one that cannot be asked about many texts.
+
+    stateless: types of the user's own that can. The processors see the prompts' padding, as in plain `generate`.
+    """
+    for processor in processors:
+        name = type(processor).__name__
+        known = type(processor).__module__.startswith("transformers.") and name in STATELESS
+        if not known and type(processor) not in stateless:
+            raise CannotDecode(
+                f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
+                f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
+            )
+    return [
+        Processed([_of_text(each, row) for each in processors], not do_sample, ids[: len(ids) - len(prompt)])
+        for row, (ids, prompt) in enumerate(zip(input_ids.tolist(), prompts, strict=True))
+    ]
+
+
+def _of_text(processor: Any, row: int) -> Any:
+    """The processor for one text of the batch, where it holds something of each."""
+    name = type(processor).__name__
+    if name == "RepetitionPenaltyLogitsProcessor" and isinstance(processor.prompt_ignore_length, Tensor):
+        return type(processor)(processor.penalty, int(processor.prompt_ignore_length[row]))
+    if name == "PrefixConstrainedLogitsProcessor":
+        return partial(_constrained, processor._prefix_allowed_tokens_fn, row)
+    return processor
+
+
+def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tensor:
+    """As transformers' processor, which raises where nothing is allowed: that may be at a node that the target never reaches."""
+    kept = torch.zeros_like(scores, dtype=torch.bool)
+    for place, text in enumerate(tokens):
+        kept[place, allowed(row, text)] = True
+    return scores.masked_fill(~kept, float("-inf"))
 
 
 def prompts_of(input_ids: Tensor, given: dict[str, Any]) -> list[list[int]]:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..decoding import CannotDecode, Drafting, Options, Pair, Step, decode_steps
+from ..decoding import CannotDecode, Drafting, Options, Pair, Sampling, Step, decode_steps
 from ..decoding.network import split_between_processes
-from .generate_request import check_request, hidden_from_callables, prompts_of, sampling_of
+from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
 __all__ = ["MultiDraft", "multi_draft"]
 
@@ -28,16 +28,19 @@ def multi_draft(
     tree: ot.paths.TreeShape | None = None,
     seed: int | None = None,
     on_step: Callable[[Step], None] | None = None,
+    stateless: Sequence[type] = (),
 ) -> MultiDraft:
     """A decoding loop for transformers' `generate`: K paths of length L (or a tree) drafted and verified in every target call.
 
     draft_model: a causal language model; where its vocabulary has another size than the target's, equal ids must mean equal tokens.
     rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default. law: of the children of a
     node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
-    torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`.
+    torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`. stateless: types of logits processors of
+    your own whose answer depends on input_ids and scores alone, row by row.
 
-    Texts follow the law of plain `generate` with the same settings: temperature, top-k, top-p and min-p are applied to both models
-    at every node. CannotDecode for settings that cannot be honoured.
+    Texts follow the law of plain `generate` with the same settings: temperature, top-k, top-p and min-p, and every processor that
+    is known to depend on input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that
+    cannot be honoured.
     """
     if isinstance(rule, ot.SelectionRule):
         law = rule.law if law is None else law
@@ -45,7 +48,7 @@ def multi_draft(
     chosen = ot.paths.Joint() if rule is None else rule
     law = ot.IID() if law is None else law
     drafting = Drafting.chains(paths, length, chosen, law) if tree is None else Drafting(tree, chosen, law)
-    return MultiDraft(draft_model, drafting, seed, on_step)
+    return MultiDraft(draft_model, drafting, seed, on_step, tuple(stateless))
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class MultiDraft:
     drafting: Drafting
     seed: int | None = None
     on_step: Callable[[Step], None] | None = None
+    stateless: tuple[type, ...] = ()
 
     def __call__(
         self,
@@ -82,14 +86,17 @@ class MultiDraft:
         streamer = streamer or hidden_from_callables("streamer")
         ends = [criterion.eos_token_id for criterion in stopping_criteria if hasattr(criterion, "eos_token_id")]
         limit = stopping_criteria.max_length or generation_config.max_length
+        prompts = prompts_of(input_ids, model_kwargs)
+        do_sample = generation_config.do_sample
+        sampling = sampling_of(logits_processor, do_sample)
         options = Options(
-            sampling=sampling_of(logits_processor, generation_config.do_sample),
+            sampling=sampling or Sampling(),
+            processed=None if sampling else processed(logits_processor, self.stateless, do_sample, input_ids, prompts),
             max_tokens=max(limit - input_ids.shape[1], 1),
             stop=[token for ids in ends for token in ids.tolist()],
             seed=self._seed(model, seed, generator),
             rows=rows,
         )
-        prompts = prompts_of(input_ids, model_kwargs)
         steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self.drafting, options)
         pad = int(generation_config._pad_token_tensor) if ends else None
         texts = _by_columns(input_ids, self._watched(steps), stopping_criteria, pad, streamer)

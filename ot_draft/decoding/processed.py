@@ -1,0 +1,94 @@
+"""Laws by logits processors that look at the text so far: each is asked at every node, about the tokens on the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+
+from .errors import CannotDecode
+from .network import Network
+from .texts import Texts
+
+
+@dataclass(frozen=True)
+class Processed:
+    """In the place of a `Sampling`, for one text: any processors of transformers' kind, one after the other, and a softmax.
+
+    processors: functions of tokens (w, t) and scores (w, n) to scores (w, n), whose answer for a row depends on its tokens and
+    scores alone, and not on earlier calls: they are asked at every node, for both models, mostly about a text that will not be.
+    greedy: all mass on the largest score. before: what they see before the text; padding, where the host shows it to them.
+    Every answer is a call of Python: no CUDA graphs, and a wait for the device.
+    """
+
+    processors: Sequence[Callable[[Tensor, Tensor], Tensor]]
+    greedy: bool = False
+    before: Sequence[int] = ()
+
+    def law(self, tokens: Tensor, logits: Tensor) -> Tensor:
+        """Laws of the token after each of w texts of one length: int (w, t), (w, n) -> (w, n); NaN where no token is left."""
+        tokens = torch.cat((tokens.new_tensor(self.before).expand(len(tokens), -1), tokens), 1)
+        scores = logits.clone() if logits.dtype == torch.float64 else logits.to(torch.float32, copy=True)
+        for processor in self.processors:
+            scores = processor(tokens, scores)
+        if self.greedy:
+            return torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1)
+        return scores.softmax(-1)
+
+
+def laws_at_nodes(
+    processed: Sequence[Processed],
+    network: Network,
+    logits: Tensor,
+    texts: Texts,
+    shape: ot.paths.TreeShape,
+    drafted: Tensor,
+    nodes: slice,
+) -> Tensor:
+    """Laws (B, W, n) at neighbouring nodes of the trees behind all texts, from logits (B, W, n or fewer).
+
+    drafted: int (B, N) the tree, of which the tokens above these nodes are read. NaN where no token is left.
+    """
+    scores = network.spread_logits(logits)
+    laws = scores.new_empty(scores.shape, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
+    for row, text in enumerate(texts.so_far()):
+        for level in shape.levels:
+            here = range(max(level.start, nodes.start), min(level.stop, nodes.stop))
+            if not here:
+                continue
+            ways = torch.tensor([shape.path(node) for node in here], dtype=torch.int64, device=drafted.device)
+            drawn = drafted[row, ways - 1].clamp(min=0)  # an absent draft stands for token 0: nobody gets there
+            tokens = torch.cat((text.expand(len(here), -1), drawn), 1)
+            found = slice(here.start - nodes.start, here.stop - nodes.start)
+            laws[row, found] = processed[row].law(tokens, scores[row, found])
+    return laws
+
+
+def checked_target(p: Tensor, texts: Texts, shape: ot.paths.TreeShape, drafted: Tensor) -> Tensor:
+    """p (B, N + 1, n) with 0 in the place of NaN, at nodes that the target never reaches.
+
+    CannotDecode where the processors leave no token at a node that it may reach.
+    """
+    lost = p.isnan().any(-1)
+    if not bool(lost.any()):
+        return p
+    p = p.nan_to_num(0.0)
+    for row, node in lost.nonzero().tolist():
+        way = shape.path(node)
+        tokens = drafted[row, [step - 1 for step in way]].tolist()
+        masses = [float(p[row, above, token]) for above, token in zip((0, *way), tokens, strict=False)]
+        if min(tokens, default=0) >= 0 and min(masses, default=1) > 0 and bool(texts.active[row]):
+            raise CannotDecode(
+                f"text {row}: the logits processors leave no token behind {len(texts.so_far()[row]) + len(way)} tokens: make"
+                " one of them less strict"
+            )
+    return p
+
+
+def drawable(q: Tensor) -> Tensor:
+    """q (..., n) with the uniform law where no token is left to the draft: any law keeps the texts' law."""
+    return q.nan_to_num(1 / q.shape[-1])

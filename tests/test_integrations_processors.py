@@ -1,0 +1,141 @@
+"""Logits processors that look at the text: `generate` with several drafts applies them at every node, as plain `generate` does at
+every token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_integrations_transformers import ENDS, FALSE_ALARM, GREEDY_WAYS, PROMPTS, WAYS, N, greedy, pair, verdicts
+from tiny_models import tiny_llama
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from ot_draft.decoding import CannotDecode, Drafting, Options, Processed, decode, reference_decode  # noqa: E402
+from ot_draft.integrations.transformers import multi_draft  # noqa: E402
+
+PENALISED = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "temperature": 0.8, "top_k": 7, "typical_p": 0.95}
+CONSTRAINED = {
+    "bad_words_ids": [[3], [2, 4]],
+    "sequence_bias": {(5,): 1.5, (1, 6): -2.0},
+    "epsilon_cutoff": 0.02,
+    "top_k": 0,
+    "logits_processor": [transformers.MinLengthLogitsProcessor(6, ENDS["eos_token_id"])],
+    **ENDS,
+}
+
+
+@pytest.mark.parametrize("settings", [PENALISED, CONSTRAINED], ids=["penalised", "constrained"])
+@pytest.mark.parametrize("name", ["joint", "without replacement"])
+def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any]) -> None:
+    texts, way = WAYS[name]
+    assert min(verdicts(texts, way, **settings)) > FALSE_ALARM / len(PROMPTS)
+
+
+@pytest.mark.parametrize("n", [5, 11])
+def test_a_draft_with_another_vocabulary(n: int) -> None:
+    draft = tiny_llama(4, n)
+    assert min(verdicts(*WAYS["joint"], draft=draft, **PENALISED)) > FALSE_ALARM / len(PROMPTS)
+
+
+def _shown_the_emitted_text_only(self: Any, tokens: Any, logits: Any) -> Any:
+    drafted = len(tokens) > 1  # only the root is asked about alone
+    return LAW(self, tokens[:, :-1] if drafted else tokens, logits)
+
+
+def _without_padding(self: Any, tokens: Any, logits: Any) -> Any:
+    return LAW(Processed(self.processors, self.greedy), tokens, logits)
+
+
+def _without_processors(self: Any, tokens: Any, logits: Any) -> Any:
+    return logits.softmax(-1)
+
+
+LAW = Processed.law
+
+
+@pytest.mark.parametrize("wrong", [_shown_the_emitted_text_only, _without_padding, _without_processors])
+def test_a_planted_error_is_rejected(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Processed, "law", wrong)
+    assert min(verdicts(*WAYS["joint"], **(PENALISED | {"repetition_penalty": 4.0}))) < FALSE_ALARM / len(PROMPTS)
+
+
+class Rises(transformers.LogitsProcessor):  # type: ignore[misc]
+    """One of the user's own: prefers the token after the last one."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores.scatter_add(1, (input_ids[:, -1:] + 1) % N, torch.full((len(scores), 1), 0.3, dtype=scores.dtype))
+
+
+def watermark() -> Any:
+    made = transformers.WatermarkingConfig(bias=2.0, seeding_scheme="lefthash")
+    return made.construct_processor(N, "cpu")
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "repetition penalty": {"repetition_penalty": 1.7},
+    "no repeated pair": {"no_repeat_ngram_size": 2},
+    "bad words": {"bad_words_ids": [[3], [2, 4]]},
+    "bias": {"sequence_bias": {(5,): 1.5, (1, 6): -2.0}},
+    "shortest length": {"min_new_tokens": 5, "eos_token_id": [1, 2, 3], "pad_token_id": 0},
+    "forced end": {"forced_eos_token_id": 6, "eos_token_id": 6, "pad_token_id": 0},
+    "growing end": {"exponential_decay_length_penalty": (2, 1.5), "eos_token_id": 6, "pad_token_id": 0},
+    "suppressed": {"suppress_tokens": [1, 5], "begin_suppress_tokens": [2]},
+    "allowed tokens": {"prefix_allowed_tokens_fn": lambda row, text: [(row + 2) % N, (int(text[-1]) + 3) % N]},
+    "watermark": {"logits_processor": [watermark()]},
+    "two of them": {"repetition_penalty": 1.7, "no_repeat_ngram_size": 3},
+    "of the user's own": {"logits_processor": [Rises()], "repetition_penalty": 1.2},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
+    models = pair()
+    plain = greedy(models.target, **SETTINGS[name])
+    assert plain[0] != greedy(models.target)[0], "the setting changes nothing here: the test would say nothing"
+    for way in GREEDY_WAYS.values():
+        loop = multi_draft(models.draft, stateless=(Rises,), **way)
+        assert greedy(models.target, custom_generate=loop, **SETTINGS[name]) == plain
+
+
+def test_settings_that_only_the_general_way_can_honour() -> None:
+    """Warpers in another order, and those that keep several tokens whatever their mass."""
+    warpers = [transformers.TopPLogitsWarper(0.3, min_tokens_to_keep=3), transformers.TemperatureLogitsWarper(0.7)]
+    assert min(verdicts(*WAYS["joint"], logits_processor=warpers, top_k=0)) > FALSE_ALARM / len(PROMPTS)
+
+
+def test_the_engine_is_the_reference() -> None:
+    models, prompts = pair(), [[1, 2, 3], [4], [5, 5]]
+    penalty = transformers.RepetitionPenaltyLogitsProcessor(1.6)
+    options = Options(processed=[Processed([penalty, Rises()])] * 3, max_tokens=9, seed=3)
+    for drafting in (
+        Drafting.chains(3, 3, ot.paths.Joint()),
+        Drafting(ot.paths.TreeShape.by_level((3, 2, 1)), ot.paths.Traversal()),
+    ):
+        texts = decode(models, prompts, drafting, options).tokens
+        assert texts == [reference_decode(models, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
+
+
+class NothingAfter(transformers.LogitsProcessor):  # type: ignore[misc]
+    """Leaves no token behind a text that ends in one of these tokens."""
+
+    def __init__(self, *tokens: int) -> None:
+        self.tokens = torch.tensor(tokens)
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores.masked_fill((input_ids[:, -1:] == self.tokens).any(-1, keepdim=True), float("-inf"))
+
+
+def test_no_token_left() -> None:
+    """Where the target never gets, as behind a bad word, that is no matter; elsewhere it is told."""
+    models = pair()
+    loop = multi_draft(models.draft, stateless=(NothingAfter,), seed=1)
+    given = {"custom_generate": loop, "do_sample": True, "max_new_tokens": 12}
+    bad_words = transformers.NoBadWordsLogitsProcessor([[3], [6]], eos_token_id=-1)
+    texts = models.target.generate(PROMPTS, logits_processor=[bad_words, NothingAfter(3, 6)], **given)
+    assert texts.shape == (3, 16)
+    with pytest.raises(CannotDecode, match="text 0: the logits processors leave no token behind"):
+        models.target.generate(PROMPTS, logits_processor=[NothingAfter(*range(N))], **given)
