@@ -1,10 +1,11 @@
 """Check and time everything on a GPU, in under ten minutes: `python -m llm_demo.on_gpu --out DIRECTORY`.
 
-Four parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
+Five parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
 
     check      rules, path rules and engine against the same on the CPU
     roofline   time of the rules beside softmax and the memory's bandwidth
     bench      decoding with all rules, the embedded pair, batch 1 and 8, temperatures 0.6 and 1.0
+    large      costs at the shapes of targets of 1.7B, 8B and 70B, and what they allow at the embedded pair's acceptance
     distil     a better draft: give this part alone ten minutes or more
 
 Every part writes rows into DIRECTORY/PART.csv as it finds them, with date, device, driver and versions. --dry-run does all of it
@@ -25,13 +26,13 @@ from typing import Any
 import click
 import torch
 
-from llm_demo import gpu_decode
+from llm_demo import gpu_decode, gpu_large
 from llm_demo.gpu_checks import engine_checks, path_checks, rule_checks
 from llm_demo.gpu_roofline import roofline, with_ratios
 from llm_demo.machine import machine
 
 Row = dict[str, Any]
-SHARES = {"check": 0.22, "roofline": 0.2, "bench": 0.38, "distil": 0.2}
+SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil": 0.15}
 GRACE = 15  # seconds that a part may pass its time before it is ended
 
 
@@ -51,6 +52,10 @@ def bench(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
     _write(out / "bench.csv", gpu_decode.bench_rows(device, seconds, dry), device)
 
 
+def large(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    _write(out / "large.csv", gpu_large.large_rows(device, dry), device)
+
+
 def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
     gpu_decode.distil(out, device, seconds, dry)
 
@@ -59,6 +64,7 @@ PARTS: dict[str, Callable[[Path, torch.device, float, bool], None]] = {
     "check": check,
     "roofline": time_rules,
     "bench": bench,
+    "large": large,
     "distil": distil,
 }
 

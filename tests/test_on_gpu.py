@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import ot_draft as ot  # noqa: E402
-from llm_demo import gpu_checks, gpu_roofline, on_gpu  # noqa: E402
+from llm_demo import gpu_checks, gpu_large, gpu_roofline, on_gpu  # noqa: E402
+from ot_draft.decoding import Drafting, Options, Pair, decode  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -34,6 +36,11 @@ def test_a_dry_run_goes_through_every_part(tmp_path: Path) -> None:
     assert {row["rule"] for row in bench} >= {"autoregressive", "joint", "kseq"}
     assert all(row["date"] and row["machine"] and "torch" in row["versions"] for row in checks + times + bench)
     assert (tmp_path / "draft-dry-run.safetensors").exists()
+    large = rows(tmp_path / "large.csv")
+    assert {(row["rule"], row["K"], row["L"]) for row in large} >= {("autoregressive", "0", "0"), ("joint", "8", "4")}
+    for row in large:
+        gain = float(row["replayed_block_efficiency"]) * float(large[0]["step_ms"]) / float(row["step_ms"])
+        assert float(row["replayed_speed_up"]) == pytest.approx(gain, rel=2e-3) and "random weights" in row["label"]
     assert f"checks: {len(checks)} of {len(checks)} passed" in done.output
 
 
@@ -72,6 +79,26 @@ def test_a_part_that_hangs_costs_its_own_time_only(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(on_gpu.subprocess, "run", run)
     assert on_gpu._in_turn(tmp_path, ["check", "roofline"], 100) == ["check"]
     assert [name for name, _ in asked] == ["check", "roofline"] and asked[0][1] < 100
+
+
+def test_layers_that_share_weights_are_layers() -> None:
+    """Three layers from the weights of two: as three that hold them, through the cache too."""
+    shape = gpu_large.DRY[0][0]
+    torch.manual_seed(0)
+    model = gpu_large.random_model(shape, CPU, torch.float64)
+    whole = gpu_large.random_model(replace(shape, held=3), CPU, torch.float64)
+    whole.load_state_dict(model.state_dict())
+    assert len(model.model.layers) == 3 and [layer.self_attn.layer_idx for layer in model.model.layers] == [0, 1, 2]
+    assert sum(weight.numel() for weight in model.parameters()) < sum(weight.numel() for weight in whole.parameters())
+    drafting = Drafting.chains(2, 2, ot.paths.Joint())
+    texts = [decode(Pair(each, each), [[1, 2, 3]], drafting, Options(max_tokens=12)).tokens for each in (model, whole)]
+    assert texts[0] == texts[1]
+
+
+def test_replayed_tokens_a_call_are_those_of_the_trees() -> None:
+    trees = [{"trees": "3", "Joint 8x4": "1.5"}, {"trees": "1", "Joint 8x4": "0.5"}, {"trees": "9", "Joint 8x4": ""}]
+    assert gpu_large.replayed(trees, "Joint 8x4") == 2.25
+    assert 1.9 < gpu_large.replayed(gpu_large.read_trees(), "Joint 8x4") < 2.2
 
 
 def test_ratios() -> None:
