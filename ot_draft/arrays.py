@@ -94,6 +94,11 @@ def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
     return x.expand(shape) if is_torch(x) else np.broadcast_to(x, shape)
 
 
+def copy(x: Array) -> Array:
+    """x in memory of its own."""
+    return x.clone() if is_torch(x) else x.copy()
+
+
 def batch_shape(*arrays: Array) -> tuple[int, ...]:
     """Common shape of all axes but the last."""
     shapes = {tuple(a.shape[:-1]) for a in arrays}
@@ -290,7 +295,7 @@ def _marked(x: Array, index: Array, mark: Any) -> Array:
     some = largest(index)
     index = where(index < 0, some, index)  # an absent index does what a present one does; if none is there, nothing
     marks = where(some < 0, x[..., :1], mark)
-    out = x.clone() if is_torch(x) else x.copy()
+    out = copy(x)
     _put(out, maximum(index, 0), broadcast(marks, tuple(index.shape)))
     return out
 

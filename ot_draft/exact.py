@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, full, integers, is_exact, members, total, where, zero
+from .arrays import Array, copy, full, integers, is_exact, members, total, where, zero
 from .errors import InvalidDrafts
 from .problem import TOLERANCE, Problem
+from .selection import checked
 
 MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
 CELLS = 1 << 22  # tuples times tokens at a time, to bound memory
@@ -58,7 +59,9 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
         if is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
             possible = (weight != 0).reshape(-1, len(tuples)).any(0)
             drafts, weight = drafts[possible], weight[..., possible]
-        selection = rule(p[..., None, :], q[..., None, :], drafts)
+        # Copies: a rule that writes into its arguments changes neither the caller's arrays nor its own judgement.
+        given = rule(copy(p)[..., None, :], copy(q)[..., None, :], copy(drafts))
+        selection = checked(given, p, drafts)
         row = selection.law(drafts)
         output = output + (weight[..., None] * row).sum(-2)
         acceptance = acceptance + (weight * total(where(members(drafts, n, p), row, zero(p)))[..., 0]).sum(-1)

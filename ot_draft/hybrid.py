@@ -14,12 +14,15 @@ to do with q, i.i.d. drafting is better.
 
 from __future__ import annotations
 
+from math import prod
+
 from .arrays import (
     Array,
     double,
     is_exact,
     maximum,
     minimum,
+    namespace,
     positions,
     prefix_sums,
     small,
@@ -33,6 +36,7 @@ from .arrays import (
 HEAD = 256  # top tokens that carry the stand-in
 POWER = 0.3
 SEEN = 0.5  # share of the target's mass on them
+CELLS = 1 << 24  # rows times numbers times top tokens at a time, to bound memory
 
 
 def top_by_stand_in(q: Array, k: int) -> Array:
@@ -40,22 +44,26 @@ def top_by_stand_in(q: Array, k: int) -> Array:
     n = q.shape[-1]
     q = q.astype(float) if is_exact(q) else q
     head = small(double(top_masses(q, min(max(HEAD, k), n))))
-    return unsmall(_estimates(head, min(k, n - 1) + 1, k).argmax(-1)[..., None], q)
+    numbers = min(k, n - 1) + 1
+    step = max(1, CELLS // max(1, prod(head.shape)))
+    parts = [_estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
+    estimates = parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, -1)
+    return unsmall(estimates.argmax(-1)[..., None], q)
 
 
-def _estimates(head: Array, numbers: int, k: int) -> Array:
-    """Estimated acceptance for each number j of fixed top tokens: falling masses (..., m) -> (..., numbers)."""
+def _estimates(head: Array, start: int, stop: int, k: int) -> Array:
+    """Estimated acceptance for start .. stop - 1 fixed top tokens: falling masses (..., m) -> (..., stop - start)."""
     stand_in = where(head > 0, 1, 0) * head**POWER
     stand_in = SEEN * stand_in / total(stand_in)
     covered, drawn = prefix_sums(stand_in), prefix_sums(head)
-    rest = 1 - drawn[..., :numbers]
+    rest = 1 - drawn[..., start:stop]
     rest = where(rest > 0, rest, 1)[..., None]
     # (..., j, i): j tokens are fixed, k - j are drawn outside them; the first j entries of a row say nothing.
-    j = positions(numbers, head)[:, None]
+    j = start + positions(stop - start, head)[:, None]
     beyond = positions(drawn.shape[-1], head) >= j
-    inside = (drawn[..., None, :] - drawn[..., :numbers, None]) / rest
+    inside = (drawn[..., None, :] - drawn[..., start:stop, None]) / rest
     inside = maximum(minimum(inside, 1), 0)
     spread_out = 1 + smallest(where(beyond, covered[..., None, :] - inside ** (k - j), 0))
     caught = 1 - (1 - minimum(head[..., None, :] / rest, 1)) ** (k - j)
-    one_token = covered[..., :numbers, None] + total(where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
+    one_token = covered[..., start:stop, None] + total(where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
     return ((spread_out + one_token) / 2)[..., 0]

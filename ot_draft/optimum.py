@@ -5,9 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from .arrays import Array, argsort, prefix_sums, take, total, where, zero
+import numpy as np
+
+from .arrays import Array, argsort, is_torch, namespace, prefix_sums, take, to_host, total, where, zero
+from .errors import InvalidDrafts
 from .laws import DraftLaw
-from .problem import Problem
+from .problem import Problem, common_batch
 
 
 def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, *, token_set: bool = False) -> Any:
@@ -33,10 +36,24 @@ def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, 
 
 def cut_value(problem: Problem, token_set: Array) -> Any:
     """1 + p(H) - Q(all drafts in H): an upper bound on every valid rule's acceptance, for any token set H, bool (..., n)."""
+    token_set = _as_set(token_set, problem.p)
     mass = total(where(token_set, problem.p, zero(problem.p)))[..., 0]
     return 1 + mass - problem.law.inside(problem.q, token_set, problem.k)
 
 
+def _as_set(token_set: Any, p: Array) -> Array:
+    found = token_set if is_torch(token_set) else np.asarray(token_set)
+    if str(found.dtype).removeprefix("torch.") != "bool" or found.shape[-1:] != p.shape[-1:]:
+        raise InvalidDrafts(
+            f"token_set has dtype {found.dtype} and shape {tuple(found.shape)}: give bool (..., {p.shape[-1]}), True for its tokens"
+        )
+    common_batch(token_set=found, p=p)
+    return namespace(p).as_tensor(found, device=p.device) if is_torch(p) else to_host(found)
+
+
 def kseq_bound(k: int) -> Fraction:
-    """K-SEQ's guaranteed share of the optimum, 1 - (1 - 1/k)^k, above 1 - 1/e for every k (SpecTr, Theorem 1)."""
+    """K-SEQ's guaranteed share of the optimum, 1 - (1 - 1/k)^k, above 1 - 1/e for every k >= 1 (SpecTr, Theorem 1)."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 1 here")
+    k = int(k)
     return 1 - (1 - Fraction(1, k)) ** k

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, is_exact, is_meta, is_torch, namespace, total
+from .arrays import Array, batch_shape, integers, is_exact, is_meta, is_torch, namespace, total
 from .errors import InvalidDistribution, InvalidDrafts
 from .laws import IID, DraftLaw
 
@@ -35,12 +35,8 @@ class Problem:
         _check_pair(p, q)
         _check_values(p, "p")
         _check_values(q, "q")
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-            raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 0")
         law = IID() if law is None else law
-        if not isinstance(law, DraftLaw):
-            raise InvalidDrafts(f"law is {law!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
-        law.check(int(k))
+        check_law(law, k)
         for name, value in (("p", p), ("q", q), ("k", int(k)), ("law", law)):
             object.__setattr__(self, name, value)
 
@@ -53,6 +49,15 @@ class Problem:
     def batch(self) -> tuple[int, ...]:
         """Leading axes of p."""
         return tuple(self.p.shape[:-1])
+
+
+def check_law(law: Any, k: Any) -> None:
+    """Refuse what is no draft law, no number of drafts, or a number that the law is not defined for."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+        raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 0")
+    if not isinstance(law, DraftLaw):
+        raise InvalidDrafts(f"law is {law!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
+    law.check(int(k))
 
 
 def as_array(x: Any, name: str) -> Array:
@@ -68,6 +73,10 @@ def as_array(x: Any, name: str) -> Array:
                 raise InvalidDistribution(f"{name} is a ragged list: give rows of equal length ({error})") from None
     if not is_torch(x) and not isinstance(x, np.ndarray):
         raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a list, a numpy array or a torch tensor")
+    if isinstance(x, np.matrix | np.ma.MaskedArray):  # they have other rules for shapes and sums
+        raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a plain array, numpy.array({name})")
+    if is_torch(x) and (x.requires_grad or x.layout != namespace(x).strided):
+        raise InvalidDistribution(f"{name} is sparse or takes part in a gradient: give {name}.detach().to_dense()")
     if x.ndim == 0:
         raise InvalidDistribution(f"{name} is a single number: give a vector of n masses, or a batch of them")
     if x.shape[-1] == 0:
@@ -100,16 +109,34 @@ def _float_entries(x: Array, name: str) -> Array:
     return x
 
 
-def _check_pair(p: Array, q: Array) -> None:
+def check_kinds(p: Array, q: Array) -> None:
+    """Refuse two arrays of different kinds, number types or devices."""
     if is_torch(p) != is_torch(q) or is_exact(p) != is_exact(q):
         raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: give both in one kind")
-    if p.shape != q.shape:
+    if p.dtype != q.dtype or (is_torch(p) and p.device != q.device):
+        raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: convert one of them")
+
+
+def common_batch(**arrays: Array) -> tuple[int, ...]:
+    """Common shape of all axes but the last. Raises InvalidDrafts where there is none, or p and q differ in the last."""
+    try:
+        if "p" in arrays and "q" in arrays and arrays["p"].shape[-1] != arrays["q"].shape[-1]:
+            raise ValueError
+        return batch_shape(*arrays.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays.items())
+        raise InvalidDrafts(
+            f"shapes do not fit together: {shapes}; give equal batches, or 1 where one row is for all"
+        ) from None
+
+
+def _check_pair(p: Array, q: Array) -> None:
+    if is_torch(p) == is_torch(q) and is_exact(p) == is_exact(q) and p.shape != q.shape:
         raise InvalidDistribution(
             f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal; vocabularies of different size must be"
             " brought to one length first (mass 0 where a model lacks a token)"
         )
-    if p.dtype != q.dtype or (is_torch(p) and p.device != q.device):
-        raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: convert one of them")
+    check_kinds(p, q)
 
 
 def _check_values(x: Array, name: str) -> None:
@@ -149,13 +176,17 @@ def _kind(x: Array) -> str:
     return "Fractions" if is_exact(x) else f"numpy {x.dtype}"
 
 
-def check_drafts(drafts: Array, n: int) -> None:
-    """Refuse drafts that are no token ids of a vocabulary of n; -1 marks an absent draft."""
+def token_ids(drafts: Any, like: Array) -> Array:
+    """Drafts as int64 (..., k) of like's kind, which is (..., n); -1 marks an absent draft. Refuses what is no token id."""
+    n, drafts = like.shape[-1], drafts if is_torch(drafts) else np.asarray(drafts)
     kind = str(drafts.dtype).removeprefix("torch.")
     if not kind.startswith(("int", "uint")):
         raise InvalidDrafts(f"drafts have dtype {kind}: give integer token ids")
+    if not drafts.ndim:
+        raise InvalidDrafts(f"drafts are the single number {int(drafts)}: give k token ids in a row, (..., k)")
+    drafts = integers(drafts, like)  # bytes would overflow in sums, and unsigned ones know no -1
     if is_meta(drafts):
-        return
+        return drafts
     bad = (drafts < -1) | (drafts >= n)
     if bool(bad.any()):
         index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if is_torch(bad) else bad))[0])
@@ -163,3 +194,4 @@ def check_drafts(drafts: Array, n: int) -> None:
             f"drafts{_at(index[:-1])}, position {index[-1]}: token {int(drafts[index])} is outside the vocabulary 0 .. {n - 1};"
             " give -1 for an absent draft"
         )
+    return drafts

@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, batch_shape, gather, inverse_cdf, is_exact, is_torch, minimum, namespace, where
+from .arrays import Array, gather, inverse_cdf, is_exact, is_meta, is_torch, minimum, namespace, where
+from .errors import InvalidDrafts
 from .laws import DraftLaw
-from .problem import check_drafts
-from .selection import Selection
+from .problem import as_array, check_kinds, check_law, common_batch, token_ids
+from .selection import Selection, checked
 
 
 def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
     """Independent uniforms in [0, 1): from a numpy Generator for numpy and Fractions, from a torch Generator for torch."""
+    wanted = namespace(like).Generator if is_torch(like) else np.random.Generator
+    if not isinstance(generator, wanted) and not is_meta(like):
+        raise InvalidDrafts(
+            f"the generator is a {type(generator).__name__}: give a {'torch' if is_torch(like) else 'numpy.random'}.Generator,"
+            " as the masses are of that kind"
+        )
     if is_torch(like):
         return namespace(like).rand(shape, generator=generator, dtype=like.dtype, device=like.device)
     if not is_exact(like):
@@ -24,8 +31,9 @@ def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
 
 
 def draw(law: DraftLaw, q: Array, k: int, generator: Any) -> Array:
-    """k drafts for every row of q: (..., n) -> int (..., k)."""
-    law.check(k)
+    """k drafts for every row of q: (..., n) -> int (..., k). The masses are trusted, as by rules."""
+    check_law(law, k)
+    q = as_array(q, "q")
     return law.draw(q, uniforms((*q.shape[:-1], k), q, generator))
 
 
@@ -33,11 +41,15 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
     """Run the rule once on every row: (..., n), (..., n), (..., k) -> token (...), position (...).
 
     position is the draft position that was taken, -1 for the residual. The token's law is the target's when the rule is valid
-    under the law that the drafts were drawn by. Raises InvalidDrafts for ids outside the vocabulary.
+    under the law that the drafts were drawn by. The masses are trusted, as by rules. Raises InvalidDrafts for ids outside
+    the vocabulary, shapes that do not fit together, and a rule that gives no selection.
     """
-    check_drafts(drafts, p.shape[-1])
-    batch = batch_shape(p, q, drafts)
-    return choose(rule(p, q, drafts), drafts, uniforms((*batch, 2), p, generator))
+    p, q = as_array(p, "p"), as_array(q, "q")
+    check_kinds(p, q)
+    drafts = token_ids(drafts, p)
+    batch = common_batch(p=p, q=q, drafts=drafts)
+    selection = checked(rule(p, q, drafts), p, drafts)
+    return choose(selection, drafts, uniforms((*batch, 2), p, generator))
 
 
 def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, Array]:

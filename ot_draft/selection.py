@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from .arrays import Array, batch_shape, broadcast, positions, spread, total
+from .arrays import Array, batch_shape, broadcast, is_torch, positions, spread, total
+from .errors import InvalidDrafts
 from .laws import DraftLaw
 
 
@@ -50,6 +51,22 @@ class SelectionRule(ABC):
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
+
+
+def checked(given: Any, p: Array, drafts: Array) -> Selection:
+    """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidDrafts where that is no selection of these shapes."""
+    n, k = p.shape[-1], drafts.shape[-1]
+    parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
+    of_kind = [type(x) is type(p) and (is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
+    if parts and all(of_kind) and [tuple(x.shape[-1:]) for x in parts] == [(k,), (n,)]:
+        return given
+    seen = ", ".join(
+        f"{type(x).__name__} {tuple(getattr(x, 'shape', ()))} {getattr(x, 'dtype', '')}".rstrip() for x in parts
+    )
+    raise InvalidDrafts(
+        f"the rule gave {seen or type(given).__name__}: give ot.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
+        f" {type(p).__module__.split('.')[0]} arrays as p is"
+    )
 
 
 def in_turn(take: Array) -> Array:

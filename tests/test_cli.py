@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -232,6 +233,32 @@ def test_a_command_of_the_clone_is_refused_outside_one(monkeypatch: pytest.Monke
     monkeypatch.setitem(CLONE, "prove", "folder_that_is_not_there.main:main")
     result = CliRunner().invoke(main, ["prove", "--cases", "7"])
     assert result.exit_code == 2 and "folder_that_is_not_there/" in result.output and "clone" in result.output
+    told = CliRunner().invoke(main, ["prove", "--help"]).output
+    assert "Check the statements" in told and "python -m ot_draft prove" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("error", "extra"),
+    [(ot.errors.MissingPackage("matplotlib", "figures"), "figures"), (ModuleNotFoundError("no", name="z3"), "proofs")],
+)
+def test_a_package_that_a_command_misses_is_one_line(
+    error: Exception, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise error
+
+    monkeypatch.setattr("ot_draft.cli.compare.compare", click.Command("compare", callback=missing))
+    result = compare()
+    assert result.exit_code == 2 and f"pip install 'ot_draft[{extra}]'" in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_a_module_of_no_extra_is_no_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ModuleNotFoundError("no", name="somebodys_module")
+
+    monkeypatch.setattr("ot_draft.cli.compare.compare", click.Command("compare", callback=broken))
+    assert isinstance(compare().exception, ModuleNotFoundError)
 
 
 @pytest.mark.parametrize("name", ["compare", *CLONE])

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from ot_draft.checks.rule_source import rule_source
 from ot_draft.cli import main
+from ot_draft.cli.check import readable
 from ot_draft.cli.rule_target import rule_at
 
 RULES = '''
@@ -208,3 +209,12 @@ def test_seed_and_number_of_examples_are_handed_on() -> None:
 def test_the_help_says_what_a_rule_is_called_and_what_the_status_means() -> None:
     result = check("--help")
     assert result.exit_code == 0 and "FILE.py:NAME" in result.stdout and "Exit status: 0" in result.stdout
+
+
+def test_fractions_of_many_digits_are_decimals_in_the_table() -> None:
+    near_half = f"{2**1023 - 1}/{2**1024}"
+    assert readable(f"output law ({near_half}, 3/4) instead of (9007199254740991/18014398509481984, 1)") == (
+        "output law (≈0.5, 3/4) instead of (≈0.49999999999999994, 1)"
+    )
+    assert len({readable(f"mass {mass}/{2**1076}") for mass in (4, 5)}) == 2  # one float, two numbers
+    assert readable("acceptance 123/456, k = 2") == "acceptance 123/456, k = 2"

@@ -74,6 +74,15 @@ def test_simulation_finds_all_sizes_and_is_reproducible(costs: Path) -> None:
     assert "mean sum min(p, q) = 0.8" in run(*arguments, "--acceptance", 0.8).stdout
 
 
+def test_the_whole_output_of_a_comparison_is_read(tmp_path: Path, costs: Path, traces: Path) -> None:
+    whole = tmp_path / "whole.json"
+    whole.write_text(json.dumps({"settings": {}, "methods": [], "costs": json.loads(costs.read_text())}))
+    assert (
+        run("--costs", whole, "--traces", traces, "--csv").stdout
+        == run("--costs", costs, "--traces", traces, "--csv").stdout
+    )
+
+
 def test_sizes_not_asked_for_stay_within_the_costs(tmp_path: Path) -> None:
     small: dict[str, Any] = {"verify": {"1": 1, "5": 1}, "draft": {"1": 0.1, "2": 0.1}}
     (tmp_path / "small.json").write_text(json.dumps(small))
@@ -107,6 +116,9 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
     refuse("one object", "--costs", written("list.json", "[1]"))
     refuse("'verif' is no cost", "--costs", written("verif.json", '{"verif": {"1": 1}}'))
     refuse("give numbers", "--costs", written("text.json", '{"verify": {"1": "one"}}'))
+    refuse("give numbers", "--costs", written("true.json", '{"verify": {"1": true}}'))
+    refuse("give numbers", "--costs", written("large.json", '{"verify": {"1": 1%s}}' % ("0" * 400)))
+    refuse("cannot be read", "--costs", written("nested.json", "[" * 100_000))
     refuse("give numbers", "--costs", written("where.json", '{"verify": {"one": 1}}'))
     refuse("costs of draft", "--costs", written("few.json", '{"verify": {"1": 1}}'))
     refuse("columns what,at,cost", "--costs", written("head.csv", "a,b\n1,2\n"))

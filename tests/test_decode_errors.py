@@ -63,6 +63,23 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no such GGUF file": (lambda: load_pair("models/nothing.gguf"), "is not there"),
     "a file of another kind": (lambda: load_pair(__file__), "neither a directory nor a .gguf file"),
     "attention without masks": (lambda: _with_attention("flash_attention_2"), "takes no tree mask"),
+    "positions that nobody asks for": (
+        lambda: _of_family("Mpt", d_model=8),
+        "MptForCausalLM does not go by position_ids",
+    ),
+    "a decoder torn from its encoder": (
+        lambda: _of_family("Bart", decoder_layers=1, decoder_attention_heads=2),
+        "does not go by position_ids",
+    ),
+    "places in the mask": (
+        lambda: _of_family("Falcon", num_attention_heads=2, alibi=True),
+        "does not go by position_ids",
+    ),
+    "layers with a state": (lambda: _of_family("Lfm2", layer_types=["conv"]), "layers of kind 'conv'"),
+    "a mask of its own": (
+        lambda: _of_family("GPTNeo", num_layers=1, attention_types=[[["local"], 1]]),
+        "GPTNeoForCausalLM has a causal mask of its own",
+    ),
 }
 
 
@@ -70,6 +87,22 @@ def _with_attention(name: str) -> Network:
     model = tiny_llama(0)
     model.config._attn_implementation = name
     return Network(model, 8)
+
+
+def _of_family(name: str, **settings: Any) -> Network:
+    """A tiny model of another family, under the names that most of them have for their sizes."""
+    import transformers
+
+    sizes = {"hidden_size": 8, "num_heads": 2, "n_heads": 2, "n_layers": 1, "num_hidden_layers": 1, "d_model": 8}
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    config = getattr(transformers, f"{name}Config")(vocab_size=8, **(sizes | ends | settings))
+    return Network(getattr(transformers, f"{name}ForCausalLM")(config), 8)
+
+
+def test_chunks_of_attention_limit_the_context() -> None:
+    model = tiny_llama(0)
+    model.config.attention_chunk_size = 16  # as in Llama 4: behind it a token does not see the text's beginning
+    assert Network(model, 8).context == 16
 
 
 @pytest.mark.parametrize("name", BAD)

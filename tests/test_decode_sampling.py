@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -56,3 +57,13 @@ def test_uniforms_depend_on_seed_row_and_step_only() -> None:
     numbers = torch.cat([first, *others]).flatten().tolist()
     assert len(set(numbers)) == len(numbers)
     assert min(numbers) >= 0 and max(numbers) < 1
+
+
+@pytest.mark.parametrize(("one", "other"), [(-1, 0), (-1, -2), (2**63, 2**63 + 1), (2**64 - 2, 2**64 - 1)])
+def test_seeds_that_no_signed_integer_or_float_holds_are_told_apart(one: int, other: int) -> None:
+    made = [uniforms(seed, [0, 3], 0, 4, torch.float64) for seed in (one, other)]
+    assert not (made[0] == made[1]).any()
+
+
+def test_a_seed_may_be_a_number_of_numpy() -> None:
+    assert torch.equal(uniforms(np.int64(7), [0], 0, 4, torch.float64), uniforms(7, [0], 0, 4, torch.float64))

@@ -165,6 +165,115 @@ def test_enumeration_out_of_reach() -> None:
         ot.evaluate(ot.rules.KSeq(), ot.Problem(p, p, 2))
 
 
+def test_arrays_with_rules_of_their_own() -> None:
+    matrix = GOOD.view(np.matrix)
+    for x in (matrix, np.ma.MaskedArray(GOOD, mask=GOOD == 0)):
+        with pytest.raises(ot.InvalidDistribution, match=f"^p is a {type(x).__name__}: give a plain array"):
+            ot.Problem(x, GOOD)
+    torch = pytest.importorskip("torch")
+    for bad in (torch.tensor(GOOD, requires_grad=True), torch.tensor(GOOD).to_sparse()):
+        with pytest.raises(
+            ot.InvalidDistribution, match=r"^q is sparse or takes part in a gradient: give q.detach\(\)"
+        ):
+            ot.optimal_acceptance(torch.tensor(GOOD), bad)
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 2.5, None])
+def test_no_number_of_drafts_for_the_guarantee(k: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 1 here")):
+        ot.kseq_bound(k)
+    assert ot.kseq_bound(np.int64(3)) == F(19, 27)
+
+
+@pytest.mark.parametrize("token_set", [None, "ab", [0, 2], [0.1, 0.0, 1.0], [True], [[True] * 4], [[True] * 3] * 5])
+def test_no_token_set(token_set: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=r"token_set has dtype|shapes do not fit together: token_set"):
+        ot.cut_value(ot.Problem(GOOD, GOOD), token_set)
+
+
+def test_token_sets_of_another_kind(valued: Any) -> None:
+    torch = pytest.importorskip("torch")
+    problem = ot.Problem(valued.make(EXACT), valued.make(EXACT))
+    for token_set in ([True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])):
+        assert ot.cut_value(problem, token_set).tolist() == [1.25, 1.1875]
+
+
+@pytest.mark.parametrize("k", [-1, True, 2.0])
+def test_no_number_of_drafts_to_draw(k: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
+        ot.draw(ot.IID(), GOOD, k, np.random.default_rng(0))
+    with pytest.raises(ot.InvalidDrafts, match="law is 'iid': give a draft law"):
+        ot.draw("iid", GOOD, 2, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+def test_generators_of_another_kind(valued: Any) -> None:
+    torch = pytest.importorskip("torch")
+    q = valued.make(EXACT)
+    for generator in (None, 3, np.random.default_rng(0) if valued.is_torch else torch.Generator()):
+        with pytest.raises(
+            ot.InvalidDrafts, match=f"the generator is a {type(generator).__name__}: give a .*Generator"
+        ):
+            ot.draw(ot.IID(), q, 2, generator)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32"])
+def test_drafts_in_narrow_integers(dtype: str, valued: Any) -> None:
+    p, drafts = valued.make(EXACT), [[0, 1], [2, 0]]
+    narrow = valued.tokens(drafts)
+    narrow = narrow.to(getattr(__import__("torch"), dtype)) if valued.is_torch else narrow.astype(dtype)
+    for rule in (ot.rules.Greedy(), ot.rules.KSeq(), ot.rules.NaiveTarget()):
+        wide, found = (ot.sample(rule, p, p, x, _generator(valued)) for x in (valued.tokens(drafts), narrow))
+        assert [x.tolist() for x in found] == [x.tolist() for x in wide]
+        assert {str(x.dtype).removeprefix("torch.") for x in found} == {"int64"}
+
+
+def test_a_sample_of_shapes_that_do_not_fit() -> None:
+    rule, generator = ot.rules.KSeq(), np.random.default_rng(0)
+    with pytest.raises(ot.InvalidDrafts, match="drafts are the single number 1"):
+        ot.sample(rule, GOOD, GOOD, np.array(1), generator)
+    for p, q, drafts in ((GOOD, GOOD[:, :2], [[0, 1]]), (GOOD, GOOD, [[0, 1]] * 3)):
+        with pytest.raises(ot.InvalidDrafts, match=r"shapes do not fit together: p \(2, 3\), q .*, drafts"):
+            ot.sample(rule, p, q, np.array(drafts), generator)
+    with pytest.raises(ot.InvalidDistribution, match="p is numpy float64, q is Fractions: give both in one kind"):
+        ot.sample(rule, GOOD, EXACT, np.array([[0, 1]]), generator)
+
+
+NO_SELECTIONS: dict[str, Any] = {
+    "nothing": lambda given: None,
+    "a tuple": lambda given: (given.accept, given.residual),
+    "lists": lambda given: ot.Selection(given.accept.tolist(), given.residual.tolist()),
+    "accept of one draft": lambda given: ot.Selection(given.accept[..., :1], given.residual),
+    "accept without drafts": lambda given: ot.Selection(given.accept[..., 0], given.residual),
+    "too many tokens": lambda given: ot.Selection(given.accept, np.concatenate([given.residual] * 2, -1)),
+    "complex": lambda given: ot.Selection(given.accept.astype(complex), given.residual),
+    "text": lambda given: ot.Selection(given.accept.astype(str), given.residual),
+}
+
+
+@pytest.mark.parametrize("case", NO_SELECTIONS)
+def test_rules_that_give_no_selection(case: str) -> None:
+    def rule(p: Any, q: Any, drafts: Any) -> Any:
+        return NO_SELECTIONS[case](ot.rules.KSeq()(p, q, drafts))
+
+    message = r"^the rule gave .*: give ot.Selection\(accept, residual\) of numbers \(..., 2\) and \(..., 3\)"
+    with pytest.raises(ot.InvalidDrafts, match=message):
+        ot.evaluate(rule, ot.Problem(GOOD, GOOD))
+    with pytest.raises(ot.InvalidDrafts, match=message):
+        ot.sample(rule, GOOD[0], GOOD[0], np.array([[0, 1], [1, 2], [0, 0]]), np.random.default_rng(0))
+
+
+def test_a_rule_that_writes_into_its_arguments_changes_nothing(valued: Any) -> None:
+    def rule(p: Any, q: Any, drafts: Any) -> Any:
+        given = ot.rules.KSeq()(p, q, drafts)
+        p[...], drafts[...] = q + 0, 0
+        return given
+
+    p, q = valued.make(EXACT), valued.make(EXACT[::-1].copy())
+    found, right = (ot.evaluate(each, ot.Problem(p, q)) for each in (rule, ot.rules.KSeq()))
+    assert (p == valued.make(EXACT)).all()
+    assert (found.output == right.output).all() and found.lossless
+
+
 def _generator(kind: Any) -> Any:
     if kind.is_torch:
         import torch

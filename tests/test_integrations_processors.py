@@ -6,7 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_integrations_transformers import ENDS, FALSE_ALARM, GREEDY_WAYS, PROMPTS, WAYS, N, greedy, pair, verdicts
+from test_integrations_transformers import (
+    ENDS,
+    FALSE_ALARM,
+    GREEDY_WAYS,
+    MASK,
+    PROMPTS,
+    WAYS,
+    N,
+    greedy,
+    pair,
+    verdicts,
+)
 from tiny_models import tiny_llama
 
 import ot_draft as ot
@@ -14,7 +25,8 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding import CannotDecode, Drafting, Options, Processed, decode, reference_decode  # noqa: E402
+from ot_draft.decoding import CannotDecode, Drafting, Options, Processed, Sampling, decode, reference_decode  # noqa: E402
+from ot_draft.integrations.generate_request import sampling_of  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
 PENALISED = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "temperature": 0.8, "top_k": 7, "typical_p": 0.95}
@@ -85,6 +97,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "growing end": {"exponential_decay_length_penalty": (2, 1.5), "eos_token_id": 6, "pad_token_id": 0},
     "suppressed": {"suppress_tokens": [1, 5], "begin_suppress_tokens": [2]},
     "allowed tokens": {"prefix_allowed_tokens_fn": lambda row, text: [(row + 2) % N, (int(text[-1]) + 3) % N]},
+    "allowed tokens, all refused before": {
+        "prefix_allowed_tokens_fn": lambda row, text: [(row + 2) % N, (int(text[-1]) + 3) % N],
+        "no_repeat_ngram_size": 1,
+    },
     "watermark": {"logits_processor": [watermark()]},
     "two of them": {"repetition_penalty": 1.7, "no_repeat_ngram_size": 3},
     "of the user's own": {"logits_processor": [Rises()], "repetition_penalty": 1.2},
@@ -139,3 +155,47 @@ def test_no_token_left() -> None:
     assert texts.shape == (3, 16)
     with pytest.raises(CannotDecode, match="text 0: the logits processors leave no token behind"):
         models.target.generate(PROMPTS, logits_processor=[NothingAfter(*range(N))], **given)
+    for sampled in (True, False):
+        with pytest.raises(CannotDecode, match="text 0: the logits processors leave no token behind"):
+            models.target.generate(
+                PROMPTS, prefix_allowed_tokens_fn=lambda row, text: [], **given | {"do_sample": sampled}
+            )
+
+
+class Sees(transformers.LogitsProcessor):  # type: ignore[misc]
+    """Keeps the texts that it is shown."""
+
+    def __init__(self) -> None:
+        self.texts: list[list[int]] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.texts += input_ids.tolist()
+        return scores
+
+
+@pytest.mark.parametrize("ids", [[0, 0, 5, 2, 3, 1], [5, 2, 3, 1, 0, 0]])
+def test_processors_see_padding_before_the_text_on_whichever_side_it_was(ids: list[int]) -> None:
+    models, sees, tokens = pair(), Sees(), torch.tensor([ids])
+    loop = multi_draft(models.draft, stateless=(Sees,))
+    given = {"attention_mask": (tokens > 0).long(), "max_new_tokens": 4, "logits_processor": [sees]}
+    models.target.generate(tokens, custom_generate=loop, **given)
+    assert sees.texts and all(text[:6] == [0, 0, 5, 2, 3, 1] for text in sees.texts)
+
+
+def test_nothing_is_allowed_behind_the_end() -> None:
+    """As by a list of the texts that are allowed: plain `generate` does not ask there either."""
+    models = pair()
+    loop = multi_draft(models.draft, rule=ot.rules.KSeq(), paths=3, length=3, seed=1)
+    given = {"custom_generate": loop, "do_sample": True, "max_new_tokens": 9, "attention_mask": MASK}
+    for ended, ends in ((lambda text: 6 in text[4:], {"eos_token_id": 6}), (lambda text: len(text) >= 13, {})):
+
+        def allowed(row: int, text: Any, ended: Any = ended) -> list[int]:
+            return [] if ended(text) else [(int(text[-1]) + 5) % N, 6]
+
+        texts = models.target.generate(PROMPTS, prefix_allowed_tokens_fn=allowed, pad_token_id=0, **given, **ends)
+        assert 6 in texts[:, 4:]
+
+
+def test_a_warper_that_drops_nothing_is_asked_itself() -> None:
+    assert sampling_of([transformers.TopKLogitsWarper(3)], True) == Sampling(top_k=3)
+    assert sampling_of([transformers.TopKLogitsWarper(3, filter_value=-4.0)], True) is None

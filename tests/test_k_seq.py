@@ -127,3 +127,13 @@ def test_a_given_factor_may_be_of_any_kind() -> None:
         rule = ot.rules.KSeq(factor)
         assert ot.evaluate(rule, exact).output.tolist() == [F(1, 2), F(1, 2)]
         assert abs(ot.evaluate(rule, floats).output - 0.5).max() < 1e-15
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_factor_of_ones_own_for_many_drafts_of_one_pair(kind: str) -> None:
+    p, q, drafts = np.array([[0.5, 0.5]]), np.array([[0.75, 0.25]]), np.array([[0, 0], [0, 1], [1, -1]])
+    expected = [ot.rules.KSeq(factor=2)(p[0], q[0], row[row >= 0]).residual.tolist() for row in drafts]
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        p, q, drafts = (torch.from_numpy(x) for x in (p, q, drafts))
+    assert ot.rules.KSeq(factor=2)(p, q, drafts).residual.tolist() == expected

@@ -11,7 +11,9 @@ import pytest
 from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, random_masses, random_pair
 
 import ot_draft as ot
+from ot_draft import hybrid
 from ot_draft.arrays import top_tokens
+from ot_draft.hybrid import top_by_stand_in
 from ot_draft.laws import outside
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -139,3 +141,23 @@ def test_many_token_sets_at_once(law: ot.DraftLaw) -> None:
     assert law.inside(q, sets, 2).tolist() == [law.inside(q, s, 2) for s in sets]
     many = np.stack([q, q[::-1]])[:, None]
     assert law.inside(many, sets, 2).tolist() == [[law.inside(x[0], s, 2) for s in sets] for x in many]
+
+
+@pytest.mark.parametrize("cells", [1, 40 * hybrid.HEAD * 7])
+def test_the_number_of_top_tokens_does_not_depend_on_how_many_are_tried_at_once(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sharpness = np.linspace(0, 12, 40)[:, None]
+    q = np.exp(-sharpness * np.random.default_rng(0).random((40, 300)))
+    q /= q.sum(-1, keepdims=True)
+    at_once = top_by_stand_in(q, 30)
+    parts, whole = [], hybrid._estimates
+
+    def estimates(head: np.ndarray, start: int, stop: int, k: int) -> np.ndarray:
+        parts.append(stop - start)
+        return whole(head, start, stop, k)
+
+    monkeypatch.setattr(hybrid, "CELLS", cells)
+    monkeypatch.setattr(hybrid, "_estimates", estimates)
+    assert (top_by_stand_in(q, 30) == at_once).all() and len(np.unique(at_once)) > 10
+    assert parts == ([1] * 31 if cells == 1 else [7, 7, 7, 7, 3])

@@ -150,3 +150,16 @@ def test_bad_input() -> None:
     half = {path: mass / 2 for path, mass in program.paths.items()}
     with pytest.raises(ot.SolverFailed, match="sum to"):
         price_bound(dict.fromkeys(program.targets, F(0)), program.targets, half, 2)
+
+
+def test_models_may_give_lists() -> None:
+    exact = paths.MarkovModel.random(np.random.default_rng(3), 2, order=1)
+
+    class Lists:
+        def target(self, prefix: tuple[int, ...]) -> list[F]:
+            return exact.target(prefix).tolist()
+
+        def draft(self, prefix: tuple[int, ...]) -> list[F]:
+            return exact.draft(prefix).tolist()
+
+    assert paths.path_bound(Lists(), 2, 2).value == paths.path_bound(exact, 2, 2).value

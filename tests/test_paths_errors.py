@@ -63,6 +63,7 @@ ERRORS = [
     (lambda: paths.TreeShape.by_level((2, 0)), ot.InvalidDrafts, r"\(2, 0\): give numbers >= 1"),
     (lambda: drafted(rows=2), ot.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
     (lambda: drafted(dtype=np.float32), ot.InvalidDrafts, "one number type"),
+    (lambda: drafted(law="iid"), ot.InvalidDrafts, "law is 'iid': give a draft law"),
     (lambda: drafted(law=ot.Hub(), shape=paths.TreeShape((0,))), ot.InvalidDrafts, "hub law has k = 2"),
     (
         lambda: paths.Joint().select(drafted(), np.zeros((1, 2))),

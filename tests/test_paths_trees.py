@@ -201,3 +201,7 @@ def test_joint_selection_uses_the_top_tokens_of_one_level_as_well_as_any_rule(to
         optimum = ot.optimal_acceptance(p, q, 3, ot.Hybrid(top))
         result = paths.evaluate_tree(paths.Joint(), model, paths.TreeShape.by_level((3,)), ot.Hybrid(top))
         assert result.expected_length == (optimum[()] if isinstance(optimum, np.ndarray) else optimum)
+
+
+def test_a_chain_may_be_longer_than_the_interpreter_nests_calls() -> None:
+    assert paths.TreeShape.chains(1, 2000).path(2000) == tuple(range(1, 2001))

@@ -24,6 +24,7 @@ def test_costs_between_two_measured_ones_lie_between() -> None:
     assert COSTS.of(1, 1) == pytest.approx(2.0 + 0.2 + 0.1)
     assert Costs({1: 1.0}, {1: 0.0}).of(1, 0) == 1.0
     assert COSTS.reach(4, 2) and not COSTS.reach(4, 3) and not COSTS.reach(5, 1)
+    assert not Costs({1: 1.0, 9: 2.0}, {4: 0.1}).reach(1, 1)
 
 
 def test_the_unit_does_not_matter() -> None:
@@ -60,3 +61,6 @@ def test_refusals() -> None:
     for size in [(1, 2, 3.5), (1, 2, 0.9), (0, 2, 1.5), (1, -1, 1.0)]:
         with pytest.raises(InvalidCosts, match="impossible"):
             Efficiency("a", *size)
+    for error in (-0.1, float("inf")):
+        with pytest.raises(InvalidCosts, match=f"K = 1, L = 2: standard error {error} is impossible"):
+            Efficiency("a", 1, 2, 1.5, error)

@@ -162,3 +162,8 @@ def test_bad_input() -> None:
         paths.simulate(paths.Joint(), SMALL, (0, 1), 10)
     with pytest.raises(ot.InvalidDrafts):
         paths.simulate(paths.TokenWise(ot.rules.KSeq()), SMALL, (2, 2), 10, law=ot.WithoutReplacement())
+    for rules in ([], [paths.BlockVerification()]):
+        with pytest.raises(
+            ot.InvalidDrafts, match=r"no rule takes any of the sizes \(K, L\) \[\(2, 2\)\]: the rules are"
+        ):
+            paths.simulate_chains(rules, SMALL, [(2, 2)], 10)

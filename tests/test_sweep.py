@@ -91,6 +91,7 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
         row for file in sorted((tmp_path / "out").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()
     ]
     assert len(rows) == 12 * (2 * 3 + 1)  # SpecHub has k = 2 only
+    assert parquet.read_table(tmp_path / "out").num_rows == len(rows)  # the folder is what readers are given
     noise = []
     for row in rows:
         rule = next(rule for rule in rules if rule.name == row["rule"])
@@ -233,6 +234,29 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     np.savez(folder / "a.npz", target_logits=target, draft_logits=draft)
     with pytest.raises(ot.InvalidDistribution, match=r"a.npz, row 9: its logits hold NaN"):
         sweep(plan_of(folder), tmp_path / "nan")
+
+
+def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_path: Path) -> None:
+    p, q = laws(0)
+    file = tmp_path / "a.npz"
+    for arrays, message in (
+        ({"p": p[:0], "q": q[:0]}, "a.npz holds no pair"),
+        ({"p": p[:, :0], "q": q[:, :0]}, r"give both one shape \(..., n\), of two axes at least, n >= 1"),
+        ({"p": p[0], "q": q[0]}, "of two axes at least"),
+    ):
+        np.savez(file, **arrays)
+        with pytest.raises(ot.InvalidDistribution, match=message):
+            open_shards([file])
+    inside = min(shards.glob("*.npz"))
+    with pytest.raises(ot.InvalidDistribution, match=f"{inside.name} is named twice: its pairs would count twice"):
+        open_shards([shards, inside])
+    with pytest.raises(ot.InvalidDrafts, match="temperature is inf: give a finite number above 0"):
+        plan_of(shards, temperature=float("inf"))
+    with pytest.raises(ot.InvalidDrafts, match="no law of SpecHub is defined for k = 3, 4: give another k"):
+        plan_of(shards, rules=(ot.rules.SpecHub(),), ks=(3, 4))
+    np.savez(file, target_logits=np.array([["a", "b"]]), draft_logits=np.array([["a", "b"]]))
+    with pytest.raises(ot.InvalidDistribution, match=r"a.npz: logits have dtype <U1"):
+        sweep(plan_of(tmp_path), tmp_path / "out")
 
 
 def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import importlib
 import click
 
 from .. import __version__
+from ..errors import MissingPackage
 from .options import Numbers, parts, whole_numbers
 from .refused import Refused
 
@@ -24,6 +25,13 @@ CLONE = {  # not installed with the package
     "figures": "figures.__main__:main",
     "prove": "proofs_checks.__main__:main",
 }
+PURPOSE = {  # of these commands, for the help where they are not
+    "capture": "Write both models' logits along texts to shards for `ot-draft sweep`.",
+    "decode": "Continue texts with two language models, by speculative decoding with several drafts.",
+    "figures": "Make the figures and tables.",
+    "prove": "Check the statements of the theory by machine.",
+}
+EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # of packages that are imported without a word of their own
 
 
 class LazyGroup(click.Group):
@@ -46,17 +54,33 @@ class LazyGroup(click.Group):
             raise
         return command
 
+    def invoke(self, context: click.Context) -> object:
+        """Run the command; a package that is not installed is one line with its extra, whichever command misses it."""
+        try:
+            return super().invoke(context)
+        except MissingPackage as error:
+            raise Refused(str(error)) from error
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
+
 
 def _outside_a_clone(name: str, folder: str) -> click.Command:
     def refuse(arguments: tuple[str, ...]) -> None:
-        raise Refused(f"ot-draft {name} runs {folder}/ of the repository, which is not here: call it in a clone")
+        raise Refused(
+            f"ot-draft {name} runs {folder}/ of the repository, which is not here: "
+            f"run  python -m ot_draft {name}  in the folder of a clone"
+        )
 
     return click.Command(
         name,
         callback=refuse,
         params=[click.Argument(["arguments"], nargs=-1)],
         context_settings={"ignore_unknown_options": True},
-        help=f"Runs {folder}/ of a clone of the repository.",
+        help=f"{PURPOSE[name]}\n\nRuns {folder}/ of the repository, which is not installed with the package: in the folder of a "
+        f"clone, python -m ot_draft {name}.",
+        short_help=f"{PURPOSE[name][:-1]} (in a clone).",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from .rule_target import Target
 
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "dim"}
+DIGITS = Context(prec=17)  # of a float64; unlike a float itself they tell denormal numbers apart
+LONG_FRACTION = re.compile(r"\b(?=[\d/]{25})(\d+)/(\d+)\b")  # a law next to a float's last place has hundreds of digits
 
 
 @click.command()
@@ -105,6 +109,13 @@ def _with_source(outcome: Outcome, target: Target) -> Outcome:
     return replace(outcome, counterexample_code=outcome.counterexample.code(target.rule, target.source))
 
 
+def readable(reason: str) -> str:
+    """The reason with decimals in the place of fractions that nobody can read; short fractions stay exact."""
+    return LONG_FRACTION.sub(
+        lambda found: f"≈{DIGITS.divide(Decimal(found[1]), Decimal(found[2])).normalize()}", reason
+    )
+
+
 def _print(name: str, report: Report) -> None:
     console = Console()
     console = console if console.is_terminal else Console(width=140)
@@ -113,8 +124,11 @@ def _print(name: str, report: Report) -> None:
         table.add_column(head, justify="right" if head in {"cases", "seconds"} else "left", overflow="fold")
     for outcome in report.outcomes:
         verdict = Text(outcome.status, STYLES[outcome.status])
-        table.add_row(outcome.name, verdict, str(outcome.cases), f"{outcome.seconds:.2f}", Text(outcome.reason))
+        seen = Text(readable(outcome.reason))
+        table.add_row(outcome.name, verdict, str(outcome.cases), f"{outcome.seconds:.2f}", seen)
     console.print(table)
+    if any(readable(outcome.reason) != outcome.reason for outcome in report.outcomes):
+        console.print("≈: a fraction of many digits; --json and --report have all of them.", style="dim")
     for outcome in report.failures[:1]:
         click.echo(f"\nSmallest counterexample to {outcome.name}: {outcome.statement}\n")
         click.echo(outcome.counterexample_code)

@@ -63,7 +63,9 @@ def compare(
     """Every rule beside the optimum, on the pairs (p, q) of FILE.
 
     FILE: .npz with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact with masses like
-    "1/3"), or .csv with columns p and q. Without FILE, --p and --q, or the committed real pairs in a clone.
+    "1/3"), or .csv with columns p and q, one token a row, and a column `pair` where there are several pairs. An .npz may hold
+    target_logits and draft_logits instead, and `temperatures`, one for each entry of the first axis. Without FILE, --p and --q, or the
+    committed real pairs in a clone.
     """
     if plot and out is None:
         raise Refused("--plot needs a folder to write to: add --out DIR")

@@ -43,6 +43,7 @@ verify: one target call on so many positions (K L + 1).
 draft: one draft call on so many rows (K); L are made.
 select: one selection, by rule; "" for all others.
 They are interpolated, and not extrapolated.
+What `ot-draft decode --compare --json` prints holds them.
 
 \b
 As JSON:

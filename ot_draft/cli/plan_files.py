@@ -19,8 +19,10 @@ def read_costs(file: Path) -> Costs:
         if what not in tables:
             raise Refused(f"{file}: {what!r} is no cost: give verify, draft and select")
         try:
+            if isinstance(cost, bool):
+                raise TypeError
             tables[what][at if what == "select" else int(at)] = float(cost)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise Refused(
                 f"{file}: cost {cost!r} of {what} at {at!r}: give numbers, at whole numbers of tokens"
             ) from None
@@ -36,11 +38,13 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
     if file.suffix != ".json":
         raise Refused(f"{file} ends in {file.suffix or 'nothing'}: give costs as .json or .csv")
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        found = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # of json, of characters, of too many digits
         raise Refused(f"{file} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise Refused(f"{file}: give one object with verify, draft and select")
+    if isinstance(found.get("costs"), dict):  # the whole of what `ot-draft decode --compare --json` prints
+        found = found["costs"]
     return [
         (what, at, cost)
         for what, table in found.items()
@@ -62,7 +66,7 @@ def read_traces(file: Path) -> list[Efficiency]:
 
 def _records(file: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
     except (csv.Error, UnicodeDecodeError) as error:
         raise Refused(f"{file} cannot be read: {error}") from error

@@ -26,7 +26,7 @@ from .refused import Refused
 @click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
               help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
-@click.option("--rules", "names", default="SpeculativeSampling,NaiveTarget,RecursiveRejection,KSeq,Optimal",
+@click.option("--rules", "names", default="SpeculativeSampling, NaiveTarget, RecursiveRejection, KSeq, Optimal",
               show_default=True, help="By comma.")  # fmt: skip
 @click.option(
     "--law", "laws", default="", help="Draft laws, by comma, as in compare. Without it each rule is under its own."
@@ -53,7 +53,7 @@ def sweep(
     """Acceptance of every rule at every k on the pairs of SHARDS: .npz or .safetensors files, or folders of them.
 
     A shard holds laws p and q of shape (..., n), or target_logits and draft_logits. The files written are the same to the last bit
-    on every engine. Read them with pyarrow, pandas or polars: one row a pair, rule and k.
+    on every engine. Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
     """
     try:
         rules = choose_rules(parts(names), parts(laws))

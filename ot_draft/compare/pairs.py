@@ -18,6 +18,7 @@ from ..errors import InvalidDistribution
 from ..problem import Problem
 from .logits import LOGITS, laws_of_logits
 
+EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
 LABELS = ("text", "kind", "origin", "position")  # arrays of an .npz that say what a context is
 
 
@@ -91,7 +92,8 @@ def read_pairs(file: Path) -> Pairs:
         arrays = readers[file.suffix](file)
     except InvalidDistribution as error:
         raise InvalidDistribution(f"{file}: {error}") from error
-    except (OSError, ValueError, EOFError, BadZipFile, csv.Error) as error:  # json's and numpy's are ValueErrors
+    # json's and numpy's are ValueErrors.
+    except (OSError, ValueError, EOFError, OverflowError, RecursionError, BadZipFile, csv.Error) as error:
         raise InvalidDistribution(f"{file} cannot be read: {' '.join(str(error).split())}") from error
     missing = [name for name in ("p", "q") if name not in arrays]
     if missing:
@@ -113,6 +115,8 @@ def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
     temperatures = np.asarray(arrays.get("temperatures", []))
     group = np.full(count, "", dtype=object)
     if len(batch) == 2 and temperatures.shape == batch[:1]:
+        if temperatures.dtype.kind not in "fiu":
+            raise InvalidDistribution(f"{source}: temperatures have dtype {temperatures.dtype}: give numbers")
         group = np.repeat([str(value) for value in temperatures.tolist()], batch[1])
     labels = {name: np.asarray(arrays[name]) for name in LABELS if np.shape(arrays.get(name, ())) == batch[-1:] != ()}
     text = labels["text"][context] if "text" in labels else np.arange(count)
@@ -134,6 +138,9 @@ def exact_masses(text: str) -> list[Fraction]:
 
 def _fraction(text: str) -> Fraction:
     try:
+        exponent = text.lower().partition("e")[2]
+        if exponent and abs(int(exponent)) > EXPONENT:
+            raise ValueError
         return Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
         raise InvalidDistribution(f"{text.strip()!r} is no mass: write 1/3 or 0.25") from None
@@ -145,6 +152,10 @@ def _read_npz(file: Path) -> dict[str, Any]:
         if "p" not in found and all(name in stored for name in LOGITS):
             laws = (laws_of_logits(stored[name], source="its arrays") for name in LOGITS)
             found |= dict(zip(("p", "q"), laws, strict=True))
+        if not {"p", "q"} <= found.keys():
+            raise InvalidDistribution(
+                f"it holds {', '.join(stored.files) or 'nothing'}: give p and q, or {' and '.join(LOGITS)}"
+            )
         return found
 
 
@@ -169,16 +180,24 @@ def _numbers(values: Any, exact: bool) -> Any:
         return [_numbers(value, exact) for value in values]
     if isinstance(values, str):
         return _fraction(values)
+    if isinstance(values, bool):
+        raise InvalidDistribution(f"{str(values).lower()} is no mass: write 1 or 0")
     if exact and isinstance(values, float):
         raise InvalidDistribution(f"{values} stands among exact fractions: write it as a string, too")
     return float(values) if not exact and isinstance(values, int) else values
 
 
 def _read_csv(file: Path) -> dict[str, Any]:
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    if not rows or not {"p", "q"} <= set(rows[0]):
-        raise InvalidDistribution("give a header with the columns p and q (and pair), then one token a row")
+    with file.open(encoding="utf-8-sig", newline="") as stream:  # spreadsheets begin with a byte order mark
+        reader = csv.DictReader(stream)
+        rows, header = list(reader), reader.fieldnames or []
+    if not rows or not {"p", "q"} <= set(header) or len(set(header)) < len(header):
+        raise InvalidDistribution("give a header with the columns p and q (and pair), each once, then one token a row")
+    for number, row in enumerate(rows):
+        if None in row:
+            raise InvalidDistribution(
+                f"token row {number} has more cells than the header: write decimals as 0.5 or 1/2"
+            )
     pairs: dict[str, dict[str, list[Fraction]]] = {}
     for row in rows:
         pair = pairs.setdefault(row.get("pair") or "", {"p": [], "q": []})

@@ -77,7 +77,11 @@ def _share(value: Any) -> str:
 
 def notes(settings: Settings, single: bool) -> str:
     """What the signs in the table mean."""
-    error = "" if single else " ±: standard error of the mean, whole texts being the independent draws."
+    error = (
+        ""
+        if single
+        else " ±: standard error of the mean, whole texts being the independent draws where they are known."
+    )
     return (
         f"Acceptance: the output is a drafted token, whichever way it got there.{error}"
         f" ≈: estimated from {settings.samples} draft tuples a pair; all else is exact. -: the law has no such k, or the linear"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor
 from .cache import SlotCache
 from .draft import Draft
 from .errors import CannotDecode
+
+LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class Network:
@@ -30,6 +34,7 @@ class Network:
             raise CannotDecode(
                 f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
             )
+        _check_kind(backbone, self.config)
         embedding = backbone.get_input_embeddings().weight
         self.device, self.dtype, self.embedded = embedding.device, embedding.dtype, len(embedding)
         if isinstance(model, Draft):
@@ -46,7 +51,7 @@ class Network:
     @property
     def context(self) -> int | None:
         """Number of tokens that the model can look back over, None if it names no limit."""
-        limits = [getattr(self.config, name, None) for name in ("max_position_embeddings", "sliding_window")]
+        limits = [getattr(self.config, name, None) for name in LIMITS]
         return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
 
     def logits(
@@ -79,6 +84,27 @@ class Network:
             into.copy_(masses)
         else:
             into.index_copy_(-1, self.scored, masses)
+
+
+def _check_kind(model: Any, config: Any) -> None:
+    """CannotDecode for a model of transformers that would not read a tree from the cache as its positions and mask say.
+
+    Some would not even tell: what comes out is a law, but not the model's own.
+    """
+    kinds = set(getattr(config, "layer_types", None) or ()) - ATTENTION
+    if kinds:
+        reason = f"has layers of kind {min(kinds)!r}, whose state cannot go back to where a draft was refused"
+    elif not type(model).__module__.startswith("transformers."):
+        return
+    elif "position_ids" not in signature(type(model).forward).parameters or getattr(config, "alibi", False) is True:
+        reason = "does not go by position_ids, without which the nodes of a tree have no place"
+    elif getattr(config, "model_type", None) == "gpt_neo":
+        reason = "has a causal mask of its own besides the one that it is given"
+    else:
+        return
+    raise CannotDecode(
+        f"{type(model).__name__} {reason}: take a model with plain attention, such as Llama, Qwen or GPT-2"
+    )
 
 
 def split_between_processes(model: Any) -> bool:

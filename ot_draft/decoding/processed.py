@@ -36,7 +36,8 @@ class Processed:
         for processor in self.processors:
             scores = processor(tokens, scores)
         if self.greedy:
-            return torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1)
+            chosen = torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1)
+            return chosen.masked_fill(scores.isnan().any(-1, keepdim=True), torch.nan)
         return scores.softmax(-1)
 
 
@@ -76,12 +77,13 @@ def checked_target(p: Tensor, texts: Texts, shape: ot.paths.TreeShape, drafted: 
     lost = p.isnan().any(-1)
     if not bool(lost.any()):
         return p
-    p = p.nan_to_num(0.0)
+    p, stop, left = p.nan_to_num(0.0), texts.stop.tolist(), (texts.max_tokens - texts.emitted).tolist()
     for row, node in lost.nonzero().tolist():
         way = shape.path(node)
         tokens = drafted[row, [step - 1 for step in way]].tolist()
         masses = [float(p[row, above, token]) for above, token in zip((0, *way), tokens, strict=False)]
-        if min(tokens, default=0) >= 0 and min(masses, default=1) > 0 and bool(texts.active[row]):
+        goes_on = bool(texts.active[row]) and len(way) < left[row] and not any(token in stop for token in tokens)
+        if goes_on and min(tokens, default=0) >= 0 and min(masses, default=1) > 0:
             raise CannotDecode(
                 f"text {row}: the logits processors leave no token behind {len(texts.so_far()[row]) + len(way)} tokens: make"
                 " one of them less strict"

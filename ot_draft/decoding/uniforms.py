@@ -19,6 +19,8 @@ def uniforms(seed: int, rows: Sequence[int], step: int, count: int, dtype: torch
     numbers = np.empty((len(rows), count), dtype=kind)
     for place, row in enumerate(rows):
         # In the type that is wanted from the start: a float64 below 1 may round to 1 in float32.
-        stream = np.random.Philox(key=[seed % 2**64, row], counter=[0, 0, 0, step])
+        # As uint64: a list that holds a number from 2^63 on goes through float64, where neighbouring seeds are one.
+        key = np.array([int(seed) % 2**64, int(row) % 2**64], dtype=np.uint64)
+        stream = np.random.Philox(key=key, counter=[0, 0, 0, step])
         numbers[place] = np.random.Generator(stream).random(count, dtype=kind)
     return torch.from_numpy(numbers)

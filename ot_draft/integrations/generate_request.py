@@ -56,7 +56,8 @@ def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling | None:
         name = type(processor).__name__
         if name == "LogitNormalization":  # a softmax follows in any case
             continue
-        if name not in awaited or getattr(processor, "min_tokens_to_keep", 1) != 1:
+        kept, dropped = getattr(processor, "min_tokens_to_keep", 1), getattr(processor, "filter_value", float("-inf"))
+        if name not in awaited or kept != 1 or dropped != float("-inf"):
             return None
         awaited = awaited[awaited.index(name) + 1 :]
         found[WARPERS[name]] = getattr(processor, WARPERS[name])
@@ -68,11 +69,12 @@ def processed(
     stateless: Sequence[type],
     do_sample: bool,
     input_ids: Tensor,
-    prompts: Sequence[list[int]],
+    attention_mask: Tensor | None,
 ) -> list[Processed]:
     """For each text the processors, to be asked at every node. CannotDecode for one that cannot be asked about many texts.
 
-    stateless: types of the user's own that can. The processors see the prompts' padding, as in plain `generate`.
+    stateless: types of the user's own that can. The processors see the prompts' padding, as in plain `generate`, always before
+    the text.
     """
     for processor in processors:
         name = type(processor).__name__
@@ -82,9 +84,10 @@ def processed(
                 f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
                 f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
             )
+    padding = torch.zeros_like(input_ids) if attention_mask is None else attention_mask == 0
     return [
-        Processed([_of_text(each, row) for each in processors], not do_sample, ids[: len(ids) - len(prompt)])
-        for row, (ids, prompt) in enumerate(zip(input_ids.tolist(), prompts, strict=True))
+        Processed([_of_text(each, row) for each in processors], not do_sample, before)
+        for row, before in enumerate(unpadded(input_ids, padding))
     ]
 
 
@@ -99,11 +102,16 @@ def _of_text(processor: Any, row: int) -> Any:
 
 
 def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tensor:
-    """As transformers' processor, which raises where nothing is allowed: that may be at a node that the target never reaches."""
-    kept = torch.zeros_like(scores, dtype=torch.bool)
+    """As transformers' processor; NaN where it raises, nothing allowed: that may be at a node that the target never reaches.
+
+    Where all that is allowed has been refused before, it is allowed again, with equal scores.
+    """
+    mask = torch.full_like(scores, float("-inf"))
     for place, text in enumerate(tokens):
-        kept[place, allowed(row, text)] = True
-    return scores.masked_fill(~kept, float("-inf"))
+        listed = allowed(row, text)
+        mask[place, listed if len(listed) else slice(None)] = 0 if len(listed) else torch.nan
+    made = scores + mask
+    return torch.where(made.amax(-1, keepdim=True).isneginf(), mask, made)
 
 
 def prompts_of(input_ids: Tensor, given: dict[str, Any]) -> list[list[int]]:

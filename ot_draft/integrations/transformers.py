@@ -91,7 +91,9 @@ class MultiDraft:
         sampling = sampling_of(logits_processor, do_sample)
         options = Options(
             sampling=sampling or Sampling(),
-            processed=None if sampling else processed(logits_processor, self.stateless, do_sample, input_ids, prompts),
+            processed=None
+            if sampling
+            else processed(logits_processor, self.stateless, do_sample, input_ids, model_kwargs.get("attention_mask")),
             max_tokens=max(limit - input_ids.shape[1], 1),
             stop=[token for ids in ends for token in ids.tolist()],
             seed=self._seed(model, seed, generator),

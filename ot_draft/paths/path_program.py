@@ -125,7 +125,7 @@ def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound
             f'{solver} ended "{status}" with bounds {float(certificate.lower):.12g} and {float(certificate.upper):.12g},'
             f' {gap:.1e} apart: take solver="highs"'
         )
-    exact = is_exact(model.target(()))
+    exact = is_exact(Nodes.of(model).target(()))
     residuals = PathResiduals(*_violations(program, mass, prices), gap)
     return PathBound(certificate.lower if exact else float(certificate.lower), residuals, certificate, solver, status)
 

@@ -102,6 +102,9 @@ def simulate_chains(
         check_sizes(K, L)
     largest = TreeShape.chains(max(K for K, _ in sizes), max(L for _, L in sizes))
     wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if fits(rule, TreeShape.chains(K, L), IID())]
+    if not wanted:
+        names = ", ".join(rule.name for rule in path_rules) or "none"
+        raise InvalidDrafts(f"no rule takes any of the sizes (K, L) {list(sizes)}: the rules are {names}; give others")
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
     # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
     cut = {

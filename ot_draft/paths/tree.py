@@ -9,6 +9,7 @@ from itertools import pairwise
 from ..arrays import Array, is_torch
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
+from ..problem import check_law
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,11 @@ class TreeShape:
 
     def path(self, node: int) -> tuple[int, ...]:
         """Nodes from the root's child down to the node."""
-        return (*self.path(self.parents[node - 1]), node) if node else ()
+        nodes = []
+        while node:
+            nodes.append(node)
+            node = self.parents[node - 1]
+        return tuple(reversed(nodes))
 
     @cached_property
     def branching(self) -> frozenset[int]:
@@ -133,7 +138,7 @@ class DraftTree:
                 f"p is {self.p.dtype}, q is {self.q.dtype}: give both in one number type, on one device"
             )
         for count in self.shape.branching:
-            self.law.check(count)
+            check_law(self.law, count)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Costs:
 
     def reach(self, K: int, L: int) -> bool:
         """Whether K paths of length L lie within what was measured."""
-        return max(self.verify) > K * L and max(self.draft) >= K
+        return max(self.verify) > K * L and min(self.draft) <= K <= max(self.draft)
 
 
 def _interpolated(table: Mapping[int, float], at: int, name: str) -> float:
@@ -81,6 +81,10 @@ class Efficiency:
             raise InvalidCosts(
                 f"{self.rule}, K = {self.K}, L = {self.L}: block efficiency {self.block_efficiency} is impossible; it lies in 1 .. L + 1,"
                 " with K >= 1 paths of length L >= 0"
+            )
+        if self.error < 0 or self.error == inf:
+            raise InvalidCosts(
+                f"{self.rule}, K = {self.K}, L = {self.L}: standard error {self.error} is impossible; give a number >= 0, or none"
             )
 
 

@@ -64,10 +64,9 @@ class KSeq(SelectionRule):
             return Selection(*k_seq(p, q, drafts))
         count = total(as_number(drafts >= 0, p))
         # One piece of memory for all passes over the vocabulary.
-        memory = empty((*batch_shape(p, q, count), p.shape[-1]), p)
-        factor = (
-            division_factor(p, q, count, memory) if self.factor is None else full((*p.shape[:-1], 1), self.factor, p)
-        )
+        batch = batch_shape(p, q, count)
+        memory = empty((*batch, p.shape[-1]), p)
+        factor = division_factor(p, q, count, memory) if self.factor is None else full((*batch, 1), self.factor, p)
         taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
         here, there, g, mass, k = (
             small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count)

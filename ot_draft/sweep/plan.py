@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from ..compare import law_name
@@ -21,7 +22,7 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
     KSeq(),
     Optimal(),
 )
-MANIFEST = "sweep.json"
+MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,11 @@ class Plan:
                 raise InvalidDrafts(f"{name} is {value}: give a whole number from 1 on")
         if not self.ks or not self.rules or not self.shards:
             raise InvalidDrafts("a sweep needs at least one shard, one rule and one k")
-        if not self.temperature > 0:
-            raise InvalidDrafts(f"temperature is {self.temperature}: give a number above 0")
+        if not any(rule.law.is_defined(k) for rule in self.rules for k in self.ks):
+            named = ", ".join(rule.name for rule in self.rules)
+            raise InvalidDrafts(f"no law of {named} is defined for k = {', '.join(map(str, self.ks))}: give another k")
+        if not 0 < self.temperature < inf:
+            raise InvalidDrafts(f"temperature is {self.temperature}: give a finite number above 0")
 
     @property
     def parts(self) -> list[Part]:

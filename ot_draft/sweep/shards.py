@@ -55,7 +55,12 @@ def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[S
     files = [file for path in map(Path, paths) for file in _files(path)]
     if not files:
         raise InvalidDistribution("no shard was given: name .npz or .safetensors files, or a folder that holds some")
+    twice = [file for place, file in enumerate(files) if file.resolve() in {other.resolve() for other in files[:place]}]
+    if twice:
+        raise InvalidDistribution(f"{twice[0]} is named twice: its pairs would count twice; name it once")
     shards = [_open(file) for file in files]
+    if not any(shard.rows for shard in shards):
+        raise InvalidDistribution(f"{files[0]}{' and all others hold' if len(files) > 1 else ' holds'} no pair")
     for shard in shards:
         if not shard.holds_logits and temperature != 1:
             raise InvalidDistribution(
@@ -83,9 +88,10 @@ def _open(file: Path) -> Shard:
             f"{file} holds {', '.join(shapes) or 'nothing'}: a shard holds p and q, or {' and '.join(LOGITS)}"
         )
     target, draft = (shapes[name] for name in names)
-    if target != draft or len(target) < 2:
+    if target != draft or len(target) < 2 or not target[-1]:
         raise InvalidDistribution(
-            f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}: give both one shape (..., n)"
+            f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}: give both one shape (..., n),"
+            " of two axes at least, n >= 1"
         )
     return Shard(file, names, int(np.prod(target[:-1])), target[-1])
 

@@ -1,0 +1,68 @@
+"""Files of pairs: what is odd in them is refused in one line, or read as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.compare.logits import laws_of_logits
+from ot_draft.compare.pairs import as_pairs, read_pairs
+
+ODD = {
+    "large.json": ('{"p": [%s, 0], "q": [1, 0]}' % ("9" * 400), "cannot be read: int too large"),
+    "nested.json": ("[" * 100_000, "cannot be read: maximum recursion depth"),
+    "true.json": ('{"p": [true, 0.0], "q": [0.5, 0.5]}', "true is no mass: write 1 or 0"),
+    "large.csv": ("p,q\n1e400,1\n0,0\n", "cannot be read: integer division result too large"),
+    "small.csv": ("p,q\n1e-99999999,1\n1,0\n", "'1e-99999999' is no mass: write 1/3 or 0.25"),
+    "twice.csv": ("p,p,q\n.1,.5,.5\n.9,.5,.5\n", "the columns p and q (and pair), each once"),
+    "decimal_commas.csv": ("p,q\n0,5,0,5\n1,0\n", "token row 0 has more cells than the header: write decimals as 0.5"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_files_are_refused(name: str, tmp_path: Path) -> None:
+    text, message = ODD[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ot.InvalidDistribution, match=f"{re.escape(name)}.*{re.escape(message)}"):
+        read_pairs(tmp_path / name)
+
+
+def test_the_arrays_of_an_npz_without_pairs_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pairs.npz", target=[1.0], draft=[1.0])
+    with pytest.raises(
+        ot.InvalidDistribution, match=r"pairs.npz: it holds target, draft: give p and q, or target_logits"
+    ):
+        read_pairs(tmp_path / "pairs.npz")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_text("\ufeffp,q\n0.5,0.25\n0.5,0.75\n", encoding="utf-8")
+    assert read_pairs(tmp_path / "sheet.csv").p.tolist() == [[0.5, 0.5]]
+
+
+def test_temperatures_are_numbers() -> None:
+    p = np.full((2, 3, 4), 0.25)
+    with pytest.raises(ot.InvalidDistribution, match="there: temperatures have dtype <U1: give numbers"):
+        as_pairs({"p": p, "q": p, "temperatures": np.array(["a", "b"])}, "there")
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [np.array(1.0), np.zeros((2, 0)), np.zeros((1, 2), complex), np.array([["a", "b"]]), np.zeros((1, 2), bool)],
+    ids=lambda x: f"{x.dtype} {x.shape}",
+)
+def test_logits_that_are_no_numbers(logits: Any) -> None:
+    with pytest.raises(
+        ot.InvalidDistribution, match=r"shard: logits have dtype .*, shape .*: give real numbers \(..., n\)"
+    ):
+        laws_of_logits(logits, source="shard")
+
+
+def test_logits_as_far_apart_as_floats_go() -> None:
+    assert laws_of_logits(np.array([[1e308, -1e308, 1e308]])).tolist() == [[0.5, 0.0, 0.5]]
+    assert laws_of_logits(np.array([[0.0, -np.inf, -1.0]]), 1e-320).tolist() == [[1.0, 0.0, 0.0]]
