@@ -38,13 +38,14 @@ RULES: tuple[ot.SelectionRule, ...] = (
 )
 
 
-class Boundaries:
+class Boundaries(np.random.Generator):
     """A generator whose uniforms are given: integers over 2^63, as `ot.draw` and `ot.sample` read them for Fractions."""
 
     def __init__(self, uniforms: tuple[Fraction, ...]) -> None:
+        super().__init__(np.random.PCG64())
         self.bits = [int(u * GRID) for u in uniforms]
 
-    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Any:
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Any:  # type: ignore[override]  # the one use made of it
         """The given integers, which must be as many as are asked for."""
         return np.array(self.bits, dtype=object).reshape(shape)
 
