@@ -263,14 +263,18 @@ def gather(x: Array, index: Array) -> Array:
 
 def spread(mass: Array, index: Array, n: int) -> Array:
     """Sum of point masses, absent indices (-1) dropped: (..., k), (..., k) -> (..., n)."""
-    batch, k = batch_shape(mass, index), index.shape[-1]
+    return add_at(full((*batch_shape(mass, index), n), 0, mass), index, mass)
+
+
+def add_at(x: Array, index: Array, mass: Array) -> Array:
+    """Add point masses to x (..., n), in place, absent indices (-1) dropped: (..., k), (..., k); returns x."""
+    batch, k = tuple(x.shape[:-1]), index.shape[-1]
     mass, index = broadcast(mass, (*batch, k)), broadcast(index, (*batch, k))
     mass, index = where(index < 0, zero(mass), mass), maximum(index, 0)
-    out = full((*batch, n), 0, mass)
     for i in range(k):  # one by one: sums of equal indices, and always in the same order
         here = index[..., i : i + 1]
-        _put(out, here, take(out, here) + mass[..., i : i + 1])
-    return out
+        _put(x, here, take(x, here) + mass[..., i : i + 1])
+    return x
 
 
 def members(index: Array, n: int, like: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import (
     Array,
+    add_at,
     as_number,
     cleared,
     divide,
@@ -21,7 +22,6 @@ from ..arrays import (
     positions,
     settled,
     small,
-    spread,
     top_tokens,
     total,
     where,
@@ -80,13 +80,13 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
     over = excess(m, target, one(m) + 0 * m[..., :1])
     spare, wanted = total(over), gather(target, tops)
     moved = minimum(divide(total(wanted), spare, zero(q)), one(q))
-    kept = m - moved * over
+    kept = excess(m, over, moved, over)
     drawn, present = (draws >= 0).any(-1)[..., None], as_number(tops >= 0, q)
     share = divide(wanted, total(wanted), divide(present, total(present), zero(q)))
     mass = where(drawn, moved * spare, one(q))
     choice = choice * divide(gather(kept, draws), gather(m, draws), zero(q))
     choice = namespace(q).concatenate(((1 - total(choice)) * share, choice), -1)
-    return choice, kept + spread(mass * share, tops, target.shape[-1])
+    return choice, add_at(kept, tops, mass * share)
 
 
 def _select_draw(target: Array, q: Array, draws: Array, classes: int | None) -> tuple[Array, Array]:

@@ -99,3 +99,34 @@ def test_one_path_against_assisted_generation(benchmark: Any, models: Any, capsy
             f"\nK = 1, L = {length}: {each['ours']:.1f} ms a target call, assisted generation {each['assisted']:.1f} ms;"
             f" ratio {by_call:.2f} a call (target 1), {by_token:.2f} a token"
         )
+
+
+@pytest.mark.parametrize(("paths", "length"), [(1, 4), (8, 4)])
+def test_a_processor_at_every_node(benchmark: Any, models: Any, capsys: Any, paths: int, length: int) -> None:
+    target, draft, tokenizer = models
+    steps: list[float] = []
+    loop = multi_draft(draft, None, paths, length, on_step=lambda step: steps.append(step.seconds.total))
+    prompts = [tokenizer(prompt, return_tensors="pt") for prompt in PROMPTS]
+    ratios: list[float] = []  # of both rounds and the warm-up
+
+    def one_round() -> None:
+        for prompt in prompts:
+            medians = []
+            for penalty in (1.0, 1.1):
+                steps.clear()
+                given = {"do_sample": True, "top_k": 0, "max_new_tokens": NEW, "pad_token_id": 0}
+                target.generate(**prompt, **given, repetition_penalty=penalty, custom_generate=loop)
+                medians += [statistics.median(steps[1:])] if steps[1:] else []  # a text may end at once
+            ratios += [medians[1] / medians[0]] if len(medians) == 2 else []
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    try:
+        benchmark.pedantic(one_round, rounds=2, warmup_rounds=WARM_UP)
+    finally:
+        torch.set_num_threads(threads)
+    ratio = statistics.median(ratios)
+    benchmark.extra_info.update(ratio=ratio)
+    with capsys.disabled():
+        print(f"\nK = {paths}, L = {length}: a step with a repetition penalty takes {ratio:.2f} of one without")
