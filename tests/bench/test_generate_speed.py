@@ -117,7 +117,8 @@ def test_a_processor_at_every_node(benchmark: Any, models: Any, capsys: Any, pat
                 given = {"do_sample": True, "top_k": 0, "max_new_tokens": NEW, "pad_token_id": 0}
                 target.generate(**prompt, **given, repetition_penalty=penalty, custom_generate=loop)
                 medians += [statistics.median(steps[1:])] if steps[1:] else []  # a text may end at once
-            ratios += [medians[1] / medians[0]] if len(medians) == 2 else []
+            if len(medians) == 2:
+                ratios.append(medians[1] / medians[0])
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
