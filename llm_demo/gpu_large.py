@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -64,9 +65,12 @@ PAIRS = (
 DRY = ((Shape("dry run", 16, 32, 3, 2, 1, 40, held=2), Shape("dry run", 16, 32, 1, 2, 1, 40)),)
 
 
-def large_rows(device: torch.device, dry: bool, batches: tuple[int, ...] = (1, 8)) -> Iterator[Row]:
-    """A row for every shape, batch and method."""
+def large_rows(device: torch.device, seconds: float, dry: bool, batches: tuple[int, ...] = (1, 8)) -> Iterator[Row]:
+    """A row for every shape, batch and method; no further shape is begun once the time is up."""
+    end = time.monotonic() + seconds
     for target, draft in DRY if dry else PAIRS:
+        if time.monotonic() > end:
+            return
         dtype = torch.float32 if dry else torch.bfloat16
         pair = Pair(random_model(target, device, dtype), random_model(draft, device, dtype))
         for batch in batches[:1] if dry else batches:

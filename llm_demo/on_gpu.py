@@ -53,7 +53,7 @@ def bench(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
 
 
 def large(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    _write(out / "large.csv", gpu_large.large_rows(device, dry), device)
+    _write(out / "large.csv", gpu_large.large_rows(device, seconds, dry), device)
 
 
 def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:

@@ -95,6 +95,10 @@ def test_layers_that_share_weights_are_layers() -> None:
     assert texts[0] == texts[1]
 
 
+def test_no_shape_is_begun_out_of_time() -> None:
+    assert list(gpu_large.large_rows(CPU, -1.0, True)) == []
+
+
 def test_replayed_tokens_a_call_are_those_of_the_trees() -> None:
     trees = [{"trees": "3", "Joint 8x4": "1.5"}, {"trees": "1", "Joint 8x4": "0.5"}, {"trees": "9", "Joint 8x4": ""}]
     assert gpu_large.replayed(trees, "Joint 8x4") == 2.25
