@@ -22,28 +22,43 @@ class SlotCache:
 
     is_compileable = False  # transformers would otherwise compile the model by itself
 
-    def __init__(self, slots_per_row: int) -> None:
+    def __init__(self, slots_per_row: int, layers: int = 1) -> None:
+        """layers: for so many layers that are alike, memory is taken in one piece, which is moved in one piece."""
         self.slots_per_row = slots_per_row
+        self.layers = layers
         self.slots: Tensor | None = None
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
+        self._pieces: list[Tensor] = []  # (tensors, B, heads, S, width) each; the last one is filled up from the front
+        self._used = 0  # tensors of the last piece
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, heads, T, width) of T new tokens; return those of all slots."""
-        if layer_idx == len(self.keys):  # the first pass says how many layers there are, of what shape, on which device
-            self.keys.append(keys.new_zeros((*keys.shape[:2], self.slots_per_row, keys.shape[3])))
-            self.values.append(values.new_zeros((*values.shape[:2], self.slots_per_row, values.shape[3])))
+        if layer_idx == len(self.keys):  # the first pass says of what shape each layer is, on which device
+            self.keys.append(self._take(keys))
+            self.values.append(self._take(values))
         assert self.slots is not None
         for memory, new in ((self.keys[layer_idx], keys), (self.values[layer_idx], values)):
             memory.scatter_(2, _along_rows(self.slots, new), new)
         return self.keys[layer_idx], self.values[layer_idx]
 
+    def _take(self, new: Tensor) -> Tensor:
+        shape = (*new.shape[:2], self.slots_per_row, new.shape[3])
+        last = self._pieces[-1] if self._pieces else new[:0]
+        if self._used == len(last) or (last.shape[1:], last.dtype, last.device) != (shape, new.dtype, new.device):
+            if self._pieces:
+                self._pieces[-1] = last[: self._used]
+            self._pieces.append(new.new_zeros((2 * self.layers, *shape)))
+            self._used = 0
+        self._used += 1
+        return self._pieces[-1][self._used - 1]
+
     def move(self, sources: Tensor, destinations: Tensor) -> None:
         """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
-        for memory in (*self.keys, *self.values):
-            narrow = memory[:, :, :1].expand(-1, -1, sources.shape[1], -1)
-            kept = memory.gather(2, _along_rows(sources, narrow))  # a copy: sources and destinations may overlap
-            memory.scatter_(2, _along_rows(destinations, narrow), kept)
+        for piece in self._pieces:
+            narrow = piece[:, :, :, :1].expand(-1, -1, -1, sources.shape[1], -1)
+            kept = piece.gather(3, _along_rows(sources, narrow))  # a copy: sources and destinations may overlap
+            piece.scatter_(3, _along_rows(destinations, narrow), kept)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """0: positions and mask are always given, and must not be derived from the number of tokens seen."""
@@ -60,6 +75,7 @@ class SlotCache:
 
 
 def _along_rows(slots: Tensor, like: Tensor) -> Tensor:
+    """Slots (B, L) for every head and number of like (..., B, heads, L, width)."""
     return slots.to(like.device)[:, None, :, None].expand_as(like)
 
 

@@ -35,7 +35,7 @@ class Reader:
     ) -> Reader:
         """An empty cache of the given size."""
         mask = TreeMask(drafting.shape.parents, network.dtype, network.device)
-        return cls(network, SlotCache(slots_per_row), mask, sampling)
+        return cls(network, SlotCache(slots_per_row, network.layers), mask, sampling)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> None:
         """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it."""

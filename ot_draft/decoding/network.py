@@ -49,6 +49,11 @@ class Network:
         return len({weight.device for weight in self.model.parameters()}) > 1 or split_between_processes(self.model)
 
     @property
+    def layers(self) -> int:
+        """Number of layers that stand on one device together; 1 where they may stand on several."""
+        return 1 if self.spread else int(getattr(self.config, "num_hidden_layers", 1))
+
+    @property
     def context(self) -> int | None:
         """Number of tokens that the model can look back over, None if it names no limit."""
         limits = [getattr(self.config, name, None) for name in LIMITS]
