@@ -76,6 +76,14 @@ def write(rows: Sequence[Row], file: Path) -> None:
         writer.writerows(rows)
 
 
+def read(file: Path) -> list[Row]:
+    """The rows of a CSV; none where it is missing."""
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 def show(rows: Sequence[Row]) -> str:
     """The rows as a table, fastest first within a batch size and temperature."""
     lines = [

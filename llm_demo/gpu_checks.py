@@ -33,7 +33,6 @@ ROUNDING = 1e-5  # of float32
 # Kernels find K-SEQ's factor and the masses of recursive rejection by bounds, and Optimal its levels by classes.
 TOLERANCE = {"KSeq": 5e-3, "RecursiveRejection": 2e-3, "Optimal": 2e-2}
 NEAR = {"Optimal": ot.rules.Optimal(classes=256)}  # on a device always by classes
-SMALL_N = 5
 
 
 def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32_000), rows: int = 4) -> Iterator[Row]:

@@ -9,10 +9,9 @@ target better, as a smaller model of the same family does, accepts more.
 from __future__ import annotations
 
 import copy
-import csv
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -21,7 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from llm_demo.bench_methods import contenders
+from llm_demo.bench import read
+from llm_demo.bench_methods import GRID, contenders
 from ot_draft.decoding import Options, Pair, decode_steps
 
 TREES = Path(__file__).parents[1] / "figures" / "data" / "real_block_efficiency.csv"
@@ -33,7 +33,6 @@ COLUMNS = {
     "optimal": "TokenWise(Optimal)",
     "joint": "Joint",
 }
-GRID = ((1, 4), (8, 4), (1, 8), (8, 8))
 WARM_UP, TIMED, CONTEXT = 3, 12, 512  # steps; tokens of every prompt
 Row = dict[str, Any]
 
@@ -116,13 +115,12 @@ def _again(layer: Any, number: int) -> Any:
 
 def _methods(pair: Pair, prompts: list[list[int]], grid: tuple[tuple[int, int], ...], about: Row) -> Iterator[Row]:
     """Costs of a step by method, the plain one first, and the speed-up at the embedded pair's acceptance."""
-    options, plain = Options(max_tokens=10_000, stop=()), float("nan")
-    trees = read_trees()
+    trees, plain = read(TREES), float("nan")
     for each in contenders(grid, peers=False):
         if each.method is None or (each.K and (each.name not in COLUMNS or each.law != "iid")):
             continue
         length = (WARM_UP + TIMED) * (each.L + 1)  # room for every text, should all be accepted
-        steps = decode_steps(pair, prompts, each.method.drafting, replace(options, max_tokens=length))
+        steps = decode_steps(pair, prompts, each.method.drafting, Options(max_tokens=length, stop=()))
         seconds = [step.seconds for step in islice(steps, WARM_UP + TIMED)][WARM_UP:]
         cost = {name: 1000 * median(getattr(s, name) for s in seconds) for name in ("draft", "verify", "select", "cache")}  # fmt: skip
         step = 1000 * median(s.total for s in seconds)
@@ -132,12 +130,6 @@ def _methods(pair: Pair, prompts: list[list[int]], grid: tuple[tuple[int, int], 
         row |= {f"{name}_ms": f"{value:.4g}" for name, value in cost.items()} | {"step_ms": f"{step:.4g}"}
         row |= {"replayed_block_efficiency": f"{tokens:.4g}", "replayed_speed_up": f"{tokens * plain / step:.4g}"}
         yield row | {"label": "measured costs of random weights; acceptance of SmolLM2-135M and its two-layer draft"}
-
-
-def read_trees() -> list[Row]:
-    """Accepted lengths on the embedded pair's trees, a row a text."""
-    with TREES.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def replayed(trees: list[Row], column: str) -> float:

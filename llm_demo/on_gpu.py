@@ -27,6 +27,7 @@ import click
 import torch
 
 from llm_demo import gpu_decode, gpu_large
+from llm_demo.bench import read
 from llm_demo.gpu_checks import engine_checks, path_checks, rule_checks
 from llm_demo.gpu_roofline import roofline, with_ratios
 from llm_demo.machine import machine
@@ -139,14 +140,6 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def read(file: Path) -> list[Row]:
-    """The rows of a CSV; none where it is missing."""
-    if not file.exists():
-        return []
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def summary(out: Path) -> str:

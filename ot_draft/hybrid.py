@@ -47,8 +47,7 @@ def top_by_stand_in(q: Array, k: int) -> Array:
     numbers = min(k, n - 1) + 1
     step = max(1, CELLS // max(1, prod(head.shape)))
     parts = [_estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
-    estimates = parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, -1)
-    return unsmall(estimates.argmax(-1)[..., None], q)
+    return unsmall(namespace(head).concatenate(parts, -1).argmax(-1)[..., None], q)
 
 
 def _estimates(head: Array, start: int, stop: int, k: int) -> Array:

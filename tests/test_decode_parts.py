@@ -44,6 +44,19 @@ def test_rows_move_at_once_also_where_they_overlap() -> None:
     assert torch.equal(cache.values[0], -cache.keys[0])
 
 
+@pytest.mark.parametrize("widths", [(4, 4), (6, 4)], ids=["alike", "keys are wider than values"])
+def test_the_cache_takes_no_more_than_its_layers_need(widths: tuple[int, int]) -> None:
+    cache, layers = SlotCache(8, 5), 5
+    cache.slots = torch.arange(3).expand(2, 3)
+    for layer in range(layers):
+        cache.update(*(torch.full((2, 1, 3, width), float(layer)) for width in widths), layer)
+    assert cache.bytes == layers * 2 * 8 * sum(widths) * 4
+    cache.move(torch.tensor([[2], [1]]), torch.tensor([[0], [0]]))
+    for layer in range(layers):  # every layer has memory of its own
+        assert (cache.keys[layer][:, :, :3] == layer).all() and (cache.values[layer][:, :, :3] == layer).all()
+        assert (cache.keys[layer][:, :, 3:] == 0).all()
+
+
 def test_k_paths_need_one_cache_of_the_prompt() -> None:
     pair, prompt = tiny_pair(), list(range(8)) * 12
     used = {}

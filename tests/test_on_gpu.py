@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import ot_draft as ot  # noqa: E402
-from llm_demo import gpu_checks, gpu_large, gpu_roofline, on_gpu  # noqa: E402
+from llm_demo import bench, gpu_checks, gpu_large, gpu_roofline, on_gpu  # noqa: E402
 from ot_draft.decoding import Drafting, Options, Pair, decode  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -102,7 +102,7 @@ def test_no_shape_is_begun_out_of_time() -> None:
 def test_replayed_tokens_a_call_are_those_of_the_trees() -> None:
     trees = [{"trees": "3", "Joint 8x4": "1.5"}, {"trees": "1", "Joint 8x4": "0.5"}, {"trees": "9", "Joint 8x4": ""}]
     assert gpu_large.replayed(trees, "Joint 8x4") == 2.25
-    assert 1.9 < gpu_large.replayed(gpu_large.read_trees(), "Joint 8x4") < 2.2
+    assert 1.9 < gpu_large.replayed(bench.read(gpu_large.TREES), "Joint 8x4") < 2.2
 
 
 def test_ratios() -> None:

@@ -29,29 +29,27 @@ class SlotCache:
         self.slots: Tensor | None = None
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
-        self._pieces: list[Tensor] = []  # (tensors, B, heads, S, width) each; the last one is filled up from the front
-        self._used = 0  # tensors of the last piece
+        self._pieces: list[Tensor] = []  # (layers, B, heads, S, width) each
+        self._free: dict[Any, list[Tensor]] = {}  # of these pieces what no layer has yet, by kind
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, heads, T, width) of T new tokens; return those of all slots."""
         if layer_idx == len(self.keys):  # the first pass says of what shape each layer is, on which device
-            self.keys.append(self._take(keys))
-            self.values.append(self._take(values))
+            self.keys.append(self._take("keys", keys))
+            self.values.append(self._take("values", values))
         assert self.slots is not None
         for memory, new in ((self.keys[layer_idx], keys), (self.values[layer_idx], values)):
             memory.scatter_(2, _along_rows(self.slots, new), new)
         return self.keys[layer_idx], self.values[layer_idx]
 
-    def _take(self, new: Tensor) -> Tensor:
+    def _take(self, name: str, new: Tensor) -> Tensor:
+        """Memory for one layer's keys or values, whose widths may differ, in one piece with those of the layers alike."""
         shape = (*new.shape[:2], self.slots_per_row, new.shape[3])
-        last = self._pieces[-1] if self._pieces else new[:0]
-        if self._used == len(last) or (last.shape[1:], last.dtype, last.device) != (shape, new.dtype, new.device):
-            if self._pieces:
-                self._pieces[-1] = last[: self._used]
-            self._pieces.append(new.new_zeros((2 * self.layers, *shape)))
-            self._used = 0
-        self._used += 1
-        return self._pieces[-1][self._used - 1]
+        free = self._free.setdefault((name, shape, new.dtype, new.device), [])
+        if not free:
+            self._pieces.append(new.new_zeros((self.layers, *shape)))
+            free.extend(reversed(self._pieces[-1].unbind()))
+        return free.pop()
 
     def move(self, sources: Tensor, destinations: Tensor) -> None:
         """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
@@ -71,7 +69,7 @@ class SlotCache:
     @property
     def bytes(self) -> int:
         """Memory of all keys and values."""
-        return sum(memory.numel() * memory.element_size() for memory in (*self.keys, *self.values))
+        return sum(piece.numel() * piece.element_size() for piece in self._pieces)
 
 
 def _along_rows(slots: Tensor, like: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ class Network:
 
     @property
     def layers(self) -> int:
-        """Number of layers that stand on one device together; 1 where they may stand on several."""
+        """Number of layers whose cache may be one piece of memory: 1 where they stand on several devices."""
         return 1 if self.spread else int(getattr(self.config, "num_hidden_layers", 1))
 
     @property

@@ -10,7 +10,6 @@ from ..selection import SelectionRule
 from .tree import TreeShape
 
 FIRST_FOLLOWS_Q = (IID, WithoutReplacement, Hub)  # laws whose first draft follows q
-TAKES_ANY_LIST = (NaiveTarget, SpeculativeSampling)
 
 
 def same_law(one: DraftLaw, other: DraftLaw, shape: TreeShape) -> bool:
