@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from slopes import slopes_of
 
 import ot_draft as ot
-from ot_draft.rules.optimal.levels import slopes_of
 
 pytest.importorskip("matplotlib")
 from figures import (

@@ -68,7 +68,7 @@ def _below(
     for row, family in enumerate(families):
         drafts[row, : len(family)] = tree.tokens[0, [child - 1 for child in family]]
     here = [nodes[0] for _, nodes in states]
-    law = rule(tree.p[0, here], tree.q[0, here], drafts).law(drafts)
+    law = rule(tree.p[0, here], tree.q[0, here], drafts).output(drafts)
     below = []
     for row, ((probability, _), family) in enumerate(zip(states, families, strict=True)):
         tokens = drafts[row, : len(family)].tolist()

@@ -62,7 +62,7 @@ def chance(step: Step, row: int, drafting: Drafting, born: Born, depth: int) -> 
     if len(alive) > 1 and not isinstance(drafting.law, ot.IID):
         return None
     drafts = torch.cat([step.drafted[row, child.start - 1 : child.stop - 1] for child in map(shape.children, alive)])
-    law: Tensor = rule.rule(p, step.q[row, born.parent], drafts).law(drafts)
+    law: Tensor = rule.rule(p, step.q[row, born.parent], drafts).output(drafts)
     return min(1.0, float(law[born.token]))
 
 
