@@ -9,7 +9,8 @@ import numpy as np
 
 from ..errors import SolverFailed
 from .program import Program
-from .raw_solution import RawSolution, load
+from .raw_solution import RawSolution
+from .solver_package import load
 
 # HiGHS's tolerances are absolute, 1e-7 by default: in these units of mass 1e-13. A power of 2 rounds nothing.
 UNIT = float(1 << 20)

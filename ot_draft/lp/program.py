@@ -15,7 +15,7 @@ from ..arrays import Array, is_exact, is_meta, is_torch
 from ..errors import InvalidDistribution, SolverFailed
 from ..problem import Problem
 from .drafted_sets import drafted_sets
-from .raw_solution import load
+from .solver_package import load
 
 MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte
 

@@ -18,7 +18,8 @@ from ..exact import all_drafts
 from ..problem import Problem
 from .float_solvers import UNIT
 from .program import Program
-from .raw_solution import RawSolution, load
+from .raw_solution import RawSolution
+from .solver_package import load
 
 MAX_VARIABLES = 200_000
 

@@ -16,9 +16,10 @@ import torch
 from scipy.optimize import linprog
 
 import ot_draft as ot
+from ot_draft import optional
 from ot_draft.laws import sets
 from ot_draft.lp import coupling as coupling_module
-from ot_draft.lp import drafted_sets, program, raw_solution, solution, textbook
+from ot_draft.lp import drafted_sets, program, solution, textbook
 from ot_draft.lp.raw_solution import RawSolution
 
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()]
@@ -394,7 +395,7 @@ def test_a_package_that_does_not_load_is_no_missing_package(monkeypatch):
     def clash(name):
         raise ImportError("undefined symbol")
 
-    monkeypatch.setattr(raw_solution, "import_module", clash)
+    monkeypatch.setattr(optional, "import_module", clash)
     with pytest.raises(ot.SolverFailed, match=r"ortools is installed and does not load \(undefined symbol\)"):
         ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), "ortools")
 
