@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
-from figures.control_variates import mean_and_error
+from figures.paths.control_variates import mean_and_error
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

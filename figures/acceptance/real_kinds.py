@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from figures.about import About, Number
 from ot_draft import rules
 from ot_draft.compare import Settings, clustered_error, compare_rules, read_pairs
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 ONE = "one draft"
 RULES = (rules.ImportanceWeighted(), rules.KSeq(), rules.RecursiveRejection())
 SHOWN = (ONE, "RecursiveRejection", "KSeq", "ImportanceWeighted", "optimum")

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.path_rules import JOINT, KSEQ, LOOKS, accepted_lengths, look, mean_and_error
+from figures.paths.path_rules import JOINT, KSEQ, LOOKS, accepted_lengths, look, mean_and_error
 
 KS, LS, BUDGETS, DEPTH = (1, 2, 4, 8), (2, 4, 8), (8, 16, 32, 64), 8
 ABOUT = About(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.acceptance_random import N, random_pairs
-from figures.worst_cases import searched, worst_of_two
+from figures.acceptance.acceptance_random import N, random_pairs
+from figures.selection.worst_cases import searched, worst_of_two
 from ot_draft.compare import Pairs, Settings, compare_rules, read_pairs
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 GUARANTEE, WORST, SEARCHED = "guarantee", "worst of two tokens", "worst of four tokens, by search"
 COLOURS = {"real": "#0072B2", "random": "#009E73", GUARANTEE: "#000000", WORST: "#D55E00", SEARCHED: "#D55E00"}
 ABOUT = About(

@@ -13,19 +13,12 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("matplotlib")
-from figures import (
-    acceptance_bernoulli,
-    division_factor,
-    k_seq_share,
-    khisti_figure_2,
-    report,
-    store,
-    style,
-    transport_plans,
-)
-from figures.__main__ import NAMES
+from figures import report, store, style
 from figures.about import Number
+from figures.acceptance import acceptance_bernoulli
 from figures.report_tables import from_markdown, numbers_table
+from figures.scripts import NAMES
+from figures.selection import division_factor, k_seq_share, khisti_figure_2, transport_plans
 
 MADE = {
     "khisti_figure_2": (khisti_figure_2, {"steps": 6}),

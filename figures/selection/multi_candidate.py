@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from figures import style
@@ -10,7 +9,7 @@ from figures.about import About, Number
 from ot_draft import rules
 from ot_draft.compare import Settings, as_records, compare_rules, read_pairs, summarise
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS = 80
 WITH, WITHOUT = "RecursiveRejection", "RecursiveRejectionWithoutReplacement"
 ABOUT = About(

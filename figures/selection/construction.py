@@ -8,7 +8,7 @@ from typing import Any
 
 from figures import style
 from figures.about import About, Number
-from figures.construction_panels import draw_envelope, draw_levels, draw_masses
+from figures.selection.construction_panels import draw_envelope, draw_levels, draw_masses
 
 K, LAMBDA = 3, Fraction(3, 4)  # drafts; the level whose intervals are shown
 TARGET, DRAFT = (2, 5, 6, 2, 1, 7, 5, 12), (5, 11, 13, 3, 1, 3, 2, 2)  # in fortieths, p/q increasing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ from joblib import Parallel, delayed
 
 from figures import style
 from figures.about import About, Number
-from figures.acceptance_random import N, random_pairs
-from figures.ways_without_replacement import HYBRID, INDEPENDENT, OPTIMUM, ORDERS, RECURSIVE, SAMPLES, one_pair
+from figures.acceptance.acceptance_random import N, random_pairs
+from figures.laws.ways_without_replacement import HYBRID, INDEPENDENT, OPTIMUM, ORDERS, RECURSIVE, SAMPLES, one_pair
 from ot_draft.compare import clustered_error, read_pairs
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS, PAIRS = 20, 40
 LOOKS = {
     "RandomOrder": ("#882255", "-", "random order"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from figures.ways_to_draft import AUTO, BEST, FIXED, OTHER, RULE, ways_to_draft
+from figures.laws.ways_to_draft import AUTO, BEST, FIXED, OTHER, RULE, ways_to_draft
 from ot_draft.compare import clustered_error, read_pairs
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 LEVELS = {
     OTHER: ("#000000", ":", "optimum, without replacement"),
     BEST: ("#009E73", "--", "best j in each context (uses p)"),

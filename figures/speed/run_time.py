@@ -11,7 +11,7 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.timing import seconds_of
+from figures.speed.timing import seconds_of
 
 K, N_OF_PROGRAMS, N_OF_RULES = 2, 12, 32_768  # what is held fixed in the left and in the right panel
 SIZES = (4, 8, 16, 32, 64, 128, 256, 1024, 4096, 16_384, 65_536, 151_936)

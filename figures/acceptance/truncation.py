@@ -6,8 +6,8 @@ from typing import Any
 
 from figures import style
 from figures.about import About, Number
-from figures.temperature import K, lines_of
-from figures.temperature import compute as sweep
+from figures.acceptance.temperature import K, lines_of
+from figures.acceptance.temperature import compute as sweep
 
 KINDS = {"top-k": "tokens kept, top-k", "top-p": "mass kept, top-p"}
 NONE = "none"

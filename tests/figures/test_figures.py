@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import operator
 import shutil
@@ -18,24 +17,14 @@ import ot_draft as ot
 from ot_draft.rules.levels import slopes_of
 
 pytest.importorskip("matplotlib")
-from figures import (
-    acceptance_bernoulli,
-    construction,
-    division_factor,
-    draft_laws,
-    hybrid,
-    k_seq_share,
-    khisti_figure_2,
-    list_level,
-    store,
-    style,
-    temperature,
-    transport_plans,
-    without_replacement,
-)
-from figures.__main__ import NAMES, main
+from figures import store, style
+from figures.__main__ import main
 from figures.about import About, Number
-from figures.ways_to_draft import CONSTANTS
+from figures.acceptance import acceptance_bernoulli, temperature
+from figures.laws import draft_laws, hybrid, without_replacement
+from figures.laws.ways_to_draft import CONSTANTS
+from figures.scripts import MODULES, NAMES, script
+from figures.selection import construction, division_factor, k_seq_share, khisti_figure_2, list_level, transport_plans
 from ot_draft.compare import expected_acceptance, pyplot
 
 TINY: dict[str, dict[str, Any]] = {
@@ -68,18 +57,24 @@ HELPERS = {
     "__init__",
     "__main__",
     "about",
-    "construction_panels",
-    "control_variates",
     "report",
     "report_tables",
+    "scripts",
     "store",
     "style",
-    "timing",
-    "ways_to_draft",
-    "ways_without_replacement",
-    "worst_cases",
-    "path_rules",
-    "word_models",
+    "acceptance.__init__",
+    "laws.__init__",
+    "laws.ways_to_draft",
+    "laws.ways_without_replacement",
+    "paths.__init__",
+    "paths.control_variates",
+    "paths.path_rules",
+    "paths.word_models",
+    "selection.__init__",
+    "selection.construction_panels",
+    "selection.worst_cases",
+    "speed.__init__",
+    "speed.timing",
 }
 
 
@@ -88,33 +83,35 @@ HELPERS = {
 def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
     if name == "classes":
         pytest.importorskip("torch")
-    script = importlib.import_module(f"figures.{name}")
-    style.write(script.compute(**TINY[name]), tmp_path / "data.csv")
-    files = style.save(script.draw(style.read(tmp_path / "data.csv")), tmp_path, name)
+    module = script(name)
+    style.write(module.compute(**TINY[name]), tmp_path / "data.csv")
+    files = style.save(module.draw(style.read(tmp_path / "data.csv")), tmp_path, name)
     assert [file.suffix for file in files] == [".svg", ".png"] and all(file.stat().st_size > 5_000 for file in files)
-    found = script.numbers(style.read(tmp_path / "data.csv"))
+    found = module.numbers(style.read(tmp_path / "data.csv"))
     assert found and all(np.isfinite(number.ours) and number.what for number in found)
-    assert isinstance(script.ABOUT, About) and all((script.ABOUT.title, script.ABOUT.claim, script.ABOUT.source))
+    assert isinstance(module.ABOUT, About) and all((module.ABOUT.title, module.ABOUT.claim, module.ABOUT.source))
     assert (
-        script.ABOUT.comparison
+        module.ABOUT.comparison
         or any(number.published is not None for number in found)
-        or "this project" in script.ABOUT.source
+        or "this project" in module.ABOUT.source
     )
-    if hasattr(script, "table"):
-        lines = script.table(style.read(tmp_path / "data.csv")).split("\n\n")[-1].splitlines()
+    if hasattr(module, "table"):
+        lines = module.table(style.read(tmp_path / "data.csv")).split("\n\n")[-1].splitlines()
         assert len(lines) > 3 and len({line.count("|") for line in lines}) == 1
     again = io.BytesIO()
-    figure = script.draw(style.read(tmp_path / "data.csv"))
+    figure = module.draw(style.read(tmp_path / "data.csv"))
     figure.savefig(again, format="svg", dpi=160, metadata={"Date": None})
     pyplot().close(figure)
     assert again.getvalue() == files[0].read_bytes()
 
 
 def test_scripts_are_short() -> None:
-    folder = Path(__file__).parent.parent / "figures"
-    lengths = {file.stem: len(file.read_text().splitlines()) for file in folder.glob("*.py")}
-    assert set(lengths) == {*HELPERS, *NAMES}
-    assert [name for name in NAMES if lengths[name] > 120] == []
+    lengths = {
+        ".".join(file.relative_to(store.FOLDER).with_suffix("").parts): len(file.read_text().splitlines())
+        for file in store.FOLDER.rglob("*.py")
+    }
+    assert set(lengths) == {*HELPERS, *MODULES.values()}
+    assert [name for name in MODULES.values() if lengths[name] > 120] == []
     assert [name for name in HELPERS if lengths[name] > 200] == []
 
 
@@ -259,12 +256,12 @@ def test_a_figure_is_computed_again_only_if_something_has_changed(
 
 
 def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert store.modules("truncation") == {"truncation", "temperature", "style", "about"}
+    assert store.modules("truncation") == {"acceptance.truncation", "acceptance.temperature", "style", "about"}
     folder = tmp_path / "figures"
     shutil.copytree(store.FOLDER, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
     monkeypatch.setattr(store, "FOLDER", folder)
     keys = [store.key("truncation", False), store.key("truncation", True)]
-    for file in ("temperature.py", "data/smollm2_settings.npz", "hybrid.py"):
+    for file in ("acceptance/temperature.py", "data/smollm2_settings.npz", "laws/hybrid.py"):
         with (folder / file).open("ab") as stream:
             stream.write(b"#")
         keys.append(store.key("truncation", False))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from figures import style
 from figures.about import About, Number
 
-FOLDER = Path(__file__).parent / "data"
 FILES = ("latency_cpu.csv", "latency_cuda.csv")  # the second one where somebody with a GPU has measured it
 AXES = {"positions": "new positions of one text", "rows": "texts, one new position each"}
 COLOURS = ("#0072B2", "#D55E00")
@@ -26,7 +24,7 @@ CAPTION = """Target's part of a step of our engine, {context} tokens in the cach
 def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, Any]]:
     """The committed times of one call, and their ratio to one token; `full` measures those of this CPU anew, with the model."""
     rows: list[dict[str, Any]] = []
-    for file in (FOLDER / name for name in FILES):
+    for file in (style.DATA / name for name in FILES):
         rows += style.read(file) if file.is_file() else []
     if full:
         rows = [row for row in rows if "CUDA" in row["machine"]] + measured(**sizes)

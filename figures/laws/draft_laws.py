@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from figures import style
 from figures.about import About, Number
 from ot_draft.compare import Pairs, clustered_error, read_pairs
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS = 160
 INDEPENDENT, AUTO, OTHER, HUB = "i.i.d.", "hybrid, j from q", "without replacement", "hub"
 GROUPS = {"1.0": ("#D55E00", "o"), "0.6": ("#0072B2", "s")}

@@ -12,7 +12,7 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
+from figures.paths.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
 
 PUBLISHED = {(1, 4): (2.4, 1.67), (8, 4): (3.1, 2.08), (1, 8): (2.9, 1.56), (8, 8): (4.0, 2.13)}  # efficiency, speed-up
 TABLE = "SpecTr, Table 1"

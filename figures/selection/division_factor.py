@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from figures import style
 from figures.about import About, Number
 from ot_draft.compare import read_pairs
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 PANELS = {"target Ber(1/2), draft Ber(1/4), k = 2": 2, "one real context, k = 8": 8}
 BLUE, ORANGE, BLACK, GREEN = "#0072B2", "#D55E00", "#000000", "#009E73"
 ABOUT = About(

@@ -6,19 +6,18 @@ Sun et al., SpecTr: fast speculative decoding via optimal transport, NeurIPS 202
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from figures.control_variates import mean_and_error
-from figures.path_rules import JOINT, KSEQ, look
-from figures.spectr_table_1 import PUBLISHED, TABLE
+from figures.paths.control_variates import mean_and_error
+from figures.paths.path_rules import JOINT, KSEQ, look
+from figures.paths.spectr_table_1 import PUBLISHED, TABLE
 
-TREES = Path(__file__).parent / "data" / "real_block_efficiency.csv"
-BENCH = Path(__file__).parent / "data" / "bench_cpu.csv"
+TREES = style.DATA / "real_block_efficiency.csv"
+BENCH = style.DATA / "bench_cpu.csv"
 ONE = "TokenWise(SpeculativeSampling)"
 # By block efficiency at K = 8, L = 4, as expected: each is compared with the next one.
 ORDER = (JOINT, "TokenWise(Optimal)", KSEQ, "TokenWise(RecursiveRejection)", ONE)

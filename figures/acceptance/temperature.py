@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from figures.about import About, Number
 from ot_draft import Hybrid, rules
 from ot_draft.compare import Pairs, Settings, as_pairs, as_records, compare_rules, summarise
 
-FILE = Path(__file__).parent / "data" / "smollm2_settings.npz"
+FILE = style.DATA / "smollm2_settings.npz"
 K, CONTEXTS = 4, 80
 RULES = (
     rules.KSeq(),

@@ -9,7 +9,7 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.word_models import models
+from figures.paths.word_models import models
 
 K, L, SEED = 5, 4, 59
 ABOUT = About(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from figures import style
 from figures.about import About, Number
 from ot_draft.compare import Settings, as_records, compare_rules, read_pairs, summarise
 
-FILE = Path(__file__).parent / "data" / "smollm2_pairs.npz"
+FILE = style.DATA / "smollm2_pairs.npz"
 ABOUT = About(
     title="Acceptance against k: real contexts",
     claim="On real next-token laws K-SEQ comes within a few points of the i.i.d. optimum, and another way to draw the drafts gains"
