@@ -52,7 +52,7 @@ class Optimal(SelectionRule):
     groups tokens of nearly equal ratio p/q into about so many classes, which costs acceptance (compare with
     `optimal_acceptance`) and never validity, because the law m of the selected token is that of the levels really used.
     On the host the levels come from a sweep, row by row; on an accelerator from `parallel`, always by classes.
-    Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimal_selection.py).
+    Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
     """
 
     law: DraftLaw = IID()

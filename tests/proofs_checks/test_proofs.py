@@ -15,9 +15,10 @@ from click.testing import CliRunner
 
 from ot_draft.rules.levels import levels, slopes_of
 from proofs_checks import __main__ as command
-from proofs_checks import checking, optimal_selection, page, random_orders
+from proofs_checks import checking, page
+from proofs_checks.optimum import optimal_selection, random_orders
+from proofs_checks.optimum.selection_by_levels import curves as written_out
 from proofs_checks.random_cases import SIZES, draw
-from proofs_checks.selection_by_levels import curves as written_out
 from proofs_checks.statement import Outcome, Proof, Statement
 
 CASES = 4 * len(SIZES)  # every size four times
@@ -179,7 +180,9 @@ def test_the_command_prints_a_row_a_statement_and_writes_a_page_and_data(tmp_pat
         command.main, [*NAMES, "--cases", "24", "--jobs", "1", "--html", str(files[0]), "--json", str(files[1])]
     )
     words = " ".join(done.output.replace("│", " ").split())
-    statements = [said for name in NAMES for said in importlib.import_module(f"proofs_checks.{name}").STATEMENTS]
+    statements = [
+        said for name in NAMES for said in importlib.import_module(f"proofs_checks.{command.MODULES[name]}").STATEMENTS
+    ]
     assert done.exit_code == 0, words
     assert done.output.count("✓") == len(statements) and "✗" not in done.output
     shown, data = Page(files[0].read_text()), json.loads(files[1].read_text())
@@ -208,9 +211,17 @@ def test_the_command_refuses_a_name_that_is_not_there() -> None:
 
 def test_every_module_with_statements_is_in_the_table_and_every_row_can_fail() -> None:
     folder = Path(command.__file__).parent
-    written = {file.stem for file in folder.glob("*.py") if "\nSTATEMENTS = (" in file.read_text()}
-    assert set(command.MODULES) == written
-    rows = [said for name in command.MODULES for said in importlib.import_module(f"proofs_checks.{name}").STATEMENTS]
+    written = {
+        ".".join(file.relative_to(folder).with_suffix("").parts)
+        for file in folder.glob("*/*.py")
+        if "\nSTATEMENTS = (" in file.read_text()
+    }
+    assert set(command.MODULES.values()) == written
+    rows = [
+        said
+        for name in command.MODULES
+        for said in importlib.import_module(f"proofs_checks.{command.MODULES[name]}").STATEMENTS
+    ]
     assert len({said.name for said in rows}) == len(rows)
     for said in rows:
         assert said.planted and said.claim and said.source and said.method, said.name

@@ -10,14 +10,16 @@ import pytest
 from sympy import sqrt
 
 import ot_draft as ot
-from proofs_checks import k_seq_share, k_seq_valid, more_drafts, order_of_rules, recursive_rejection
 from proofs_checks.by_z3 import decide
-from proofs_checks.k_seq_formulas import around_the_smallest, draw_solved, is_valid, output, passed
-from proofs_checks.k_seq_sharp import lemmas, search
-from proofs_checks.k_seq_sharp.smallest import bound
+from proofs_checks.k_seq import k_seq_share, k_seq_valid
+from proofs_checks.k_seq.formulas import around_the_smallest, draw_solved, is_valid, output, passed
+from proofs_checks.k_seq.sharp import lemmas, search
+from proofs_checks.k_seq.sharp.smallest import bound
+from proofs_checks.optimum import more_drafts
 from proofs_checks.polynomials import X, is_nonnegative, single_root
 from proofs_checks.random_cases import Case, draw
 from proofs_checks.rational_functions import every_case, keeps_the_target, unknowns
+from proofs_checks.rules import order_of_rules, recursive_rejection
 from proofs_checks.statement import Statement
 
 MODULES = (k_seq_valid, k_seq_share, recursive_rejection, order_of_rules, more_drafts)

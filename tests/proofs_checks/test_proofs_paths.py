@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ot_draft import paths
-from proofs_checks import expected_rejections, path_rules
-from proofs_checks.path_cases import SIZES, PathCase, draw_one_path, draw_paths, markov
+from proofs_checks.paths import expected_rejections, path_rules
+from proofs_checks.paths.path_cases import SIZES, PathCase, draw_one_path, draw_paths, markov
 from proofs_checks.statement import Statement
 
 ALL = [(module, statement) for module in (path_rules, expected_rejections) for statement in module.STATEMENTS]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from proofs_checks import exponential_race, list_race
 from proofs_checks.exponential_sums import integral, over_delays, plus, power, product
+from proofs_checks.races import exponential_race, list_race
 from proofs_checks.random_cases import Case
 from proofs_checks.statement import Statement
 

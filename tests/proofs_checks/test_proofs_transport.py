@@ -11,18 +11,10 @@ import z3
 from scipy.integrate import quad
 
 import ot_draft as ot
-from proofs_checks import (
-    boundary_uniforms,
-    cover_property,
-    importance_weighting,
-    linear_program,
-    spectr_bound,
-    spectr_gbv,
-    top_tokens,
-    two_drafts,
-)
 from proofs_checks.by_z3 import decide, greatest, is_law, least, power, reals
+from proofs_checks.optimum import cover_property, linear_program, spectr_bound, spectr_gbv, top_tokens, two_drafts
 from proofs_checks.random_cases import Case, draw
+from proofs_checks.rules import boundary_uniforms, importance_weighting
 from proofs_checks.statement import Statement
 
 MODULES = (
