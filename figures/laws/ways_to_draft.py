@@ -28,7 +28,7 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
     ways |= {(OTHER, ""): np.array(other), (BEST, ""): optimum.max(-1)}
     choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
     for name, constants in choices.items():
-        with mock.patch.multiple("ot_draft.hybrid", **constants) if constants else nullcontext():
+        with mock.patch.multiple("ot_draft.laws.top_number", **constants) if constants else nullcontext():
             j = (ot.Hybrid("auto").top_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
     return ways
