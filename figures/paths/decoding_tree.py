@@ -9,9 +9,12 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.paths.word_models import models
 
 K, L, SEED = 5, 4, 59
+# Words that may follow a word, with their counts; the draft knows them worse.
+FOLLOWERS = """: the 6 a 3 my 1|the: old 3 cat 4 dog 3|a: cat 5 dog 3 old 2|my: dog 7 cat 2 old 1|old: dog 5 cat 4 oak 1|
+cat: sat 5 ran 3 slept 2|dog: ran 6 sat 3 slept 1|oak: fell 8 slept 2|sat: down 6 here 4|ran: away 6 here 3 home 1|
+slept: here 5 in 5|fell: down 9 here 1"""
 ABOUT = About(
     title="One decoding iteration",
     claim="Token-wise selection drops a path at its first refusal; joint selection looks at a whole path first, and may keep more of it.",
@@ -30,7 +33,7 @@ before it has looked at a whole path. Numbers from one seed, chosen to show a di
 
 def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[str, Any]]:
     """A row for each rule and node of the merged tree: its words from the root, how many paths hold it, p, q, what became of it."""
-    words, model = models()
+    words, model = word_models()
     generator = np.random.default_rng(seed)
     shape = ot.paths.TreeShape.chains(K, L)
     tree = ot.paths.draft_tree(model, shape, [()], generator.random((1, shape.size)))
@@ -47,6 +50,24 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
             rows.append(_row(rule, words, model, way, paths, _state(way, emitted)))
         rows.append(_row(rule, words, model, tuple(emitted), 0, EXTRA))
     return rows
+
+
+def word_models() -> tuple[list[str], ot.paths.MarkovModel]:
+    """A few words, and a target and a draft over them: the next word follows from the last one."""
+    lines = [entry.strip().split(":") for entry in FOLLOWERS.split("|")]
+    words = sorted({word for _, line in lines for word in line.split()[::2]})
+    targets: dict[tuple[int, ...], Any] = {}
+    drafts: dict[tuple[int, ...], Any] = {}
+    for before, line in lines:
+        counts = dict(zip(line.split()[::2], map(int, line.split()[1::2]), strict=True))
+        target = np.array([counts.get(word, 0) for word in words], dtype=float)
+        context = (words.index(before),) if before else ()
+        targets[context] = target / target.sum()
+        drafts[context] = 0.25 * targets[context] + 0.75 * (target > 0) / (target > 0).sum()
+    for number in range(len(words)):  # words that end a sentence
+        targets.setdefault((number,), np.eye(len(words))[number])
+        drafts.setdefault((number,), np.eye(len(words))[number])
+    return words, ot.paths.MarkovModel(targets, drafts, 1)
 
 
 def _state(way: tuple[int, ...], emitted: list[int]) -> str:
@@ -71,7 +92,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """A panel a rule: time from left to right."""
-    figure, panels = style.canvas(2, CAPTION.format(n=len(models()[0])))
+    figure, panels = style.canvas(2, CAPTION.format(n=len(word_models()[0])))
     for axes, here in zip(panels, style.split(rows, "rule"), strict=True):
         places = _places([row["words"] for row in here if row["state"] != EXTRA])
         for row in here:

@@ -10,8 +10,7 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from figures.selection.worst_cases import searched, worst_of_two
-from ot_draft.compare import Pairs, Settings, compare_rules, read_pairs
+from ot_draft.compare import Pairs, Settings, compare_rules, expected_acceptance, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 GUARANTEE, WORST, SEARCHED = "guarantee", "worst of two tokens", "worst of four tokens, by search"
@@ -66,6 +65,35 @@ def _shares(pairs: Pairs, ks: tuple[int, ...], jobs: int) -> dict[int, Any]:
         if row.rule == "KSeq" and row.optimum > 0:
             shares[row.k].append(row.taken / row.optimum)
     return {k: np.array(values) for k, values in shares.items()}
+
+
+def share(p: Any, q: Any, k: int) -> float:
+    """What K-SEQ's drafts get of the optimum."""
+    taken = expected_acceptance(ot.rules.KSeq(), ot.Problem(p, q, k)).taken
+    return float(taken) / float(ot.optimal_acceptance(p, q, k))
+
+
+def worst_of_two(k: int) -> float:
+    """Least share of target (t^k, 1 - t^k) and draft (t, 1 - t) over t: there the optimum is 1, as p(H) >= q(H)^k."""
+    from scipy.optimize import minimize_scalar
+
+    def of(t: float) -> float:
+        return share(np.array([t**k, 1 - t**k]), np.array([t, 1 - t]), k)
+
+    return float(minimize_scalar(of, bounds=(0.01, 0.999), method="bounded", options={"xatol": 1e-9}).fun)
+
+
+def searched(k: int, starts: int, n: int = 4) -> float:
+    """Least share that Nelder and Mead's search finds among pairs of n tokens, from random starts."""
+    from scipy.optimize import minimize
+    from scipy.special import softmax
+
+    def of(x: Any) -> float:
+        return share(softmax(x[:n]), softmax(x[n:]), k)
+
+    generator = np.random.default_rng([k, n])
+    tries = (2 * generator.standard_normal(2 * n) for _ in range(starts))
+    return min(float(minimize(of, x, method="Nelder-Mead", options={"maxfev": 800}).fun) for x in tries)
 
 
 def numbers(rows: style.Rows) -> list[Number]:
