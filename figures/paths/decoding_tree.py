@@ -40,8 +40,8 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
     uniforms = generator.random((1, max(rule.uniforms(shape) for rule in RULES)))
     rows: list[dict[str, Any]] = []
     for rule in RULES:
-        found = rule.select(tree, uniforms[:, : rule.uniforms(shape)])
-        emitted = [int(token) for token in found.tokens[0] if token >= 0]
+        selected = rule.select(tree, uniforms[:, : rule.uniforms(shape)])
+        emitted = [int(token) for token in selected.tokens[0] if token >= 0]
         nodes: dict[tuple[int, ...], int] = {}
         for node in range(1, shape.size + 1):
             way = tuple(int(tree.tokens[0, above - 1]) for above in shape.path(node))
@@ -93,13 +93,13 @@ def numbers(rows: style.Rows) -> list[Number]:
 def draw(rows: style.Rows) -> Any:
     """A panel a rule: time from left to right."""
     figure, panels = style.canvas(2, CAPTION.format(n=len(word_models()[0])))
-    for axes, here in zip(panels, style.split(rows, "rule"), strict=True):
-        places = _places([row["words"] for row in here if row["state"] != EXTRA])
-        for row in here:
+    for axes, rule_rows in zip(panels, style.split(rows, "rule"), strict=True):
+        places = _places([row["words"] for row in rule_rows if row["state"] != EXTRA])
+        for row in rule_rows:
             _draw_node(axes, row, places)
         axes.plot([0], [0.5], "o", color="#000000", ms=7)
-        accepted = sum(row["state"] == ACCEPTED for row in here)
-        name = "token by token, K-SEQ" if "KSeq" in here[0]["rule"] else "joint selection"
+        accepted = sum(row["state"] == ACCEPTED for row in rule_rows)
+        name = "token by token, K-SEQ" if "KSeq" in rule_rows[0]["rule"] else "joint selection"
         title = f"{name}: {accepted} accepted, {accepted + 1} tokens in one call"
         axes.set(title=title, xlim=(-0.2, L + 1.4), ylim=(-0.12, 0.98))
         axes.axis("off")
@@ -118,8 +118,8 @@ def _draw_node(axes: Any, row: dict[str, str], places: dict[str, float]) -> None
         [depth - 1, depth], [start, height], lw=width, alpha=0.7, color=colour, zorder=1, ls="--" if extra else "-"
     )
     box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": colour, "lw": 1.3}
-    shown = word + (f" ×{row['paths']}" if row["paths"] not in ("0", "1") else "")
-    axes.text(depth, height, shown, ha="center", va="center", bbox=box, fontsize=8.5, color=colour)
+    text = word + (f" ×{row['paths']}" if row["paths"] not in ("0", "1") else "")
+    axes.text(depth, height, text, ha="center", va="center", bbox=box, fontsize=8.5, color=colour)
     numbers = f"p {float(row['p']):.2f}  q {float(row['q']):.2f}"
     axes.text(depth, height - 0.036, numbers, ha="center", va="top", fontsize=6.5, color="#444444")
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from figures import style
 from figures.about import About, Number
 from figures.paths.path_rules import JOINT, KSEQ, look
-from figures.paths.spectr_table_1 import PUBLISHED, TABLE
+from figures.paths.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
 
 TREES = style.DATA / "real_block_efficiency.csv"
 BENCH = style.DATA / "bench_cpu.csv"
@@ -49,8 +49,8 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
         theirs = {"block_efficiency": published, "error": 0, "speed_up": speed_up, "speed_up_error": 0}
         rows.append({"rule": TABLE, "K": K, "L": L} | theirs | common)
         for rule in (ONE, JOINT) if K == 1 else ORDER[:-1]:
-            found: dict[str, Any] = {"rule": rule, "K": K, "L": L} | efficiency(trees, [(1, column(rule, K, L))], 1)
-            rows.append(found | speed(bench, rule, K, L) | common)
+            line: dict[str, Any] = {"rule": rule, "K": K, "L": L} | efficiency(trees, [(1, column(rule, K, L))], 1)
+            rows.append(line | speed(bench, rule, K, L) | common)
     for better, worse in pairwise(ORDER):
         pair = [(1, column(better, 8, 4)), (-1, column(worse, 1 if worse == ONE else 8, 4))]
         gap = {"rule": better + GAP + worse, "K": 8, "L": 4} | efficiency(trees, pair, 0)
@@ -95,27 +95,27 @@ def speed(bench: style.Rows, rule: str, K: int, L: int) -> dict[str, Any]:
     """Measured speed-up of a rule, one text at a time, at temperature 1."""
     wanted = ("block" if (rule, K) == (JOINT, 1) else MEASURED[rule], "iid", str(K), str(L), "1", 1.0)
     names = ("rule", "law", "K", "L", "batch")
-    found = next(row for row in bench if (*(row[name] for name in names), float(row["temperature"])) == wanted)
-    return {name: found[name] for name in ("speed_up", "speed_up_error")}
+    run = next(row for row in bench if (*(row[name] for name in names), float(row["temperature"])) == wanted)
+    return {name: run[name] for name in ("speed_up", "speed_up_error")}
 
 
 def numbers(rows: style.Rows) -> list[Number]:
     """Block efficiency and speed-up beside the published ones, and the gaps between rules."""
-    found = []
+    lines = []
     for row in rows:
-        said = f"K = {row['K']}, L = {row['L']}"
+        size = f"K = {row['K']}, L = {row['L']}"
         value, error = float(row["block_efficiency"]), float(row["error"])
         if GAP in row["rule"]:
             better, worse = (look(rule).label for rule in row["rule"].split(GAP))
-            said = f"block efficiency at {said}: {better} over {worse}"
-            found.append(Number(said + ("" if value > 3 * error else " (indistinguishable)"), value, error=error))
+            what = f"block efficiency at {size}: {better} over {worse}"
+            lines.append(Number(what + ("" if value > 3 * error else " (indistinguishable)"), value, error=error))
         elif row["rule"] in (KSEQ, JOINT, ONE):
             theirs = PUBLISHED[int(row["K"]), int(row["L"])]
             name = look(row["rule"]).label
-            found.append(Number(f"block efficiency, {name}, {said}", value, theirs[0], "~", NOTE, error))
+            lines.append(Number(f"block efficiency, {name}, {size}", value, theirs[0], "~", NOTE, error))
             gain, spread = float(row["speed_up"]), float(row["speed_up_error"])
-            found.append(Number(f"speed-up on this CPU, {name}, {said}", gain, theirs[1], "~", CPU, spread))
-    return found
+            lines.append(Number(f"speed-up on this CPU, {name}, {size}", gain, theirs[1], "~", CPU, spread))
+    return lines
 
 
 def draw(rows: style.Rows) -> Any:
@@ -123,14 +123,14 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION.format(**rows[0]), share_y=False)
     entries: list[list[style.Entry]] = [[], []]
     sizes = list(PUBLISHED)
-    for number, found in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
-        shown = style.Look("#000000", "d", "", TABLE) if found[0]["rule"] == TABLE else look(found[0]["rule"])
-        place = [sizes.index((int(row["K"]), int(row["L"]))) + 0.11 * (number - 2.5) for row in found]
+    for number, rule_rows in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
+        rule_look = look_beside_published(rule_rows[0]["rule"])
+        place = [sizes.index((int(row["K"]), int(row["L"]))) + 0.11 * (number - 2.5) for row in rule_rows]
         parts = (("block_efficiency", "error"), ("speed_up", "speed_up_error"))
         for axes, names, (value, error) in zip(panels, entries, parts, strict=True):
-            y, bars = ([float(row[name]) for row in found] for name in (value, error))
-            axes.errorbar(place, y, bars, color=shown.colour, marker=shown.marker, ls="", ms=5, elinewidth=0.8)
-            names.append((place[-1], y[-1], shown.label, shown.colour))
+            y, bars = ([float(row[name]) for row in rule_rows] for name in (value, error))
+            axes.errorbar(place, y, bars, color=rule_look.colour, marker=rule_look.marker, ls="", ms=5, elinewidth=0.8)
+            names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
     for axes, title in zip(panels, ("block efficiency: tokens a target call", "speed-up, ours on a CPU"), strict=True):
         axes.set_xticks(range(len(sizes)), [f"K = {K}\nL = {L}" for K, L in sizes])
         axes.set(title=title, ylim=(0, None))

@@ -131,8 +131,8 @@ def _draw_levels(axes: Any, t: list[float], level: list[float], alive: list[int]
 def _draw_masses(axes: Any, q: list[float], p: list[float], m: list[float]) -> None:
     """Draft, target and selected law of every token."""
     common = [min(a, b) for a, b in zip(p, m, strict=True)]
-    shown = ((q, q, BLUE, "draft q"), (p, common, ORANGE, "target p"), (m, common, GREEN, "selected draft m"))
-    for place, (mass, full, colour, name) in enumerate(shown):
+    bars = ((q, q, BLUE, "draft q"), (p, common, ORANGE, "target p"), (m, common, GREEN, "selected draft m"))
+    for place, (mass, full, colour, name) in enumerate(bars):
         x = [y + 0.27 * place - 0.27 for y in range(1, len(p) + 1)]
         axes.bar(x, mass, 0.25, color=colour, alpha=0.35)
         axes.bar(x, full, 0.25, color=colour)

@@ -103,9 +103,9 @@ def numbers(rows: style.Rows) -> list[Number]:
         name = NAMES.get(row["method"], style.look(row["method"]).label)
         if int(row["n"]) == most:
             lines.append(Number(f"ms, n = {most:,}, k = {K}: {name}", 1e3 * float(row["seconds"])))
-    for name, shown in style.SOLVERS.items():
+    for name, look in style.SOLVERS.items():
         reached = [int(row["n"]) for row in rows if row["method"] == name and row["panel"] == "n"]
-        lines += [Number(f"tokens reached: {shown.label}", max(reached))] if reached else []
+        lines += [Number(f"tokens reached: {look.label}", max(reached))] if reached else []
     return lines
 
 
@@ -114,16 +114,16 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION)
     entries: list[tuple[list[style.Entry], list[style.Entry]]] = []
     for axes, panel in zip(panels, ("n", "k"), strict=True):
-        here = [row for row in rows if row["panel"] == panel]
+        panel_rows = [row for row in rows if row["panel"] == panel]
         entries.append(([], []))
         axes.margins(y=0.12)
         axes.set(xscale="log", yscale="log", ylabel="time of one call (s)")
-        for name in dict.fromkeys(row["method"] for row in here):
-            points = [(int(row[panel]), float(row["seconds"])) for row in here if row["method"] == name]
-            shown = style.SOLVERS.get(name) or style.look(name)
-            options = {"color": shown.colour, "marker": shown.marker or None, "ms": 4, "lw": 1.2}
-            axes.plot(*zip(*points, strict=True), ls=shown.line, **options)
-            entries[-1][name in style.SOLVERS].append((*points[-1], NAMES.get(name, shown.label), shown.colour))
+        for name in dict.fromkeys(row["method"] for row in panel_rows):
+            points = [(int(row[panel]), float(row["seconds"])) for row in panel_rows if row["method"] == name]
+            look = style.SOLVERS.get(name) or style.look(name)
+            options = {"color": look.colour, "marker": look.marker or None, "ms": 4, "lw": 1.2}
+            axes.plot(*zip(*points, strict=True), ls=look.line, **options)
+            entries[-1][name in style.SOLVERS].append((*points[-1], NAMES.get(name, look.label), look.colour))
         axes.set(xlabel="vocabulary size n" if panel == "n" else "number of drafts k", title=TITLES[panel])
     ks = sorted({int(row["k"]) for row in rows if row["panel"] == "k"})
     panels[1].set_xticks(ks, [str(k) for k in ks])

@@ -63,12 +63,12 @@ def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
     style.write(module.compute(**TINY[name]), tmp_path / "data.csv")
     files = style.save(module.draw(style.read(tmp_path / "data.csv")), tmp_path, name)
     assert [file.suffix for file in files] == [".svg", ".png"] and all(file.stat().st_size > 5_000 for file in files)
-    found = module.numbers(style.read(tmp_path / "data.csv"))
-    assert found and all(np.isfinite(number.ours) and number.what for number in found)
+    numbers = module.numbers(style.read(tmp_path / "data.csv"))
+    assert numbers and all(np.isfinite(number.ours) and number.what for number in numbers)
     assert isinstance(module.ABOUT, About) and all((module.ABOUT.title, module.ABOUT.claim, module.ABOUT.source))
     assert (
         module.ABOUT.comparison
-        or any(number.published is not None for number in found)
+        or any(number.published is not None for number in numbers)
         or "this project" in module.ABOUT.source
     )
     if hasattr(module, "table"):
@@ -93,10 +93,10 @@ def test_the_list_names_every_script_and_no_file_is_long() -> None:
 def test_bernoulli_curves_pass_through_the_check_values() -> None:
     rows = acceptance_bernoulli.compute(ks=(2,))
     for draft, values in acceptance_bernoulli.CHECKS.items():
-        here = {row["rule"]: row["acceptance"] for row in rows if str(row["draft"]) == draft}
-        found = [here[name] for name in ("optimum", "KSeq", "RecursiveRejection")]
-        assert [float(value) for value in found] == pytest.approx(values, abs=1e-4)
-        assert isinstance(found[0], Fraction)
+        by_rule = {row["rule"]: row["acceptance"] for row in rows if str(row["draft"]) == draft}
+        acceptances = [by_rule[name] for name in ("optimum", "KSeq", "RecursiveRejection")]
+        assert [float(value) for value in acceptances] == pytest.approx(values, abs=1e-4)
+        assert isinstance(acceptances[0], Fraction)
 
 
 def test_khisti_curves_reach_one_exactly_where_they_should() -> None:
@@ -112,8 +112,10 @@ def test_the_construction_that_is_drawn_is_the_rules() -> None:
     rows = construction.compute()
     t, g, envelope, level = ([row[name] for row in rows] for name in ("t", "g", "G", "level"))
     p, q, m = ([row[name] for row in rows[1:]] for name in ("p", "q", "m"))
-    found = ot.evaluate(ot.rules.Optimal(), ot.Problem(p, q, construction.K))
-    assert found.lossless and found.acceptance == sum(map(min, p, m)) == ot.optimal_acceptance(p, q, construction.K)
+    evaluation = ot.evaluate(ot.rules.Optimal(), ot.Problem(p, q, construction.K))
+    assert evaluation.lossless and evaluation.acceptance == sum(map(min, p, m)) == ot.optimal_acceptance(
+        p, q, construction.K
+    )
     slopes = slopes_of(*(np.array(values, dtype=object) for values in (t, g, level)))
     assert [mass * slope for mass, slope in zip(q, slopes, strict=True)] == m
     assert any(a > b for a, b in zip(envelope, g, strict=True)) and any(map(operator.eq, p, m))
@@ -141,8 +143,8 @@ def test_the_race_is_the_one_that_it_says() -> None:
     """Its acceptance by quadrature against the closed form for one draft, and against the race itself, run."""
     generator = np.random.default_rng(3)
     p, q = generator.dirichlet(np.ones(6), 2)
-    one = sum(1 / np.maximum(p / p[j], q / q[j]).sum() for j in range(6))
-    assert list_level.race_acceptance(p, q, 1) == pytest.approx((one, one), abs=1e-12)
+    closed_form = sum(1 / np.maximum(p / p[j], q / q[j]).sum() for j in range(6))
+    assert list_level.race_acceptance(p, q, 1) == pytest.approx((closed_form, closed_form), abs=1e-12)
     for k in (2, 6):
         clocks = generator.exponential(size=(40_000, k, 6))
         output, drafts = (clocks / p).min(1).argmin(-1), (clocks / q).argmin(-1)
@@ -172,12 +174,12 @@ def test_transport_plans_are_couplings_that_accept_what_their_rules_do() -> None
     rows = transport_plans.compute()
     problem = ot.Problem(list(transport_plans.P), list(transport_plans.Q), transport_plans.K)
     for name, rule in transport_plans.RULES.items():
-        here = [row for row in rows if row["rule"] == name]
-        for drafts in {row["drafts"] for row in here}:
+        plan = [row for row in rows if row["rule"] == name]
+        for drafts in {row["drafts"] for row in plan}:
             tokens = np.array([transport_plans.TOKENS.index(token) for token in drafts])
-            mass = sum(row["mass"] for row in here if row["drafts"] == drafts)
+            mass = sum(row["mass"] for row in plan if row["drafts"] == drafts)
             assert mass == problem.law.probability(problem.q, tokens)
-        inside = sum(row["mass"] for row in here if row["output"] in row["drafts"])
+        inside = sum(row["mass"] for row in plan if row["output"] in row["drafts"])
         assert inside == ot.evaluate(rule, problem).acceptance
         assert (inside == ot.optimal_acceptance(problem.p, problem.q, problem.k)) == ("ptim" in name)
 
@@ -190,10 +192,10 @@ def test_worst_cases_of_k_seq_hold_the_guarantee() -> None:
 
 
 def test_laws_that_are_the_same_have_the_same_optimum() -> None:
-    found = {(row["temperature"], row["law"]): row["mean"] for row in draft_laws.compute(limit=3, ks=(2,))}
+    optima = {(row["temperature"], row["law"]): row["mean"] for row in draft_laws.compute(limit=3, ks=(2,))}
     for group in ("1.0", "0.6"):
-        assert found[group, draft_laws.HUB] == pytest.approx(found[group, "hybrid, j = 1, greedy"], abs=1e-12)
-        assert found[group, draft_laws.AUTO] <= max(value for (own, _), value in found.items() if own == group)
+        assert optima[group, draft_laws.HUB] == pytest.approx(optima[group, "hybrid, j = 1, greedy"], abs=1e-12)
+        assert optima[group, draft_laws.AUTO] <= max(value for (own, _), value in optima.items() if own == group)
 
 
 def test_settings_are_the_same_contexts_as_the_pairs() -> None:
@@ -253,16 +255,16 @@ def test_numbers_say_what_needs_a_word() -> None:
 def test_every_rule_has_a_look_of_its_own() -> None:
     looks = [style.look(rule.name) for rule in ot.rules.ALL]
     assert all(
-        shown.label != rule.name or rule.name in ("Optimal", "SpecHub")
-        for shown, rule in zip(looks, ot.rules.ALL, strict=True)
+        look.label != rule.name or rule.name in ("Optimal", "SpecHub")
+        for look, rule in zip(looks, ot.rules.ALL, strict=True)
     )
-    assert len({(shown.colour, shown.marker) for shown in looks}) == len(looks)
+    assert len({(look.colour, look.marker) for look in looks}) == len(looks)
 
 
 def test_the_command_makes_and_redraws(tmp_path: Path) -> None:
     missing = CliRunner().invoke(main, ["khisti_figure_2", "--redraw", "--out", str(tmp_path)])
     assert missing.exit_code != 0 and "without --redraw" in missing.output
     for options in ((), ("--redraw",)):
-        made = CliRunner().invoke(main, ["khisti_figure_2", "--out", str(tmp_path), *options])
-        assert made.exit_code == 0, made.output
+        done = CliRunner().invoke(main, ["khisti_figure_2", "--out", str(tmp_path), *options])
+        assert done.exit_code == 0, done.output
         assert {file.suffix for file in tmp_path.iterdir()} == {".csv", ".svg", ".png", ".json", ".html"}

@@ -65,8 +65,8 @@ def test_the_cuts_of_the_program_are_those_of_the_library() -> None:
         flow = linear_program.Flow(3, 2)
         drawn = [case.q[x[0]] ** 2 if len(x) == 1 else 2 * case.q[x[0]] * case.q[x[1]] for x in flow.sets]
         values = zip([*flow.p, *flow.s], [*case.p, *drawn], strict=True)
-        given = [(variable, z3.RealVal(str(value))) for variable, value in values]
-        cuts = [z3.simplify(z3.substitute(cut, *given)).as_fraction() for cut in flow.cuts()]
+        substitutions = [(variable, z3.RealVal(str(value))) for variable, value in values]
+        cuts = [z3.simplify(z3.substitute(cut, *substitutions)).as_fraction() for cut in flow.cuts()]
         assert min(cuts) == ot.optimal_acceptance(list(case.p), list(case.q), 2)
 
 
@@ -75,8 +75,8 @@ def test_a_wrong_coupling_is_seen() -> None:
     solution = ot.solve(problem, "flow")
     assert linear_program.is_coupling(problem, solution, alone=False)
     assert not linear_program.is_coupling(problem, solution, alone=True)
-    other = ot.Problem(problem.q, problem.p, 2)
-    assert not linear_program.is_coupling(other, solution, alone=False)
+    swapped = ot.Problem(problem.q, problem.p, 2)
+    assert not linear_program.is_coupling(swapped, solution, alone=False)
 
 
 def test_the_bound_of_spectr_by_hand() -> None:
