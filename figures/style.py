@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import ot_draft as ot
 from figures.about import Number
+from llm_demo.rows import read, write
 from ot_draft.compare import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
 from ot_draft.compare import look as look_of_rule
 
@@ -119,20 +119,6 @@ def save(figure: Any, out: Path, name: str) -> list[Path]:
         figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})
     pyplot().close(figure)
     return files
-
-
-def write(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Rows as CSV; Fractions as 1/3."""
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def read(file: Path) -> Rows:
-    """The rows of a CSV, as text."""
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def number(text: str) -> float:

@@ -103,6 +103,14 @@ class TokenWise(PathRule):
             return replace(self.rule, law=Hybrid(top=len(tops))), tops + draws
         return self.rule, max(lists, key=len)
 
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+        survivors = Survivors(tree).along(chosen)
+        p, q = survivors.laws()
+        if survivors.depth == tree.shape.length:
+            return p
+        drafts, selection = self._offer(survivors, p, q)
+        return selection.law(drafts)
+
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)
         lives = survivors.lives()
