@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import paths, rules
+from . import laws, paths, rules
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
@@ -39,6 +39,7 @@ __all__ = [
     "draw",
     "evaluate",
     "kseq_bound",
+    "laws",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",
@@ -63,4 +64,7 @@ def __getattr__(name: str) -> Any:
         from . import checks
 
         return getattr(checks, name)
+    of_laws = {law.name: type(law) for law in laws.ALL}
+    if name in of_laws:
+        return of_laws[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,6 +26,7 @@ CORE_NAMES = ("laws", "problem", "selection", "exact", "optimum", "sampling", "l
 LAYERS = {
     "arrays": BASE,
     "errors": BASE,
+    "deprecated": BASE,
     "optional": BASE,
     "kernels": BASE,
     "rules": RULES,

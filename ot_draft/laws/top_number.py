@@ -8,7 +8,7 @@ c), or one token drawn from it (then the acceptance is the chance that this toke
 of the two.
 
 The three fields of `StandIn` were chosen once, on the real pairs of figures/data, where their neighbours do about as well;
-half of the head costs .006 at temperature 1 and k = 8 (figures/hybrid.py). They are made for language models: where p has nothing
+half of the head costs .006 at temperature 1 and k = 8 (figures/laws/hybrid.py). They are made for language models: where p has nothing
 to do with q, i.i.d. drafting is better.
 """
 

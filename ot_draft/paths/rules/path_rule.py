@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays import Array, is_torch
 from ...errors import InvalidDistribution, InvalidDrafts
-from ...laws import DraftLaw
+from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..model import Model, Path
@@ -63,6 +63,13 @@ class PathRule(ABC):
             )
         return self._select(tree, Draws(uniforms))
 
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
+        """Law (B, n) of the token that the rule emits next, given the drafts, once it has chosen tokens int (B, d) along the tree.
+
+        None for a rule that decides along whole paths.
+        """
+        return None
+
     @abstractmethod
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """`select`, after the checks; every random choice is made by draws.index."""
@@ -79,6 +86,15 @@ class PathRule(ABC):
     def selection(self) -> SelectionRule | None:
         """The selection rule that is applied node by node; None where paths are tested as a whole."""
         return None
+
+    @property
+    def law(self) -> DraftLaw:
+        """The law that trees are drafted by for this rule unless another one is asked for."""
+        return IID()
+
+    def quick(self, law: DraftLaw) -> PathRule:
+        """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
+        return self
 
     @property
     def solves(self) -> bool:

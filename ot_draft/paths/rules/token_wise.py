@@ -47,6 +47,13 @@ class TokenWise(PathRule):
         return self.rule
 
     @property
+    def law(self) -> DraftLaw:
+        return self.rule.law
+
+    def quick(self, law: DraftLaw) -> TokenWise:
+        return TokenWise(self.rule.quick(law))
+
+    @property
     def short_name(self) -> str:
         return self.rule.name
 
@@ -108,6 +115,14 @@ class TokenWise(PathRule):
     def _apart(self, law: DraftLaw) -> bool:
         """Whether top tokens, once, and the draws of all nodes are given to the rule apart."""
         return self.rule.takes_tops and law.fixes_tops
+
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+        survivors = Survivors(tree).along(chosen)
+        p, q = survivors.laws()
+        if survivors.depth == tree.shape.length:
+            return p
+        drafts, selection = self._offer(survivors, p, q)
+        return selection.output(drafts)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)

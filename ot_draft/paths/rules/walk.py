@@ -195,6 +195,12 @@ class Survivors:
         self.here = where(lives, level.ranked[first % width], self.here)
         return lives
 
+    def along(self, chosen: Array) -> Survivors:
+        """Down to the nodes that hold the tokens chosen, int (B, d)."""
+        for depth in range(chosen.shape[1]):
+            self.go_on(small(chosen[:, depth : depth + 1]))
+        return self
+
     def selection(self, node: Array, following: Array) -> PathSelection:
         """What is emitted when the path down to the node (B, 1) is accepted, and the token (B, 1) follows."""
         nodes, length = self.layout.ancestors[node[..., 0]], self.layout.depths[node]

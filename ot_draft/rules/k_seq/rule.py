@@ -42,7 +42,7 @@ class KSeq(SelectionRule):
     never validity. A fixed factor below gamma* may make an invalid rule, as `evaluate` then shows.
     With beta = sum min(q, p/gamma): acceptance of a draft 1 - (1 - beta)^k, residual proportional to
     p - min(q, p/gamma) (1 - (1 - beta)^k) / beta. Acceptance >= (1 - (1 - 1/k)^k) of the optimum, which is not sharp: see
-    proofs_checks/k_seq_share.py.
+    proofs_checks/k_seq/k_seq_share.py.
     Source: Sun et al., SpecTr, NeurIPS 2023, Algorithm 2 and Theorem 1.
     """
 

@@ -1,0 +1,140 @@
+"""Ways of decoding by name: what is drafted, by which law, by which rule it is selected from; and how long each call takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import ot_draft as ot
+
+from ..errors import CannotDecode
+from ..laws import law_called
+from .draft_plan import Drafting
+from .loop import Options, decode_steps
+from .pair import Pair
+from .step import Seconds, Step
+
+AUTOREGRESSIVE = "autoregressive"
+LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One target call, for one of the texts that it continued: the text's number, and how many tokens were chosen for it.
+
+    wall: seconds until they were there; seconds: of these, those of the parts of the step, None where they are not known.
+    """
+
+    text: int
+    chosen: float
+    wall: float
+    seconds: Seconds | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a comparison. rule, law: names as on the command line; label, drafts: as in tables."""
+
+    rule: str
+    law: str
+    label: str
+    drafts: str
+    drafting: Drafting
+
+    @property
+    def K(self) -> int:
+        """Number of drafted paths; of a tree, children of the root."""
+        return len(self.drafting.shape.children(0))
+
+    @property
+    def L(self) -> int:
+        """Length of the paths."""
+        return self.drafting.shape.length
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: Options,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """Continue a group of prompts, whose numbers are `options.rows`; `watch` sees every step outside the time measured.
+
+        The first step, before which is the prefill, and all steps whose laws are copied for a trace, last as long as their parts.
+        """
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        begin, first = time.perf_counter(), True
+        for step in decode_steps(pair, prompts, self.drafting, options):
+            wall = step.seconds.total if first or options.laws else time.perf_counter() - begin
+            for row, text in enumerate(texts):
+                if bool(step.active[row]):
+                    yield Call(text, float(step.length[row]) + 1, wall, step.seconds)
+                    watch(self, text, step)
+            begin, first = time.perf_counter(), False
+
+    @property
+    def slug(self) -> str:
+        """Name of a folder of its own."""
+        words = f"{self.rule} {self.law} {self.drafts.split(',')[0]}" if self.drafting.shape.size else self.rule
+        return "-".join("".join(c if c.isalnum() else " " for c in words.lower().replace("×", "x")).split())
+
+
+def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.TreeShape:
+    """A tree by the number of children on every level, or K paths of length L."""
+    if tree is not None:
+        return ot.paths.TreeShape.by_level(tuple(tree))
+    if paths < 1 or length < 1:
+        raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
+    return ot.paths.TreeShape.chains(paths, length)
+
+
+def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Method:
+    """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
+    if rule.lower() == AUTOREGRESSIVE:
+        return Method(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting())
+    known = [each for each in ot.paths.rules.every() if not each.solves]
+    try:
+        path_rule = ot.paths.rules.called(rule, known)
+    except ot.InvalidDrafts:
+        names = [*(each.short_name for each in known), AUTOREGRESSIVE]
+        raise CannotDecode(f"there is no rule {rule!r} for decoding: take {', '.join(names)}") from None
+    if law == "top" or (law is None and path_rule.wants_tops):
+        name, drawn = "top", ot.Hybrid(top=max(shape.branching))
+    else:
+        drawn = path_rule.law if law is None else law_called(law)
+        name = drawn.spelling
+    drafting = Drafting(shape, path_rule.quick(drawn), drawn)
+    return Method(path_rule.command, name, path_rule.label, f"{_shape_label(shape)}, {_law_label(name)}", drafting)
+
+
+def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
+    """The default comparison: one draft, K paths of length L, and trees. tree: (K, 2, 1) down to depth L unless given."""
+    one, many = shape_of(1, length, None), shape_of(paths, length, None)
+    grown = shape_of(paths, length, tuple(tree) if tree else (paths, 2, 1)[:length])
+    wanted: list[tuple[str, str | None, ot.paths.TreeShape]] = [
+        (AUTOREGRESSIVE, None, many),
+        ("speculativesampling", None, one),
+        ("block", None, one),
+        ("recursiverejection", None, many),
+        ("kseq", None, many),
+        ("optimal", None, many),
+        ("optimal", "hybrid:auto", many),
+        ("traversal", None, many),
+        ("joint", None, many),
+        ("joint", "hybrid:auto", many),
+        ("recursiverejectionwithoutreplacement", None, grown),
+        ("naive", "top", grown),
+    ]
+    return list(dict.fromkeys(method_called(*each) for each in wanted))
+
+
+def _shape_label(shape: ot.paths.TreeShape) -> str:
+    first = len(shape.children(0))
+    if shape == ot.paths.TreeShape.chains(first, shape.length):
+        return f"{first} × {shape.length}"
+    return "tree " + ",".join(str(len(shape.children(level.start))) for level in shape.levels[:-1])
+
+
+def _law_label(name: str) -> str:
+    return LAW_LABELS.get(name, name)
