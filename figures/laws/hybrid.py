@@ -68,7 +68,9 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
         optimal(p, q, k, ot.WithoutReplacement()) for p, q in zip(pairs.p, pairs.q, strict=True)
     )
     ways |= {(WITHOUT_REPLACEMENT, ""): np.array(without_replacement), (BEST, ""): optimum.max(-1)}
-    choices = {AUTO: StandIn()} | {f"{AUTO}, {name} = {x}": StandIn(**{name.lower(): x}) for name, x in CONSTANTS}
+    choices = {AUTO: StandIn()} | {
+        f"{AUTO}, {name} = {x}": replace(StandIn(), **{name.lower(): x}) for name, x in CONSTANTS
+    }
     for name, estimator in choices.items():
         j = (ot.Hybrid("auto", estimator).top_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]

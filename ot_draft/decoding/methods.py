@@ -100,7 +100,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
         names = [*(each.short_name for each in known), AUTOREGRESSIVE]
         raise CannotDecode(f"there is no rule {rule!r} for decoding: take {', '.join(names)}") from None
     if law == "top" or (law is None and path_rule.wants_tops):
-        name, drawn = "top", ot.Hybrid(top=max(shape.branching))
+        name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
         drawn = path_rule.law if law is None else law_called(law)
         name = drawn.spelling
