@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -13,11 +11,12 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from ot_draft.compare import Pairs, Settings, clustered_error, compare_rules, read_pairs
+from ot_draft.laws import StandIn
 
 FILE = style.DATA / "smollm2_pairs.npz"
 FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"
 # Other values of the three constants by which Hybrid('auto') estimates.
-CONSTANTS = (("POWER", 0.25), ("POWER", 0.35), ("SEEN", 0.4), ("SEEN", 0.6), ("HEAD", 128), ("HEAD", 400))
+CONSTANTS = (("power", 0.25), ("power", 0.35), ("seen", 0.4), ("seen", 0.6), ("head", 128), ("head", 400))
 LEVELS = {
     WITHOUT_REPLACEMENT: ("#000000", ":", "optimum, without replacement"),
     BEST: ("#009E73", "--", "best j in each context (uses p)"),
@@ -74,8 +73,7 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
     ways |= {(WITHOUT_REPLACEMENT, ""): np.array(without_replacement), (BEST, ""): optimum.max(-1)}
     choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
     for name, constants in choices.items():
-        with mock.patch.multiple("ot_draft.laws.top_number", **constants) if constants else nullcontext():
-            j = (ot.Hybrid("auto").top_drafts(pairs.q, k) >= 0).sum(-1)
+        j = (ot.Hybrid("auto", StandIn(**constants)).top_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
     return ways
 

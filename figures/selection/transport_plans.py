@@ -54,7 +54,7 @@ def plan_row(rule: ot.SelectionRule, problem: ot.Problem, drafts: tuple[int, ...
 
     tokens = np.array(drafts)
     weight = problem.law.probability(problem.q, tokens)
-    return [weight * share for share in rule(problem.p, problem.q, tokens).law(tokens)]
+    return [weight * share for share in rule(problem.p, problem.q, tokens).output(tokens)]
 
 
 def accepted(rows: style.Rows) -> float:

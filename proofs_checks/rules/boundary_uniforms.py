@@ -85,7 +85,7 @@ def outputs_possible(case: Case, error: str) -> bool:
         for start in product(uniforms(case.q), repeat=2):
             drafts = ot.draw(rule.law, problem.q, 2, Boundaries(start))
             selection = rule(problem.p, problem.q, drafts)
-            law = selection.law(drafts)
+            law = selection.output(drafts)
             for values in product(uniforms(selection.accept, error), uniforms(selection.residual, error)):
                 token, _ = ot.sample(rule, problem.p, problem.q, drafts, Boundaries(values))
                 if law[int(token)] == 0:

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from slopes import slopes_of
 
 import ot_draft as ot
-from ot_draft.rules.optimal.levels import slopes_of
 
 pytest.importorskip("matplotlib")
 from figures.acceptance import acceptance_bernoulli, temperature

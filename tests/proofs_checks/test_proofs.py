@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from slopes import slopes_of
 
-from ot_draft.rules.optimal.levels import levels, slopes_of
+from ot_draft.rules.optimal.levels import levels
 from proofs_checks import __main__ as command
 from proofs_checks import checking, page
 from proofs_checks.optimum import optimal_selection, random_orders
