@@ -16,7 +16,7 @@ from ot_draft.laws import StandIn
 FILE = style.DATA / "smollm2_pairs.npz"
 FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"
 # Other values of the three constants by which Hybrid('auto') estimates.
-CONSTANTS = (("POWER", 0.25), ("POWER", 0.35), ("SEEN", 0.4), ("SEEN", 0.6), ("HEAD", 128), ("HEAD", 400))
+CONSTANTS = (("power", 0.25), ("power", 0.35), ("seen", 0.4), ("seen", 0.6), ("head", 128), ("head", 400))
 LEVELS = {
     WITHOUT_REPLACEMENT: ("#000000", ":", "optimum, without replacement"),
     BEST: ("#009E73", "--", "best j in each context (uses p)"),
@@ -68,11 +68,9 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
         optimal(p, q, k, ot.WithoutReplacement()) for p, q in zip(pairs.p, pairs.q, strict=True)
     )
     ways |= {(WITHOUT_REPLACEMENT, ""): np.array(without_replacement), (BEST, ""): optimum.max(-1)}
-    choices = {AUTO: StandIn()} | {
-        f"{AUTO}, {name} = {x}": replace(StandIn(), **{name.lower(): x}) for name, x in CONSTANTS
-    }
-    for name, estimator in choices.items():
-        j = (ot.Hybrid("auto", estimator).top_drafts(pairs.q, k) >= 0).sum(-1)
+    choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
+    for name, constants in choices.items():
+        j = (ot.Hybrid("auto", StandIn(**constants)).top_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
     return ways
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from ..arrays import Array, is_torch
+from ..arrays import Array, broadcast, is_torch
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from ..problem import check_law
@@ -144,6 +144,12 @@ class DraftTree:
             raise InvalidDrafts(f"tops have shape {tuple(self.tops.shape)}: give {q[:2]}, a number for every row of q")
         for count in self.shape.branching:
             check_law(self.law, count)
+
+    def repeated(self, count: int) -> DraftTree:
+        """So many copies of a batch of one tree, which share its memory."""
+        tokens, p, q = (broadcast(x, (count, *x.shape[1:])) for x in (self.tokens, self.p, self.q))
+        tops = None if self.tops is None else broadcast(self.tops, (count, *self.tops.shape[1:]))
+        return DraftTree(self.shape, tokens, p, q, self.law, tops)
 
 
 @dataclass(frozen=True)
