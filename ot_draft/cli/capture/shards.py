@@ -96,7 +96,8 @@ def capture_window(pair: Pair, window: Window, reading: Reading) -> Arrays:
     places = list(range(first, len(tokens)))
     if 0 < reading.positions < len(places) and not reading.sample:
         places = [places[number * len(places) // reading.positions] for number in range(reading.positions)]
-    stored = _stored(*(logits.double().cpu() for logits in pair.logits_along(tokens, places)), reading)
+    target, draft = (logits.double().cpu() for logits in pair.logits_along(tokens, places))
+    stored = _stored(target, draft, reading)
     index = np.array(places)
     about = {
         "token": np.array(tokens)[index],
