@@ -22,8 +22,11 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json, sys
 from pathlib import Path
-for name in ("llm_demo", "figures", "proofs_checks", "tests"):
-    sys.modules[name] = None
+class NoClone:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("llm_demo", "figures", "proofs_checks", "tests"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoClone())
 import ot_draft
 from click.testing import CliRunner
 from ot_draft.cli import main
