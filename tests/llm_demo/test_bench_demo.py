@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
-from figures.control_variates import mean_and_error
+from figures.paths.spectr_real import controlled_mean
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -152,11 +152,11 @@ def test_a_control_variate_takes_noise_out_and_nothing_else() -> None:
     generator = np.random.default_rng(1)
     luck, weights = generator.normal(size=(200, 1)), generator.integers(1, 5, 200).astype(float)
     values = 2 + 3 * luck[:, 0] + 0.1 * generator.normal(size=200)
-    plain, noise = mean_and_error(values, weights, np.empty((200, 0)))
-    mean, error = mean_and_error(values, weights, luck)
+    plain, noise = controlled_mean(values, weights, np.empty((200, 0)))
+    mean, error = controlled_mean(values, weights, luck)
     assert plain == pytest.approx(np.average(values, weights=weights)) and noise > 0.15
     assert error < 0.02 and abs(mean - 2) < 4 * error
-    assert mean_and_error(values[:9], weights[:9], luck[:9])[0] == pytest.approx(
+    assert controlled_mean(values[:9], weights[:9], luck[:9])[0] == pytest.approx(
         np.average(values[:9], weights=weights[:9])
     )
 

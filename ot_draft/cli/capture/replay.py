@@ -67,7 +67,7 @@ def survivors(
             drafts[:, count:] = ot.IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
         drafts = generator.permuted(drafts, axis=1)
         shape = (tuples, len(p))
-        rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).law(drafts)
+        rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).output(drafts)
         weights[count] = chance * rows[:, token].mean()
     # In all they are p(token), as the rule is valid; what is missing to it is the case that no path holds the token.
     weights[0] = max(p[token] - weights.sum(), 0.0)

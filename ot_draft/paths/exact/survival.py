@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...arrays import Array, broadcast, integers
+from ...arrays import Array, integers
 from ...errors import InvalidDrafts
 from ..rules.path_rule import PathRule
 from ..tree import DraftTree
@@ -35,9 +35,8 @@ def _with_laws(rule: PathRule, tree: DraftTree, states: Sequence[State]) -> list
     states = [state for state in states if state[0] > 0]
     if not states:
         return []
-    tokens, p, q = (broadcast(x, (len(states), *x.shape[1:])) for x in (tree.tokens, tree.p, tree.q))
     chosen = integers([prefix for _, prefix, _ in states], tree.p).reshape(len(states), len(states[0][1]))
-    laws = rule.output_law(DraftTree(tree.shape, tokens, p, q, tree.law), chosen)
+    laws = rule.output_law(tree.repeated(len(states)), chosen)
     if laws is None:
         raise InvalidDrafts(f"{rule.name} decides along whole paths: give a rule that decides token by token")
     return list(zip(states, laws, strict=True))
