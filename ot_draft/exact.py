@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, copy, full, integers, is_exact, members, total, where, zero
-from .errors import InvalidDrafts
+from .errors import InvalidArgument
 from .problem import TOLERANCE, Problem
 from .selection import checked
 
@@ -49,7 +49,7 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
 
     The judge, not the defendant: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
-    shows an output that is not p. Cost: n^k rule rows. Raises InvalidDrafts where that is over four million.
+    shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million.
     """
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
     output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + full((k,), 0, p)
@@ -74,7 +74,7 @@ def all_drafts(problem: Problem) -> Any:
     n, k = problem.n, problem.k
     drawn = problem.law.count(n, k)
     if n**drawn > MAX_TUPLES:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"enumerating {n}^{drawn} draft tuples is out of reach (limit {MAX_TUPLES}): use optimal_acceptance, or sample the rule"
         )
     rows = max(1, CELLS // (n * max(1, int(np.prod(problem.batch)))))

@@ -1,5 +1,6 @@
 """Every rule beside the optimum on many pairs (p, q): reading them, the rows, means and times, tables and pictures."""
 
+from ..array_files import array_names, read_arrays
 from .choice import choose_rules, law_called, law_name
 from .estimate import Acceptance, expected_acceptance
 from .pairs import Pairs, as_pairs, exact_masses, read_pairs
@@ -19,6 +20,7 @@ __all__ = [
     "Row",
     "Settings",
     "Summary",
+    "array_names",
     "as_pairs",
     "as_records",
     "as_summaries",
@@ -34,6 +36,7 @@ __all__ = [
     "measure",
     "plot_acceptance",
     "pyplot",
+    "read_arrays",
     "read_pairs",
     "summarise",
     "total_variation",

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..errors import MissingPackage
 from .draft import Draft
 from .errors import CannotDecode
 from .packed import pack
@@ -85,7 +86,7 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
     if found:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
     if importlib.util.find_spec("transformers") is None:
-        raise CannotDecode("transformers is not installed: run  pip install 'ot_draft[llm]'")
+        raise CannotDecode(str(MissingPackage("transformers", "llm")))
     import transformers
 
     if "gguf_file" in found and kind == "AutoModelForCausalLM":

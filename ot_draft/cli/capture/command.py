@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from ot_draft.cli import Refused
+from ot_draft.errors import MissingPackage
 
 MANIFEST = "capture.json"
 EPILOG = """\b
@@ -69,7 +70,7 @@ def capture(
         from ot_draft.cli.capture.shards import Reading, capture_window, read_texts, windows
         from ot_draft.cli.embedded import load_models
     except ModuleNotFoundError as error:
-        raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
+        raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
     reading = Reading(**given)
     models = {"target": target, "draft": draft, "dtype": dtype}
     try:

@@ -29,11 +29,13 @@ from rich.progress import track
 from rich.table import Table
 
 import ot_draft as ot
+from ot_draft.array_files import array_names, read_arrays
 from ot_draft.cli import Refused
 from ot_draft.compare import choose_rules
 from ot_draft.sweep import Shard, open_shards
 
 Floats = NDArray[np.float64]
+OF_A_RUN = ("token", "position", "text")  # arrays that say which rows are neighbouring contexts of one text
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,14 @@ def replay(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tupl
 def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
     if shard.file.suffix == ".npz":
-        with np.load(shard.file, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in ("token", "position", "text") if name in stored}
+        holds = ", ".join(OF_A_RUN)
+        names = [name for name in OF_A_RUN if name in array_names(shard.file, holds)]
+        found = read_arrays(shard.file, names, holds)
     else:
         from safetensors import safe_open
 
         with safe_open(shard.file, framework="numpy") as tensors:
-            found = {name: tensors.get_tensor(name) for name in ("token", "position", "text") if name in tensors.keys()}  # noqa: SIM118
+            found = {name: tensors.get_tensor(name) for name in OF_A_RUN if name in tensors.keys()}  # noqa: SIM118
     if len(found) < 3 or (np.diff(found["position"]) != 1).any() or (np.diff(found["text"]) != 0).any():
         raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
     return found["token"]

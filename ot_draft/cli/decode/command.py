@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ot_draft.cli import Refused, whole_numbers
+from ot_draft.errors import MissingPackage
 
 
 class Tree(click.ParamType):
@@ -73,7 +74,7 @@ def decode(**given: Any) -> None:
     try:
         from ot_draft.cli.decode import run as decode_run  # heavy: torch
     except ModuleNotFoundError as error:
-        raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
+        raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
     try:
         decode_run.run(given)
     except (ValueError, OSError) as error:
