@@ -10,7 +10,8 @@ from ...laws import IID, WithoutReplacement
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..strategies import Strategy, batches, problems_without_ties
-from .counterexample import Counterexample, drafts_shown, numbers
+from .counterexample import Counterexample, drafts_shown
+from .number_texts import numbers
 from .rule_property import a_few, as_floats, possible_drafts, rule_property, small_problems_of
 
 ROWS = 4  # draft tuples of a pair (p, q) that stand in one batch
