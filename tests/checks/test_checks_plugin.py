@@ -157,8 +157,9 @@ def test_the_checks_work_without_the_plugin(folder: Path) -> None:
 
 
 RECORD: dict[str, Any] = {
-    "rule": "Mine", "property": "output_law", "category": "lossless", "decides": True, "statement": "p < q & so on", "status": "passed", "reason": "", "seconds": 0.5,
-    "cases": 3, "by_k": [{"k": 1, "cases": 3, "seconds": 0.25, "status": "passed"}], "counterexample": None, "code": "",
+    "rule": "Mine", "property": "output_law", "category": "lossless", "statement": "p < q & so on", "status": "passed",
+    "decides": True, "reason": "", "seconds": 0.5, "cases": 3,
+    "by_k": [{"k": 1, "cases": 3, "seconds": 0.25, "status": "passed"}], "counterexample": None, "code": "",
 }  # fmt: skip
 FAILED = {**RECORD, "property": "bad", "status": "failed", "reason": "a\x00 <b>", "code": 'print("<b> & \x01")\n'}
 SKIPPED = {**RECORD, "property": "meta", "status": "skipped", "reason": "no torch", "by_k": []}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..rules.properties import LOSSLESS
+from ..rules.properties import ALL, LOSSLESS
 from ..rules.rule_property import Category
 
 Status = Literal["passed", "failed", "skipped"]
@@ -63,8 +63,9 @@ def _claim(name: str, held: bool | None) -> str:
 
 
 def answers(results: Iterable[Result]) -> Answers:
-    """What the results of one rule's properties say."""
-    results = list(results)
+    """What the results of one rule's properties say, in whatever order they come."""
+    order = {each.name: place for place, each in enumerate(ALL)}
+    results = sorted(results, key=lambda each: order.get(each.name, len(order)))
     lossless, robust, claims = (
         [each for each in results if each.category == category] for category in ("lossless", "robust", "claims")
     )

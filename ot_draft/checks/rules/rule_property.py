@@ -29,7 +29,7 @@ Category = Literal["lossless", "robust", "claims"]  # the question that a proper
 class RuleProperty:
     """One property of a rule.
 
-    check: raises a Counterexample. cases: given the rule, the strategy of the problems, or a list of problems, small ones
+    check: raises a Counterexample; another error decides nothing. cases: given the rule, the strategy of the problems, or a list of problems, small ones
     first, all of which are tried. most: the number of cases after which more add nothing. reason_to_skip: why the property
     says nothing about the rule; empty where it does. shows: Python lines that show the rule at work where it raised an
     error. category: the question that it helps to answer: "lossless", does the rule keep the target's law on every proper
