@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 
 import ot_draft as ot
 from ot_draft import optional
+from ot_draft.laws import sets
 from ot_draft.lp import coupling as coupling_module
 from ot_draft.lp import drafted_sets, program, solution, textbook
 from ot_draft.lp.raw_solution import RawSolution
@@ -275,7 +276,7 @@ def test_draft_sets_agree_with_enumeration(law):
     generator = np.random.default_rng(6)
     for n, k in product((1, 2, 3, 4), (0, 1, 2, 3, 4)):
         problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
-        enumerated = {drafted_sets._tokens(bits): mass for bits, mass in drafted_sets._enumerated(problem).items()}
+        enumerated = {sets.tokens_of(bits): mass for bits, mass in sets.enumerated(law, problem.q, k).items()}
         assert drafted_sets.drafted_sets(problem) == enumerated
 
 
@@ -379,12 +380,14 @@ def test_a_small_excess_is_reported_and_taken_back(monkeypatch):
 @pytest.mark.parametrize(
     ("package", "solver"), [("cvxpy", "cvxpy"), ("pulp", "pulp"), ("scipy.optimize", "highs"), ("ortools", "ortools")]
 )
-def test_missing_packages_are_named_with_their_remedy(monkeypatch, package, solver):
+def test_missing_packages_name_the_extra(monkeypatch, package, solver):
     for name in [loaded for loaded in sys.modules if loaded.startswith("ortools.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    name = package.split(".")[0]
-    with pytest.raises(ot.MissingPackage, match=rf"{name} is not installed: run  pip install '{name}\W"):
+    extra = "ortools" if solver == "ortools" else "lp"
+    with pytest.raises(
+        ot.MissingPackage, match=rf"{package.split('.')[0]} is not installed: run  pip install 'ot_draft\[{extra}\]'"
+    ):
         ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), solver)
 
 
@@ -435,7 +438,7 @@ def test_limits_name_the_remedy(monkeypatch):
     monkeypatch.setattr(program, "MAX_BITS", 100)
     with pytest.raises(ot.SolverFailed, match='take solver="highs"'):
         ot.solve(problem, "flow")
-    monkeypatch.setattr(drafted_sets, "MAX_SETS", 10)
+    monkeypatch.setattr(sets, "MAX_SETS", 10)
     with pytest.raises(ot.InvalidDrafts, match="optimal_acceptance gives the optimum without it"):
         ot.solve(problem)
 
