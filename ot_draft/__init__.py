@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import arrays, paths, rules
+from . import arrays, laws, paths, rules
 from .errors import (
     DraftSelectionError,
     InvalidArgument,
@@ -48,6 +48,7 @@ __all__ = [
     "draw",
     "evaluate",
     "kseq_bound",
+    "laws",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",

@@ -32,9 +32,11 @@ class RuleProperty:
     check: raises a Counterexample; another error decides nothing. cases: given the rule, the strategy of the problems, or a
     list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
     reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show the
-    rule at work where it raised an error. category: the question that it helps to answer: "lossless", does the rule keep the target's law on every proper
-    problem; "robust", does it do so on what is no proper problem, and in every form of it; "claims", is what the rule says
-    of itself true. A claim is asked only of the rules that name it in their `claims`.
+    rule at work where it raised an error. category: the question that it helps to answer.
+
+    Questions: "lossless", does the rule keep the target's law on every proper problem? "robust", is it right on what is no
+    proper problem, in floats, on torch, and as a function? "claims", is what it says of itself true? (Asked only of the
+    rules that name the property in their `claims`.)
     """
 
     check: Check
