@@ -73,4 +73,7 @@ def __getattr__(name: str) -> Any:
         from . import checks
 
         return getattr(checks, name)
+    of_laws = {law.name: type(law) for law in laws.ALL}
+    if name in of_laws:
+        return of_laws[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,8 @@ import numpy as np
 from ..array_files import array_names, reading
 from ..arrays import Array
 from ..compare.logits import LOGITS, laws_of_logits
-from ..errors import InvalidDistribution, MissingPackage
+from ..errors import InvalidDistribution
+from ..optional import load
 from ..problem import Problem
 
 LAWS = ("p", "q")
@@ -152,13 +153,10 @@ def _flat(array: Array) -> Array:
 
 
 def _safetensors(file: Path) -> Any:
+    safetensors = load("safetensors", "sweep")
     try:
-        from safetensors import SafetensorError, safe_open
-    except ModuleNotFoundError as error:
-        raise MissingPackage("safetensors", "sweep") from error
-    try:
-        return safe_open(file, framework="numpy")
-    except SafetensorError as error:
+        return safetensors.safe_open(file, framework="numpy")
+    except safetensors.SafetensorError as error:
         raise InvalidDistribution(f"{file} cannot be read as safetensors: {error}") from error
 
 

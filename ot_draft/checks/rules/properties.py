@@ -53,7 +53,7 @@ def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty
 
 def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
     """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
-    if not isinstance(rule, SelectionRule):
+    if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
         raise InvalidArgument(f"{rule!r} is no selection rule: give an instance of a subclass of ot.SelectionRule")
     check_claims(rule)
     chosen = choose(properties)
