@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from ..arrays import (
     Array,
+    any_of,
     argsort,
     as_number,
     batch_shape,
     broadcast,
     cleared,
+    constant,
     divide,
     full,
     gather,
@@ -56,6 +58,10 @@ class DraftLaw(ABC):
     @abstractmethod
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
+
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        """Probability that some draft lies in the set, without cancellation where it is small: (..., n), bool (..., n) -> (...)."""
+        return 1 - self.inside(q, ~token_set, k)
 
     @abstractmethod
     def order(self, p: Array, q: Array, k: int) -> Array:
@@ -98,6 +104,9 @@ class IID(DraftLaw):
 
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         return total(where(token_set, q, zero(q)))[..., 0] ** k
+
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        return any_of(total(where(token_set, q, zero(q)))[..., 0], k)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         return argsort(ratio(p, q))
@@ -168,7 +177,7 @@ class Hybrid(DraftLaw):
 
     def top_drafts(self, q: Array, k: int) -> Array:
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k)."""
-        n = q.shape[-1]
+        n, q = q.shape[-1], constant(q)
         ranked = top_tokens(q, min(k, n))
         number = top_by_stand_in(q, k) if self.top == "auto" else min(self._number(k), k, n)
         fixed = where(positions(min(k, n), q) < number, ranked, -1)
@@ -192,6 +201,13 @@ class Hybrid(DraftLaw):
         mass = total(where(token_set, outside(q, fixed), zero(q)))
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
         return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
+
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, q.shape[-1], q)
+        mass = total(where(token_set, outside(q, fixed), zero(q)))
+        draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+        return where((token_set & top).any(-1), one(q) + 0 * mass[..., 0], any_of(mass, draws)[..., 0])
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
