@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import arrays, laws, paths, rules
+from . import arrays, laws, losses, paths, rules
 from .errors import (
     DraftSelectionError,
     InvalidArgument,
@@ -49,6 +49,7 @@ __all__ = [
     "evaluate",
     "kseq_bound",
     "laws",
+    "losses",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",

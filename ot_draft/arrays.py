@@ -130,6 +130,11 @@ def copy(x: Array) -> Array:
     return x.clone() if is_torch(x) else x.copy()
 
 
+def constant(x: Array) -> Array:
+    """x as a constant: no gradient flows through what is computed from it."""
+    return x.detach() if is_torch(x) else x
+
+
 def batch_shape(*arrays: Array) -> tuple[int, ...]:
     """Common shape of all axes but the last."""
     shapes = {tuple(a.shape[:-1]) for a in arrays}
