@@ -2,8 +2,15 @@
 
 from typing import Any
 
-from . import laws, paths, rules
-from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
+from . import arrays, laws, paths, rules
+from .errors import (
+    DraftSelectionError,
+    InvalidArgument,
+    InvalidDistribution,
+    InvalidDrafts,
+    MissingPackage,
+    SolverFailed,
+)
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
 from .lp import Solution, solve
@@ -21,6 +28,7 @@ __all__ = [
     "Evaluation",
     "Hub",
     "Hybrid",
+    "InvalidArgument",
     "InvalidDistribution",
     "InvalidDrafts",
     "MissingPackage",
@@ -32,6 +40,7 @@ __all__ = [
     "Solution",
     "SolverFailed",
     "WithoutReplacement",
+    "arrays",
     "check_draws",
     "check_rule",
     "check_sampler",

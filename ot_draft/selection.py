@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .arrays import Array, batch_shape, broadcast, is_torch, namespace, positions, spread, total
 from .deprecated import RenamedAttribute
-from .errors import InvalidDrafts
+from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import Problem
 
@@ -101,7 +101,7 @@ class SelectionRule(ABC):
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
-    """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidDrafts where that is no selection of these shapes."""
+    """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidArgument where that is no selection of these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]
     parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
     of_kind = [type(x) is type(p) and (is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
@@ -110,7 +110,7 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
     seen = ", ".join(
         f"{type(x).__name__} {tuple(getattr(x, 'shape', ()))} {getattr(x, 'dtype', '')}".rstrip() for x in parts
     )
-    raise InvalidDrafts(
+    raise InvalidArgument(
         f"the rule gave {seen or type(given).__name__}: give ot.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
         f" {type(p).__module__.split('.')[0]} arrays as p is"
     )

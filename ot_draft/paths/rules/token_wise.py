@@ -35,7 +35,7 @@ class TokenWise(PathRule):
     rule: SelectionRule
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, SelectionRule):
+        if not isinstance(self.rule, SelectionRule):  # anything may have been given
             raise InvalidDrafts(f"TokenWise({self.rule!r}): give a selection rule, for example TokenWise(KSeq())")
 
     @property
