@@ -68,7 +68,7 @@ class Reader:
         return self._laws(logits, tokens, slice(0, len(self.depths)))
 
     def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor) -> None:
-        """Fill tokens (B, N), q (B, M, n) and tops (B, M), see `ot.paths.DraftTree`, with a tree drawn from the model, one forward pass a level.
+        """Fill tokens (B, N), q (B, M, n) and tops (B, M), see `ot.paths.DraftTree`, with a tree, one forward pass a level.
 
         uniforms: (B, N or more), number i - 1 draws node i. Every node's children follow the drafting's law, given the
         node's row of q, which is 0 wherever the model scores nothing.
