@@ -1,4 +1,4 @@
-"""The only file with randomness. It always comes from an explicit generator, fresh at every call."""
+"""Drawing drafts and running a rule once: every random number comes from an explicit generator, fresh at every call."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .refused import Refused
 
 if TYPE_CHECKING:
     from ..checks import Outcome, Report
-    from .rule_target import Target
+    from .rule_target import NamedRule
 
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 DIGITS = Context(prec=17)  # of a float64; unlike a float itself they tell denormal numbers apart
@@ -102,7 +102,7 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     return reports
 
 
-def _with_source(outcome: Outcome, target: Target) -> Outcome:
+def _with_source(outcome: Outcome, target: NamedRule) -> Outcome:
     """The outcome, its code made from what was given on the command line."""
     if outcome.counterexample is None:
         return outcome

@@ -115,9 +115,9 @@ class MultiDraft:
             yield step
 
     def _seed(self, model: Any, seed: int | None, generator: torch.Generator | None) -> int:
-        given = self.seed if seed is None else seed
-        if given is not None:
-            return int(given)
+        wanted = self.seed if seed is None else seed
+        if wanted is not None:
+            return int(wanted)
         drawn = torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu")
         if split_between_processes(model):  # all must draw the same numbers, or they would wait for each other for ever
             drawn = drawn.to(model.device)
