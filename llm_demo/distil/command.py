@@ -66,16 +66,20 @@ def distil(
             begin, number = time.perf_counter(), number + 1
             texts += sample(pair, write, recipe.length, seed + number)
             written += time.perf_counter() - begin
-    pieces = [np.mean(part, axis=0).round(4).tolist() for part in np.array_split(curve, min(10, len(curve)))]
     about = {
         "tokens_written": sum(len(text.tokens) - text.start for text in texts),
         "texts": len(texts),
         "steps": trainer.steps,
         "minutes": round(spent / 60, 2),
         "recipe": asdict(recipe),
-        "cross_entropy_and_overlap_by_tenths": pieces,
+        "cross_entropy_and_overlap_by_tenths": tenths(curve),
     }
     return trainer.draft.eval().requires_grad_(False), about
+
+
+def tenths(curve: list[tuple[float, float]]) -> list[list[float]]:
+    """Means of ten stretches of a curve, or of its points where they are fewer."""
+    return [np.mean(part, axis=0).round(4).tolist() for part in np.array_split(curve, min(10, len(curve)))]
 
 
 def save(draft: SubsetDraft, about: dict[str, Any], out: Path, name: str) -> Path:
