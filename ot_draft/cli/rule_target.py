@@ -21,14 +21,14 @@ TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_]\w*)(?P<call>\(.*\)
 
 
 @dataclass(frozen=True)
-class Target:
+class NamedRule:
     """A rule, and the Python that makes it again."""
 
     rule: SelectionRule
     source: RuleSource
 
 
-def rule_at(text: str) -> Target:
+def rule_at(text: str) -> NamedRule:
     """The rule of that name: a class, a function that returns a rule, or a rule. Raises Refused.
 
     Arguments in brackets are literals (numbers, texts, tuples) or draft laws; nothing else is evaluated.
@@ -45,7 +45,7 @@ def rule_at(text: str) -> Target:
         raise Refused(f"{text} is {_article(rule)}, no selection rule: give a subclass of ot.SelectionRule with a law")
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
         raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
-    return Target(rule, _source(rule, found, place, name, call))
+    return NamedRule(rule, _source(rule, found, place, name, call))
 
 
 def _laws() -> dict[str, type[laws.DraftLaw]]:

@@ -105,19 +105,19 @@ def _about(folder: Path) -> dict[str, Any]:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def main(folders: tuple[Path, ...], repeats: int, seed: int) -> None:
     """Tokens a target call as measured, and as simulation from the recorded trees of FOLDERS predicts it."""
-    made = Table("method", "drafts", "steps", "measured", "replayed", "ratio", title="tokens a target call")
+    table = Table("method", "drafts", "steps", "measured", "replayed", "ratio", title="tokens a target call")
     try:
         for folder in folders:
             method, measured = recorded(folder)
             if method.drafting.rule is None:
                 continue
             again = replay(folder, method.drafting.rule, repeats, seed)
-            cells = (f"{found.block_efficiency:.3f} ± {found.error:.3f}" for found in (measured, again))
+            cells = (f"{each.block_efficiency:.3f} ± {each.error:.3f}" for each in (measured, again))
             ratio = measured.block_efficiency / again.block_efficiency
-            made.add_row(method.label, method.drafts, str(measured.steps), *cells, f"{ratio:.3f}")
+            table.add_row(method.label, method.drafts, str(measured.steps), *cells, f"{ratio:.3f}")
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    Console().print(made)
+    Console().print(table)
 
 
 if __name__ == "__main__":
