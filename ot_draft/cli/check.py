@@ -19,7 +19,7 @@ from .refused import Refused
 
 if TYPE_CHECKING:
     from ..checks import PropertyOutcome, Report
-    from .rule_target import Target
+    from .rule_target import NamedRule
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "dim"}
@@ -130,7 +130,7 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     return reports
 
 
-def _with_source(outcome: PropertyOutcome, target: Target) -> PropertyOutcome:
+def _with_source(outcome: PropertyOutcome, target: NamedRule) -> PropertyOutcome:
     """The outcome, its code made from what was given on the command line."""
     if outcome.counterexample is None:
         return outcome
