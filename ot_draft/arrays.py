@@ -308,8 +308,8 @@ def add_at(x: Array, index: Array, mass: Array) -> Array:
     mass, index = broadcast(mass, (*batch, k)), broadcast(index, (*batch, k))
     mass, index = where(index < 0, zero(mass), mass), maximum(index, 0)
     for i in range(k):  # one by one: sums of equal indices, and always in the same order
-        here = index[..., i : i + 1]
-        _put(x, here, take(x, here) + mass[..., i : i + 1])
+        token = index[..., i : i + 1]
+        _put(x, token, take(x, token) + mass[..., i : i + 1])
     return x
 
 

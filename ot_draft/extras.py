@@ -37,10 +37,10 @@ def requirements(extra: str) -> tuple[str, ...]:
     """What the extra requires, like "torch<3,>=2.6", extras that it names included; for "", what the package itself requires."""
     own: list[str] = []
     for line in _lines():
-        found = OF_EXTRA.match(line)
-        if (found["extra"] if found else "") != extra:
+        conditional = OF_EXTRA.match(line)
+        if (conditional["extra"] if conditional else "") != extra:
             continue
-        requirement = found["requirement"] if found else line
+        requirement = conditional["requirement"] if conditional else line
         named = OWN.match(requirement)
         own += [each for name in named["extras"].split(",") for each in requirements(name)] if named else [requirement]
     return tuple(dict.fromkeys(own))

@@ -34,7 +34,7 @@ class CheckCommand(click.Command):
         try:
             return super().make_context(*arguments, **options)
         except click.ClickException as error:
-            error.exit_code = NOTHING_CHECKED  # type: ignore[misc]
+            error.exit_code = NOTHING_CHECKED  # type: ignore[misc]  # of this error, not of its class
             raise
 
     def invoke(self, context: click.Context) -> Any:
@@ -42,7 +42,7 @@ class CheckCommand(click.Command):
         try:
             return super().invoke(context)
         except click.ClickException as error:
-            error.exit_code = NOTHING_CHECKED  # type: ignore[misc]
+            error.exit_code = NOTHING_CHECKED  # type: ignore[misc]  # of this error, not of its class
             raise
 
 

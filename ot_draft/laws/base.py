@@ -189,7 +189,7 @@ class DraftLaw(ABC):
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
 
-        By enumeration of n^k tuples here. Raises InvalidDrafts beyond `sets.MAX_SETS` sets.
+        By enumeration of n^k tuples here. Raises InvalidArgument beyond `sets.MAX_SETS` sets.
         """
         return sets.enumerated(self, q, k)
 

@@ -24,7 +24,7 @@ from ..arrays import (
     where,
     zero,
 )
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from . import sets
 from .base import DraftLaw, outside, padded
 from .iid import IID
@@ -54,7 +54,7 @@ class Hybrid(DraftLaw):
     def check(self, k: int) -> None:
         whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
         if not whole and self.top != "auto":
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"Hybrid(top={self.top!r}): give the number of top tokens, -1 for greedy drafting, or 'auto'"
             )
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from logging import ERROR
 from typing import Any
 
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..optional import load
 
 ENGINES = ("loky", "threading", "sequential", "dask", "ray")
@@ -22,7 +22,7 @@ def engine(name: str = "loky", jobs: int = 1, address: str | None = None) -> Ite
     from joblib import parallel_config
 
     if name not in ENGINES:
-        raise InvalidDrafts(f"there is no engine {name!r}: take {', '.join(ENGINES)}")
+        raise InvalidArgument(f"there is no engine {name!r}: take {', '.join(ENGINES)}")
     with ExitStack() as stack:
         options: dict[str, Any] = {"n_jobs": jobs}
         if name == "dask":
@@ -30,7 +30,7 @@ def engine(name: str = "loky", jobs: int = 1, address: str | None = None) -> Ite
         elif name == "ray":
             stack.enter_context(_ray(jobs, address))
         elif address is not None:
-            raise InvalidDrafts(f"engine {name} has no cluster: leave the address out, or take dask or ray")
+            raise InvalidArgument(f"engine {name} has no cluster: leave the address out, or take dask or ray")
         stack.enter_context(parallel_config(backend=name, **options))
         yield
 

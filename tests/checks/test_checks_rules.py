@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks
-from ot_draft.checks.rules import rule_property
+from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks, rule_property
 from ot_draft.checks.rules.boundaries import boundary_list, extreme_list
 from ot_draft.checks.rules.properties import choose
 from ot_draft.checks.strategies import batches, distributions, distributions_without_ties, problems, sizes

@@ -43,8 +43,8 @@ def value_source(value: Any, imports: list[str]) -> str:
         return _nested(value, imports)
     if callable(value) and hasattr(value, "__qualname__"):
         return _named(value, imports)
-    given = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
-    return f"{_named(type(value), imports)}({', '.join(given)})"
+    arguments = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
+    return f"{_named(type(value), imports)}({', '.join(arguments)})"
 
 
 def masses_source(masses: Array) -> str:
@@ -72,8 +72,8 @@ def _arguments(value: Any) -> dict[str, Any]:
     else:
         signature = inspect.signature(type(value))
         known = {name: each.default for name, each in signature.parameters.items() if name in vars(value)}
-    given = {name: getattr(value, name) for name in known}
-    return {name: each for name, each in given.items() if not _is_default(each, known[name])}
+    arguments = {name: getattr(value, name) for name in known}
+    return {name: each for name, each in arguments.items() if not _is_default(each, known[name])}
 
 
 def _is_default(value: Any, default: Any) -> bool:

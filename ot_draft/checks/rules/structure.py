@@ -54,9 +54,9 @@ def rows_do_not_leak(rule: SelectionRule, problem: Problem) -> None:
         pair_of, drafts = _rows(problem)
         whole = rule(case.p[pair_of], case.q[pair_of], drafts).output(drafts)
         for pair in range(len(problem.p)):
-            here = pair_of == pair
-            part = rule(case.p[pair_of[here]], case.q[pair_of[here]], drafts[here]).output(drafts[here])
-            for row, law, other in zip(np.flatnonzero(here), whole[here], part, strict=True):
+            of_pair = pair_of == pair
+            part = rule(case.p[pair_of[of_pair]], case.q[pair_of[of_pair]], drafts[of_pair]).output(drafts[of_pair])
+            for row, law, other in zip(np.flatnonzero(of_pair), whole[of_pair], part, strict=True):
                 if not _same(law, other):
                     seen = f"{numbers(law)}; with the rows of its own pair only, {numbers(other)}"
                     raise Counterexample(problem, _row_seen(int(row), pair, drafts, seen), _shown(pair_of, drafts))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ... import rules as selection_rules
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from .block_verification import BlockVerification
 from .joint import Joint
 from .naive_target import NaiveTarget
@@ -24,10 +24,10 @@ def every() -> tuple[PathRule, ...]:
 
 
 def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
-    """The path rule that goes by a name, of all or of some; capitals, - and _ do not matter. Raises InvalidDrafts."""
+    """The path rule that goes by a name, of all or of some; capitals, - and _ do not matter. Raises InvalidArgument."""
     rules = tuple(every() if among is None else among)
     wanted = name.lower().replace("-", "").replace("_", "")
     for rule in rules:
         if wanted in (rule.command, rule.short_name.lower(), rule.name.lower()):
             return rule
-    raise InvalidDrafts(f"there is no rule {name!r}: take {', '.join(rule.short_name for rule in rules)}")
+    raise InvalidArgument(f"there is no rule {name!r}: take {', '.join(rule.short_name for rule in rules)}")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ...arrays import Array, is_torch
-from ...errors import InvalidDistribution, InvalidDrafts
+from ...errors import InvalidArgument, InvalidDistribution, InvalidDrafts
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...selection import SelectionRule
@@ -58,7 +58,7 @@ class PathRule(ABC):
         self.check(tree.shape, tree.law)
         wanted = (len(tree.tokens), self.uniforms(tree.shape))
         if tuple(uniforms.shape) != wanted:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
             )
         return self._select(tree, Draws(uniforms))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...arrays import Array, gather, integers, minimum, one, settled, small, unsmall, where
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import DraftLaw
 from ...selection import Selection, SelectionRule
 from ..model import Model, Path
@@ -36,7 +36,7 @@ class TokenWise(PathRule):
 
     def __post_init__(self) -> None:
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
-            raise InvalidDrafts(f"TokenWise({self.rule!r}): give a selection rule, for example TokenWise(KSeq())")
+            raise InvalidArgument(f"TokenWise({self.rule!r}): give a selection rule, for example TokenWise(KSeq())")
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..drafting.trees import draft_trees, first_chains
 from ..exact.evaluate import check_sizes
@@ -103,7 +103,9 @@ def simulate_chains(
     wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if rule.fits(TreeShape.chains(K, L), IID())]
     if not wanted:
         names = ", ".join(rule.name for rule in path_rules) or "none"
-        raise InvalidDrafts(f"no rule takes any of the sizes (K, L) {list(sizes)}: the rules are {names}; give others")
+        raise InvalidArgument(
+            f"no rule takes any of the sizes (K, L) {list(sizes)}: the rules are {names}; give others"
+        )
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
     # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
     cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
