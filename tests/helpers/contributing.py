@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 BLOCK = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n# (\S+)\.py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
