@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from slopes import slopes_of
+from rules.slopes import slopes_of
 
 import ot_draft as ot
 

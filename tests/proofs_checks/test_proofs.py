@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from slopes import slopes_of
+from rules.slopes import slopes_of
 
 from ot_draft.rules.optimal.levels import levels
 from proofs_checks import __main__ as command

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import SIZES, SMALL_SIZES, all_tuples, random_masses, random_pair
-from slopes import slopes_of
+from rules.slopes import slopes_of
 
 import ot_draft as ot
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio

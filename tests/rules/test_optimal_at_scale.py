@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import SMALL_SIZES, all_tuples, random_masses
-from slopes import slopes_of
+from rules.slopes import slopes_of
 
 import ot_draft as ot
 from ot_draft.arrays import gather
