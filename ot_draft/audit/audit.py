@@ -8,14 +8,15 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
-from .bets import outcomes
+from .bets import overlaps, scores
 from .bound import Bound
+from .learner import Learner
 from .past import Past
 from .records import Row, Tokens, dense_block, dense_row, number_of, stack, top_row
 from .verdict import Excess, Verdict
 from .wealth import NOTHING, Wealth
 
-BLOCK = 256  # tokens whose bets are settled together
+BLOCK = 512  # tokens whose bets are settled together
 LEVEL = 1e-6
 CONFIDENCE = 0.999
 TOLERANCE = 1e-4
@@ -37,6 +38,7 @@ class Audit:
             raise CannotAudit(f"tolerance is {tolerance}: give a relative error from 0 up to 0.1")
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
         self._past, self._wealth, self._bound, self._excess = Past(), Wealth(tolerance), Bound(), Excess()
+        self._learner = Learner()
         self._rows: list[tuple[int, Row, float, int, int, int, int, Array | None, float]] = []
         self._largest = 0.0
         self._crossed: int | None = None
@@ -105,14 +107,18 @@ class Audit:
         """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
         tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
         seen = self._past.read(tokens)
-        y, m = outcomes(tokens, self._past, seen)
+        scored = scores(tokens, self._past, seen)
+        y_scored, m_scored = scored.outcomes(tokens)
+        y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
         self._wealth.settle(y, m)
+        self._wealth.settle_combined(*self._learner.bet(tokens, scored, m_scored))
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
         none = int(np.count_nonzero(own < NOTHING))
         self._wealth.settle_no_mass(none, len(tokens) - none)
         self._excess.add(y, m, none)
         self._bound.add(tokens)
         self._past.learn(tokens, seen)
+        self._learner.learn(tokens, scored, y_scored, m_scored)
         self._largest = max(self._largest, self._wealth.total)
         if self._crossed is None and self._largest >= -log(self.level):
             self._crossed = self._bound.count

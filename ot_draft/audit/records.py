@@ -68,13 +68,21 @@ class Tokens:
         before = np.where(self.ids < self.token[:, None], self.mass, 0.0).sum(1)
         return self._interval(np.broadcast_to(before[:, None], self.mass.shape))
 
+    def along_ids(self, mass: Array) -> Array:
+        """For every listed token the mass of those before it in the order of ids, and half its own: (T, N) -> (T, N)."""
+        order = np.argsort(self.ids, axis=1)
+        there = np.take_along_axis(mass, order, axis=1)
+        found = np.empty_like(mass)
+        np.put_along_axis(found, order, np.cumsum(there, axis=1) - there / 2, axis=1)
+        return found
+
     def _interval(self, starts: Array) -> tuple[Array, Array]:
         start = self.at_slot(starts, 1 - self.rest)
         return start, np.minimum(start + self.at_slot(self.mass, self.rest), 1.0)
 
     def at_slot(self, values: Array, otherwise: Array | float) -> Array:
         """values[t, slot t], and `otherwise` where the emitted token is one of the rest: (T, N) -> (T,)."""
-        there = np.take_along_axis(values, np.maximum(self.slot, 0)[:, None], axis=1)[:, 0]
+        there = values[np.arange(len(self)), self.slot]
         return np.where(self.slot >= 0, there, otherwise)
 
 
