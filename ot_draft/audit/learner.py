@@ -23,7 +23,7 @@ class Learner:
 
     def __init__(self) -> None:
         self._sum, self._covariance = np.zeros(len(SCORED)), np.zeros((len(SCORED), len(SCORED)))
-        self.weights = np.zeros(len(SCORED))
+        self.weights: Array = np.zeros(len(SCORED))
 
     def bet(self, tokens: Tokens, scores: Scores, m: Array) -> tuple[Array, Array]:
         """The combined score of the emitted tokens, in [-REACH, REACH], and its mean: (T,) each; m (T, J): means of the scores."""

@@ -105,8 +105,8 @@ class Past:
             if position[start] < 0:
                 position[start:end] = last.length + np.arange(end - start)
             before = np.concatenate(every[-2:])[-WINDOW:]
-            final = (side[end - 1].copy() for side in (*laws, own))
-            self._ends[request] = End(before, *final, last.length + end - start)
+            heaviest = [side[end - 1].copy() for side in laws]
+            self._ends[request] = End(before, heaviest[0], heaviest[1], own[end - 1].copy(), last.length + end - start)
         while len(self._ends) > REQUESTS:
             self._ends.popitem(last=False)
         other = self._others(tokens, position, own)

@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -19,6 +19,11 @@ from ..audit.reported import MODES, Reported
 from ..errors import CannotAudit, MissingPackage
 from .refused import Refused
 
+if TYPE_CHECKING:
+    from ..audit.answers import Answer
+    from ..audit.reference import Reference
+
+DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
 ROWS = 8  # bets in the table
 
@@ -60,7 +65,8 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
     URL: an OpenAI-compatible server that reports log-probabilities (http://localhost:8000). It alone is talked to; a key is read from
     OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their laws (docs/audit.md).
 
-    Exit status: 0 if no bias was found, 1 if there is one, 2 if it cannot be decided from what was given.
+    Exit status: 0 if no bias was found, 1 if there is one (or the reference is another model), 2 if it cannot be decided from what
+    was given.
     """
     try:
         judge = Audit(level, confidence, tolerance)
@@ -70,7 +76,8 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
         _write(verdict, subject, notes, json_file, html)
     except (CannotAudit, MissingPackage, OSError) as error:
         raise Refused(str(error)) from error
-    sys.exit(1 if verdict.biased or dict(notes).get("reference", "").startswith("differs") else 0)
+    differs = dict(notes).get("reference", "").startswith(DIFFERS)
+    sys.exit(1 if verdict.biased or differs else 0)
 
 
 def _bar() -> Progress:
@@ -100,21 +107,35 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]
     plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], given["length"], given["concurrency"],
                 ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
     _law(given, given["mode"] or "raw")  # refused before anybody is asked
+    reference = _reference(given)
     with closing(Client(url, given["timeout"])) as client, _bar() as bar:
         plan, engine = introduce(client, plan)
         mode = given["mode"] or ("tempered" if engine.tempered else "raw")
         law = _law(given, mode, engine.temperature_last)
         task = bar.add_task(f"asking {plan.model}", total=plan.tokens)
-        outcome = audit_server(client, plan, law, judge, lambda tokens: bar.update(task, completed=tokens))
-    notes = [
-        ("model", plan.model),
-        ("engine", plan.engine),
-        ("log-probabilities", mode),
-        ("answers", f"{outcome.answers:,}"),
-    ]
-    return notes + [
-        ("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)
-    ]
+
+        def compare(prompt: str | list[int], answer: Answer) -> None:
+            if reference is not None:
+                reference.add(prompt, answer, law)
+
+        outcome = audit_server(client, plan, law, judge, lambda tokens: bar.update(task, completed=tokens), compare)
+    notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode)]
+    notes += [("answers", f"{outcome.answers:,}")]
+    notes += [("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)]
+    return notes + ([("reference", str(reference.comparison()))] if reference is not None else [])
+
+
+def _reference(given: dict[str, Any]) -> Reference | None:
+    if given["reference"] is None:
+        return None
+    from ..audit.reference import Reference
+
+    if given["mode"] == "processed" and (given["top_k"] or given["top_p"] < 1):
+        raise Refused(
+            "--reference compares whole laws: leave --top-k and --top-p away, or let the server report raw ones"
+        )
+    with Console(stderr=True).status("loading the reference"):
+        return Reference(given["reference"])
 
 
 def _law(given: dict[str, Any], mode: str, temperature_last: bool = False) -> Reported:
