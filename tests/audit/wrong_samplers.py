@@ -223,12 +223,10 @@ def repetition_penalty(pair: Pair) -> Tables:
 
 
 def second_draft_against_a_raw_residual(pair: Pair) -> Tables:
-    """Two drafts; the second is tested against (p - q)+ that nobody has divided by its sum."""
-    good, q = right(pair), _q(pair)
-    left = np.maximum(_p(pair) - q, 0)
-    second = q * np.minimum(1, left / q)
-    law = second + (1 - second.sum(-1, keepdims=True)) * good.refused[:, 0, :]
-    return with_tables(good, refused=whatever_was_refused(law))
+    """Two drafts; the second is tested against (p - q)+ that nobody has divided by its sum, and then p is drawn from."""
+    good, p, q = right(pair), _p(pair), _q(pair)
+    second = np.minimum(q, np.maximum(p - q, 0))
+    return with_tables(good, refused=whatever_was_refused(second + (1 - second.sum(-1, keepdims=True)) * p))
 
 
 TABLES: dict[str, Callable[[Pair], Tables]] = {
