@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import paths, rules
+from . import laws, paths, rules
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
@@ -40,6 +40,7 @@ __all__ = [
     "draw",
     "evaluate",
     "kseq_bound",
+    "laws",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",

@@ -1,0 +1,152 @@
+"""The same two models in transformers' own generation: plain sampling, and assisted generation with one draft."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ot_draft.decoding import Call, Method, Options, Pair, Step, SubsetDraft
+
+
+class SubsetHead(nn.Module):
+    """The head of a `SubsetDraft` with logits on the whole vocabulary: -inf, that is probability 0, outside the subset."""
+
+    def __init__(self, draft: SubsetDraft) -> None:
+        super().__init__()
+        self.head, self.out_features = draft.head, draft.vocabulary_size
+        self.register_buffer("vocabulary_subset", draft.vocabulary_subset, persistent=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) -> (..., n)."""
+        scores = self.head(hidden)
+        whole = scores.new_full((*scores.shape[:-1], self.out_features), -torch.inf)
+        return whole.index_copy_(-1, self.vocabulary_subset, scores)
+
+
+def assistant(draft: Any) -> Any:
+    """The draft as transformers wants an assistant: a causal model that scores the target's whole vocabulary.
+
+    Of a `SubsetDraft`, the model around it is made without weights of its own; backbone and head are the draft's, not copies.
+    """
+    if not isinstance(draft, SubsetDraft):
+        return draft
+    from transformers import AutoModelForCausalLM
+
+    backbone: Any = draft.backbone
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(copy.deepcopy(backbone.config))
+    model.model, model.lm_head = backbone, SubsetHead(draft)
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Peer(Method):
+    """A method by transformers' own generation. helper: from `assistant`, or None for plain sampling; L tokens are drafted."""
+
+    helper: Any = field(default=None, compare=False)
+
+    @classmethod
+    def like(cls, method: Method, name: str, helper: Any = None) -> Peer:
+        """With the law, the drafts and their number of a method of ours."""
+        return cls(name, method.law, name, method.drafts, method.drafting, helper)
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: Options,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """One text at a time, as assisted generation takes no batch; of its calls only the mean is known."""
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        for text, prompt in zip(texts, prompts, strict=True):
+            done = generate(pair, self.helper, prompt, self.L, options, options.seed + text)
+            for _ in range(done.calls):
+                yield Call(text, len(done.tokens) / done.calls, done.seconds / max(done.calls - 1, 1))
+
+
+@dataclass
+class TargetCalls:
+    """Counts calls of a model, and notes when the first one ended: what comes after is decoding, what comes before prefill."""
+
+    count: int = 0
+    first_end: float = field(default=float("nan"))
+
+    def __call__(self, model: nn.Module, arguments: Any, output: Any) -> None:
+        self.count += 1
+        if self.count == 1:
+            self.first_end = now(next(model.parameters()).device)
+
+
+def now(device: torch.device) -> float:
+    """Time, once the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Generated:
+    """tokens of one text; calls of the target, the one that read the prompt included; seconds of all calls but this one."""
+
+    tokens: list[int]
+    calls: int
+    seconds: float
+
+
+def generate(
+    pair: Pair,
+    helper: Any,
+    prompt: Sequence[int],
+    length: int,
+    decoding: Options,
+    seed: int,
+) -> Generated:
+    """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
+
+    length: drafted tokens a call, kept constant as in our own runs. decoding: of which temperature and max_tokens are taken.
+    """
+    from transformers.utils import logging
+
+    device, verbosity = next(pair.target.parameters()).device, logging.get_verbosity()
+    tokens = torch.tensor([list(prompt)], device=device)
+    settings = _settings(pair, tokens, helper, length, decoding)
+    calls = TargetCalls()
+    hook = pair.target.register_forward_hook(calls)
+    logging.set_verbosity_error()  # it warns of how it calls the assistant itself
+    try:
+        with torch.inference_mode():
+            torch.manual_seed(seed)
+            texts = pair.target.generate(tokens, **settings)
+            seconds = now(device) - calls.first_end
+    finally:
+        hook.remove()
+        logging.set_verbosity(verbosity)
+    return Generated(texts[0, len(prompt) :].tolist(), calls.count, seconds)
+
+
+def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: Options) -> dict[str, Any]:
+    """What `generate` is told."""
+    settings: dict[str, Any] = {
+        "do_sample": True,
+        "temperature": decoding.sampling.temperature,
+        "top_k": 0,
+        "top_p": 1.0,
+        "max_new_tokens": decoding.max_tokens,
+        "eos_token_id": list(pair.stop_tokens) or None,
+        "pad_token_id": 0,
+        "attention_mask": torch.ones_like(tokens),
+    }
+    if helper is not None:
+        # No early end at unsure tokens and no schedule: L drafts a call.
+        for name, value in (("num_assistant_tokens", length), ("assistant_confidence_threshold", 0.0)):
+            setattr(helper.generation_config, name, value)
+        helper.generation_config.num_assistant_tokens_schedule = "constant"
+        settings["assistant_model"] = helper
+    return settings

@@ -1,0 +1,162 @@
+"""What `ot-draft decode` does, once its options are known to be consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from ...decoding import (
+    Method,
+    Options,
+    Pair,
+    Sampling,
+    Step,
+    compare_methods,
+    decode_steps,
+    method_called,
+    methods_to_compare,
+    shape_of,
+)
+from ..console import print_csv, print_json, progress_bar, table_console, without_nan
+from ..embedded import load_models
+from .live import legend, stream
+from .page.origins import ACCEPTED, BONUS, CORRECTED
+from .page.page import PageText, page
+from .prompts import encode_prompts, read_prompts
+from .settings import DecodeSettings
+from .table import csv_rows, footnotes, records, table
+from .trace import KEPT, ROWS, Trace
+
+WIDE = 176  # columns of the table where the output is no terminal
+PLAIN = "autoregressive"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Models, texts and options."""
+
+    pair: Pair
+    prompts: list[str]
+    tokens: list[list[int]]
+    options: Options
+    settings: DecodeSettings
+
+
+def run(settings: DecodeSettings) -> None:
+    """Decode as the settings say; ValueError with one line where they do not fit models or texts."""
+    methods = chosen_methods(settings)
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
+    options = Options(sampling, max_tokens=settings.max_tokens, seed=settings.seed, laws=settings.laws_wanted)
+    prompts = read_prompts(settings.prompts, settings.prompt_file)
+    with Console(stderr=True).status("loading the models"):
+        pair = load_models(settings.target, settings.draft, settings.dtype, settings.device, settings.device_map)
+    tokens, _ = encode_prompts(pair, prompts, settings.chat)
+    job = Job(pair, prompts, tokens, options, settings)
+    if settings.compare:
+        _compare(job, methods)
+    else:
+        _show(job, methods[0])
+
+
+def chosen_methods(settings: DecodeSettings) -> list[Method]:
+    """The methods that were named, the plain one first where they are compared; without names joint selection, or a dozen."""
+    paths, length = (4 if number is None else number for number in (settings.paths, settings.length))
+    if settings.paths is None and settings.rules and all(_takes_one_path(rule) for rule in settings.rules):
+        paths = 1
+    if settings.compare and not settings.rules and settings.draft_law is None:
+        return methods_to_compare(paths, length, settings.tree)
+    shape = shape_of(paths, length, settings.tree)
+    named = [method_called(rule, settings.draft_law, shape) for rule in dict.fromkeys(settings.rules or ("joint",))]
+    if not settings.compare:
+        return named
+    plain = method_called(PLAIN, None, shape)
+    return [plain, *(method for method in named if method != plain)]
+
+
+def _takes_one_path(rule: str) -> bool:
+    return rule.lower().replace("_", "") in ("block", "blockverification")
+
+
+def _show(job: Job, method: Method) -> None:
+    """One rule: the texts one after the other, each with its own row of random numbers."""
+    console, settings = Console(), job.settings
+    trace = _trace(settings, settings.trace, method, job.options)
+    if console.is_terminal and settings.live:
+        console.print(legend((ACCEPTED, CORRECTED, BONUS)))
+    pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
+    for number, prompt in enumerate(job.prompts):
+        steps = decode_steps(job.pair, [job.tokens[number]], method.drafting, replace(job.options, rows=[number]))
+        steps = _recorded(steps, trace, number, len(job.tokens[number]))
+        if settings.live:
+            steps = stream(console, job.pair, prompt, method.drafting, steps)
+        text: list[int] = []
+        for step in steps:
+            text += step.tokens(0)
+            if settings.html is not None:
+                pages[number].add(step)
+        if not settings.live:
+            click.echo(job.pair.text(text))
+    if trace is not None:
+        _close([trace])
+    if settings.html is not None:
+        settings.html.write_text(page(pages, settings.told()), encoding="utf-8")
+        click.echo(f"page: {settings.html}", err=True)
+
+
+def _compare(job: Job, methods: Sequence[Method]) -> None:
+    """Every method on every prompt, and the table."""
+    settings = job.settings
+    traces = {
+        method: _trace(settings, settings.trace and settings.trace / method.slug, method, job.options)
+        for method in methods
+    }
+    positions: dict[tuple[Method, int], int] = {}
+
+    def watch(method: Method, prompt: int, step: Step) -> None:
+        trace = traces[method]
+        if trace is not None:
+            position = positions.get((method, prompt), len(job.tokens[prompt]))
+            trace.add(prompt, position, step)
+            positions[method, prompt] = position + int(step.length[0]) + 1
+
+    groups = [[tokens] for tokens in job.tokens]
+    with progress_bar(len(methods) * (len(groups) + 2), "decoding") as advance:
+        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance)
+    _close([trace for trace in traces.values() if trace is not None])
+    if settings.as_json:
+        rows, costs = without_nan(records(comparison)), comparison.plan_costs()
+        print_json({"settings": dict(settings.told()), "methods": rows, "costs": costs})
+    elif settings.as_csv:
+        print_csv(csv_rows(comparison))
+    else:
+        console, count = table_console(WIDE), len(job.prompts)
+        title = f"{count} prompt{'s' * (count > 1)}, up to {job.options.max_tokens} tokens each"
+        title += f", temperature {job.options.sampling.temperature:g}"
+        console.print(table(comparison, title))
+        console.print(footnotes(comparison), style="dim", highlight=False)
+
+
+def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position: int) -> Iterator[Step]:
+    for step in steps:
+        if trace is not None:
+            trace.add(prompt, position, step)
+        position += int(step.length[0]) + 1
+        yield step
+
+
+def _trace(settings: DecodeSettings, folder: Path | None, method: Method, options: Options) -> Trace | None:
+    if folder is None:
+        return None
+    kept = KEPT if settings.trace_keep is None else settings.trace_keep
+    return Trace(folder, method, options, kept, ROWS if settings.trace_rows is None else settings.trace_rows)
+
+
+def _close(traces: Sequence[Trace]) -> None:
+    for trace in traces:
+        trace.close()
+        limit = "; the limit of laws was reached, the last steps have none (--trace-rows)" if trace.full else ""
+        click.echo(f"trace: {trace.folder}, {trace.steps} steps{limit}", err=True)

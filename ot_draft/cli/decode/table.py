@@ -1,0 +1,119 @@
+"""The comparison as a table with footnotes, as records, as rows of a CSV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from ...decoding import COSTS, Comparison, Measured
+from ...decoding.measure import OFF
+
+PARTS = ("draft", "verify", "select", "cache")
+
+NOTES = """tokens a call: block efficiency, with its standard error over {texts}.
+by position: share accepted at depth 1, 2, ... among the steps that got there.
+draft, verify, select, cache: milliseconds of a step; step: all of it. Tokens a second and speed-up are without the prefill.
+predicted: the wall-clock model, tokens a call x plain step / (draft + verify + select), with the costs of short runs before, and
+keeping (cache) part of select; where it is off by over {off:.0%}, the cost that changed most since is named."""
+
+
+def table(comparison: Comparison, title: str) -> Table:
+    """One row a method; the fastest in bold."""
+    columns = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    columns.add_column("method")
+    columns.add_column("drafts", style="dim")
+    for name in ("tokens a call", "by position", "tokens/s", "draft", "verify", "select", "cache", "step"):
+        columns.add_column(name, justify="right", no_wrap=name != "by position")
+    for name in ("speed-up", "predicted"):
+        columns.add_column(name, justify="right", no_wrap=True)
+    columns.add_column("which cost changed")
+    best = max(comparison.rows, key=lambda row: row.tokens_a_second)
+    for row in comparison.rows:
+        columns.add_row(*_cells(comparison, row), style="bold" if row is best else "")
+    return columns
+
+
+def _cells(comparison: Comparison, row: Measured) -> list[str]:
+    speed_up, error = comparison.speed_up(row)
+    plain, predicted = row is comparison.rows[0], comparison.predicted(row)
+    return [
+        row.method.label,
+        row.method.drafts,
+        f"{row.block_efficiency:.2f}" + ("" if plain else _spread(row.error)),
+        " ".join("–" if share != share else f"{share:.2f}".lstrip("0") for share in row.by_position),
+        f"{row.tokens_a_second:.1f}",
+        *(f"{1000 * row.part(name):.1f}" for name in PARTS),
+        f"{1000 * row.step:.1f}",
+        "1" if plain else f"{speed_up:.2f}{_spread(error)}",
+        "" if plain or predicted is None else f"{predicted:.2f}",
+        comparison.reason(row),
+    ]
+
+
+def _spread(error: float) -> str:
+    return "" if error != error else f" ± {error:.2f}"
+
+
+def footnotes(comparison: Comparison) -> str:
+    """What the columns mean, and why speculation gains or loses here, with the costs that were measured."""
+    texts = "prompts" if len({call.text for call in comparison.rows[0].calls}) > 1 else "steps"
+    return NOTES.format(texts=texts, off=OFF) + "\n" + why(comparison)
+
+
+def why(comparison: Comparison) -> str:
+    """The costs behind the fastest speculative method, in one sentence or two."""
+    plain, drafted = comparison.rows[0], [row for row in comparison.rows if row.method.drafting.shape.size]
+    if not drafted:
+        return ""
+    best = max(drafted, key=lambda row: row.tokens_a_second)
+    costs, one = comparison.costs[best.method], comparison.costs[plain.method].verify
+    positions, drafting = best.method.drafting.shape.size + 1, best.method.drafting
+    times = comparison.cost(best)
+    said = (
+        f"The fastest of the speculative methods, {best.method.label} ({best.method.drafts}): a target call takes"
+        f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.shape.length} draft"
+        f" calls {1000 * costs.draft:.0f} ms, the selection {1000 * costs.select:.1f} ms: a step costs {times:.2f} plain ones, and"
+        f" brings {best.block_efficiency:.2f} tokens."
+    )
+    if best.tokens_a_second > plain.tokens_a_second:
+        return said + f" Speculation gains where a call brings more than {times:.2f} tokens."
+    reasons = []
+    if costs.verify > 1.3 * one:
+        reasons.append(
+            "the target's time grows with the number of positions here, as that of few cores does and a GPU's does not"
+        )
+    if costs.draft > 0.3 * one:
+        reasons.append("the draft is not small beside the target")
+    said += f" It loses time because it would need more than {times:.2f} tokens a call"
+    return said + (f": {', and '.join(reasons)}." if reasons else ".")
+
+
+def records(comparison: Comparison) -> list[dict[str, Any]]:
+    """One dictionary a method; seconds, and NaN where a number is not known."""
+    return [_record(comparison, row) for row in comparison.rows]
+
+
+def _record(comparison: Comparison, row: Measured) -> dict[str, Any]:
+    speed_up, error = comparison.speed_up(row)
+    shape, costs = row.method.drafting.shape, comparison.costs[row.method]
+    record: dict[str, Any] = {
+        "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": shape.size,
+        "length": shape.length, "steps": len(row.calls), "prompts": len(row.groups),
+        "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
+        "tokens_a_second": row.tokens_a_second,
+    }  # fmt: skip
+    record |= {name: row.part(name) for name in PARTS} | {"step": row.step}
+    record |= {"speed_up": speed_up, "speed_up_error": error, "predicted": comparison.predicted(row)}
+    return record | {f"{name}_before": getattr(costs, name) for name in COSTS} | {"changed": comparison.reason(row)}
+
+
+def csv_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """The records with what is not known left empty, and the acceptances by position between spaces."""
+    rows = []
+    for record in records(comparison):
+        shares = " ".join("" if share != share else f"{share:.4f}" for share in record["acceptance_by_position"])
+        rows.append({name: "" if value != value else value for name, value in record.items()})
+        rows[-1]["acceptance_by_position"] = shares
+    return rows

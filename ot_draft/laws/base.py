@@ -1,0 +1,210 @@
+"""What a draft law is: the joint law of the k drafts given q, and everything that other rooms ask of it.
+
+Mixing laws up is the commonest bug of the field, hence a law is an object, and a rule says which law it is valid under. A law
+knows the probability of a draft tuple, how to draw one from given uniforms, the probability that all drafts lie in a token
+set, and the family of token sets among which a minimum cut is found (alpha* = 1 + min_H p(H) - Q(all drafts in H)).
+
+Where q has no mass left to draw from, every law draws uniformly from the tokens not drafted yet (Sequoia's rule); when no
+token is left, the draft is absent (-1).
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import (
+    Array,
+    broadcast,
+    cleared,
+    divide,
+    namespace,
+    one,
+    positions,
+    settled,
+    total,
+    zero,
+)
+from ..errors import InvalidDrafts
+from . import sets
+
+
+class DraftLaw(ABC):
+    """Joint law of k drafts given q. Shapes: q (..., n), drafts (..., k), token sets bool (..., n).
+
+    Five methods make a law; whatever else is asked of it has an answer here that is right for every law, and that a law
+    replaces where it knows a quicker or a stronger one.
+    """
+
+    # Whether the first draft follows q, whatever comes after it.
+    first_follows_q: ClassVar[bool] = False
+    # Whether the drafts other than fixed top tokens are i.i.d. draws from q outside them.
+    independent: ClassVar[bool] = False
+    # Whether some drafts may be fixed top tokens of q: `number` says how many, and `top_drafts` which.
+    fixes_tops: ClassVar[bool] = False
+    # Whether `child` is known.
+    in_turn: ClassVar[bool] = False
+    # Whether an absent draft says nothing about the others, so that it may stand anywhere in the list.
+    absent_anywhere: ClassVar[bool] = False
+    # Whether q can run out of mass before k drafts are drawn; what is drafted then is a convention.
+    runs_out: ClassVar[bool] = True
+    # Path rules for trees of this law, in the words of an error.
+    remedy: ClassVar[str] = "take NaiveTarget(), which is valid under every law"
+
+    @abstractmethod
+    def probability(self, q: Array, drafts: Array) -> Array:
+        """Probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
+
+    @abstractmethod
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        """Drafts made from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
+
+    @abstractmethod
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
+
+    @abstractmethod
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        """An order of the tokens among whose prefixes is a token set that attains the minimum cut: int (..., n)."""
+
+    @abstractmethod
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        """P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
+
+    # For how many drafts it is defined, and how many are drawn.
+
+    def check(self, k: int) -> None:
+        """Raise InvalidDrafts where the law is not defined for k drafts."""
+
+    def is_defined(self, k: int) -> bool:
+        """Whether the law exists for k drafts (SpecHub's: k = 2 only)."""
+        try:
+            self.check(k)
+        except InvalidDrafts:
+            return False
+        return True
+
+    def count(self, n: int, k: int) -> int:
+        """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
+        return k
+
+    def draws(self, q: Array, k: int) -> int:
+        """Number of drafts that are draws, not known from q alone: (n,) -> int."""
+        return self.count(q.shape[-1], k)
+
+    def tuples(self, n: int, k: int, rows: int) -> Iterator[np.ndarray]:
+        """All draft tuples, absent drafts as -1, in chunks of int (at most `rows`, k)."""
+        return sets.tuples(n, self.count(n, k), k, rows)
+
+    # Its name, and how the command line spells it.
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return type(self).__name__
+
+    @property
+    def spelling(self) -> str:
+        """Name on the command line and in files: `without-replacement`."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.name).lower()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """All names on the command line that stand for a law of this family, for help and errors."""
+        return (self.spelling,)
+
+    @property
+    def title(self) -> str:
+        """What heads the law's part of a table."""
+        return self.spelling
+
+    def spelled(self, name: str) -> DraftLaw | None:
+        """The law of this family that goes by the name on the command line; None if the name is another's."""
+        return self if name == self.spelling else None
+
+    # What other laws it agrees with.
+
+    def plain(self, k: int) -> DraftLaw:
+        """The law of k drafts under its plainest name: one draft without replacement is IID()."""
+        return self
+
+    # The fixed top tokens, if there are any.
+
+    def number(self, q: Array, k: int) -> Any:
+        """How many of k drafts are fixed top tokens of q: an integer, or int (..., 1) where q decides."""
+        return 0
+
+    @property
+    def all_independent(self) -> bool:
+        """Whether no draft depends on another: those of several nodes make one list of the law."""
+        return self.independent and not self.fixes_tops
+
+    @property
+    def number_by_q(self) -> bool:
+        """Whether `number` depends on q: then a drafted tree carries it from the draw on."""
+        return False
+
+    @property
+    def same_number(self) -> bool:
+        """Whether equally many top tokens are fixed for every q and every number of drafts that exceeds theirs."""
+        return True
+
+    def draw_with_number(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
+        """`draw`, and `number` as it was at the draw."""
+        return self.draw(q, uniforms), self.number(q, uniforms.shape[-1])
+
+    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+        """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
+        return padded(broadcast(positions(0, q), (*q.shape[:-1], 0)), k)
+
+    # What the optimum and the linear program ask.
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        """Law of the next of `count` drafts, given those before it: (..., n).
+
+        earlier: int (..., i) the i drafts before; token: (..., 1) the draft itself, of which no more is read than that it is a
+        fixed one, which is no draw. number: as at the draw, if known. Raises InvalidDrafts where the law is not known.
+        """
+        raise InvalidDrafts(f"the law of one child after the other is not known for {self!r}: take NaiveTarget()")
+
+    def drafted(self, q: Array, k: int) -> Array | None:
+        """P(token y is among the drafts) for every y, (..., n); None where that takes long."""
+        n = q.shape[-1]
+        return 1 - self.inside(q[..., None, :], ~np.eye(n, dtype=bool), k)
+
+    def most_sets(self, q: Array, k: int) -> int:
+        """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
+        sizes = range(1, self.draws(q, k) + 1)  # fixed tokens only: one set
+        return max(1, sum(comb(q.shape[-1], size) for size in sizes))
+
+    def sets(self, q: Array, k: int) -> dict[int, Any]:
+        """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
+
+        By enumeration of n^k tuples here. Raises InvalidDrafts beyond `sets.MAX_SETS` sets.
+        """
+        return sets.enumerated(self, q, k)
+
+
+def outside(q: Array, drawn: Array) -> Array:
+    """Law of the next draw without replacement: q outside the drawn tokens, normalised. (..., n), int (..., i) -> (..., n).
+
+    Absent ones (-1) count for nothing. Uniform outside them where q has no mass left there; all zeros where no token is left.
+    """
+    left = cleared(q, drawn)
+    mass = total(left)
+    if settled(mass > 0):
+        return left / mass
+    fresh = cleared(0 * q + one(q), drawn)
+    return divide(left, mass, divide(fresh, total(fresh), zero(q)))
+
+
+def padded(drafts: Array, k: int) -> Array:
+    """Drafts in k columns, the missing ones absent: int (..., i) -> int (..., k)."""
+    # Not from a list: a CUDA graph takes nothing from the host.
+    absent = broadcast(0 * positions(1, drafts) - 1, (*drafts.shape[:-1], 1))
+    return namespace(drafts).concatenate((drafts, *[absent] * (k - drafts.shape[-1])), -1)

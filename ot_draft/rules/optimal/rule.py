@@ -1,0 +1,108 @@
+"""Optimal selection for i.i.d. and hybrid drafts, in O(n log n + k log k), without a linear program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ...arrays import Array, as_number, cleared, gather, minimum, namespace, on_host, where, zero
+from ...errors import InvalidDrafts
+from ...kernels import wanted
+from ...laws import IID, DraftLaw, Hybrid, outside
+from ...problem import Problem
+from ...selection import Selection, SelectionRule
+from ..coupling import attained_optimum, couple
+from . import device, host
+from .constants import CLASSES, KERNELS
+
+
+@dataclass(frozen=True)
+class Optimal(SelectionRule):
+    """Select one draft by levels between the tokens, then couple its token with the target; attains the optimum alpha*.
+
+    law: IID, or Hybrid(top=j) for any j; "auto" is short for Hybrid(top="auto"). classes: None solves exactly; an integer
+    groups tokens of nearly equal ratio p/q into about so many classes, which costs acceptance (compare with
+    `optimal_acceptance`) and never validity, because the law m of the selected token is that of the levels really used.
+    On the host the levels come from a sweep, row by row; on an accelerator from `device` or `triton`, always by classes.
+    Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
+    """
+
+    takes_tops: ClassVar[bool] = True
+    law: DraftLaw = IID()
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.law, str) and self.law == "auto":
+            object.__setattr__(self, "law", Hybrid(top="auto"))
+        if not isinstance(self.law, DraftLaw) or not self.law.independent:  # anything may have been given for a law
+            raise InvalidDrafts(
+                f"Optimal(law={self.law!r}): give IID(), Hybrid(top=j) or 'auto'; RandomOrder takes any law"
+            )
+        if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
+            raise InvalidDrafts(
+                f"Optimal(classes={self.classes!r}): give a number of classes >= 1, or None for all tokens"
+            )
+
+    @property
+    def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
+        return ("optimal",) if self.classes is None else ("maximal",)
+
+    def under(self, law: DraftLaw) -> Optimal | None:
+        return replace(self, law=law) if law.independent else None
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        if not self.law.fixes_tops:
+            return backend(p, drafts, self.classes).select(p, q, drafts, self.classes)
+        fixed = self.law.top_drafts(q, drafts.shape[-1])
+        fixed = where(drafts == fixed, drafts, -1)
+        draws = where(fixed >= 0, -1, drafts)
+        choice, selected = select_draft(cleared(p, fixed), outside(q, fixed), draws, self.classes)
+        return couple(p, selected, choice, drafts, fixed)
+
+    def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
+        choice, selected = select_draft(cleared(p, tops), outside(q, tops), draws, self.classes)
+        join = namespace(p).concatenate
+        drafts, fixed = join((tops, draws), -1), join((tops, 0 * draws - 1), -1)
+        choice = join((as_number(tops < -1, p), choice), -1)
+        return drafts, couple(p, selected, choice, drafts, fixed)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """What the rule attains: the optimum of the law, or with classes what they leave of it."""
+        if problem.law != self.law:
+            return None
+        if self.classes is None:
+            return attained_optimum(problem, optimum)
+        attained = self.attained(problem)
+        return attained, attained
+
+    def attained(self, problem: Problem) -> Array:
+        """Acceptance (...) as the rule really selects, with its classes and its rounding: p(T) + sum outside T of min(p, m).
+
+        m is the law of the selected token, T the top tokens that hybrid drafting fixes (none otherwise), which are drafted
+        always. Exact on Fractions.
+        """
+        p, q = problem.p, problem.q
+        fixed = self.law.top_drafts(q, problem.k)
+        left = cleared(p, fixed)
+        _, selected = select_draft(left, outside(q, fixed), where(fixed < 0, 0, -1), self.classes)
+        on_fixed = where(fixed >= 0, gather(p, fixed), zero(p)).sum(-1)
+        return on_fixed + minimum(left, selected).sum(-1)
+
+
+def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
+    """Which draft is selected, and the law m of the selected token: (..., k), (..., n).
+
+    p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed); drafts: i.i.d. from q, absent
+    ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
+    sum_y min(p, m) is the largest that the law m of any selection can reach.
+    """
+    return backend(p, drafts, classes).select_draft(p, q, drafts, classes)
+
+
+def backend(p: Array, drafts: Array, classes: int | None) -> Any:
+    """Where the selection is computed: the module `host`, `device` or `triton`, each with `select_draft` and `select`."""
+    if (classes or CLASSES) <= KERNELS and wanted(p, drafts):
+        from . import triton
+
+        return triton
+    return host if on_host(p) else device

@@ -1,0 +1,69 @@
+"""Laws from logits are those of transformers' `generate`; uniforms belong to a seed, a row and a step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.decoding.uniforms import uniforms  # noqa: E402
+
+
+@pytest.mark.parametrize("n", [50, 5000])  # more than are ranked first, and fewer
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(0.7),
+        Sampling(top_k=7),
+        Sampling(1.2, top_p=0.9),
+        Sampling(top_p=0.3),
+        Sampling(min_p=0.1),
+        Sampling(0.8, 30, 0.95, 0.02),
+        Sampling(top_k=4000, top_p=0.999),
+    ],
+    ids=str,
+)
+def test_laws_are_those_of_generate(sampling: Sampling, n: int) -> None:
+    from transformers.generation import logits_process as process
+
+    logits = 3 * torch.randn(4, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+    scores = process.TemperatureLogitsWarper(float(sampling.temperature))(None, logits)
+    if sampling.top_k:
+        scores = process.TopKLogitsWarper(sampling.top_k)(None, scores)
+    if sampling.top_p < 1:
+        scores = process.TopPLogitsWarper(sampling.top_p)(None, scores)
+    if sampling.min_p:
+        scores = process.MinPLogitsWarper(sampling.min_p)(None, scores)
+    made = sampling.masses(logits)
+    assert torch.equal(made > 0, scores > -torch.inf)
+    assert torch.allclose(made, scores.softmax(-1), rtol=1e-12, atol=0)
+
+
+def test_temperature_zero_is_the_largest_logit() -> None:
+    logits = torch.tensor([[0.5, 2.0, -1.0]], dtype=torch.bfloat16)
+    assert Sampling(0, top_p=0.5).masses(logits).tolist() == [[0, 1, 0]]
+    assert Sampling().masses(logits).dtype == torch.float32
+
+
+def test_uniforms_depend_on_seed_row_and_step_only() -> None:
+    first = uniforms(1, [4, 9], 3, 5, torch.float64)
+    assert torch.equal(first[1:], uniforms(1, [9], 3, 5, torch.float64))
+    assert torch.equal(first, uniforms(1, [4, 9], 3, 6, torch.float64)[:, :5])
+    others = [uniforms(*key, 5, torch.float64) for key in ((2, [4, 9], 3), (1, [4, 9], 4), (1, [5, 8], 3))]
+    numbers = torch.cat([first, *others]).flatten().tolist()
+    assert len(set(numbers)) == len(numbers)
+    assert min(numbers) >= 0 and max(numbers) < 1
+
+
+@pytest.mark.parametrize(("one", "other"), [(-1, 0), (-1, -2), (2**63, 2**63 + 1), (2**64 - 2, 2**64 - 1)])
+def test_seeds_that_no_signed_integer_or_float_holds_are_told_apart(one: int, other: int) -> None:
+    made = [uniforms(seed, [0, 3], 0, 4, torch.float64) for seed in (one, other)]
+    assert not (made[0] == made[1]).any()
+
+
+def test_a_seed_may_be_a_number_of_numpy() -> None:
+    assert torch.equal(uniforms(np.int64(7), [0], 0, 4, torch.float64), uniforms(7, [0], 0, 4, torch.float64))

@@ -1,0 +1,459 @@
+"""The linear program: every solver, every law, exact certificates, and what happens when a solver is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from fractions import Fraction as F
+from itertools import chain, combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+
+import ot_draft as ot
+from ot_draft.laws import sets
+from ot_draft.lp import coupling as coupling_module
+from ot_draft.lp import drafted_sets, program, raw_solution, solution, textbook
+from ot_draft.lp.raw_solution import RawSolution
+
+LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()]
+SOLVERS = ["flow", "highs", "cvxpy", "cvxpy-highs", "pulp"]
+AGREES = {"flow": 1e-9, "highs": 1e-9, "cvxpy": 1e-6, "cvxpy-highs": 1e-6, "pulp": 1e-6}
+
+
+def masses(generator, n, heavy, floor):
+    """A random distribution; heavy: most of the mass on few tokens, with masses down to 1e-12 or exact zeros."""
+    x = generator.dirichlet(np.full(n, 0.1 if heavy else 1.0))
+    if heavy:
+        x = np.maximum(x, 1e-12) if floor else np.where(x < 1e-3, 0.0, x)
+    return x / x.sum()
+
+
+def random_problem(i, heavy):
+    generator = np.random.default_rng([7, i, heavy])
+    law = LAWS[i % 4]
+    n, k = int(generator.integers(2, 7)), 2 if i % 4 == 3 else int(generator.integers(1, 4))
+    return ot.Problem(masses(generator, n, heavy, i % 3), masses(generator, n, heavy, i % 2), k, law)
+
+
+def random_fractions(generator, n):
+    weights = generator.integers(0, 8, n) * generator.integers(0, 2, n)
+    weights[generator.integers(n)] += 1
+    return [F(int(w), int(weights.sum())) for w in weights]
+
+
+PROBLEMS = [random_problem(i, False) for i in range(150)] + [random_problem(i, True) for i in range(50)]
+OPTIMA = [float(ot.optimal_acceptance(x.p, x.q, x.k, x.law)) for x in PROBLEMS]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solvers_agree_with_the_optimum(solver):
+    for problem, optimum in zip(PROBLEMS, OPTIMA, strict=True):
+        found = ot.solve(problem, solver)
+        assert abs(found.value - optimum) <= AGREES[solver]
+        assert 0 <= found.residuals.gap <= AGREES[solver]
+        assert found.residuals.primal <= 1e-6 and found.residuals.dual <= 1e-6
+        assert abs(float(ot.cut_value(problem, found.token_set)) - optimum) <= AGREES[solver]
+
+
+def test_textbook_form_agrees_with_the_reduced_form():
+    for problem, optimum in zip(PROBLEMS[::3], OPTIMA[::3], strict=True):
+        found = ot.solve(problem, "highs", form="textbook")
+        assert abs(found.value - optimum) <= 1e-9
+        assert found.residuals.primal <= 1e-9 and found.residuals.dual <= 1e-9
+
+
+def equality_form(p, q, k):
+    """SpecTr's program as in the paper, to scipy's HiGHS with its default settings."""
+    n = len(p)
+    drafts = np.array(list(product(range(n), repeat=k)))
+    rows, columns = np.kron(np.eye(len(drafts)), np.ones((1, n))), np.kron(np.ones((1, len(drafts))), np.eye(n))
+    member = (drafts[:, :, None] == np.arange(n)).any(1)
+    bounds = np.concatenate((q[drafts].prod(1), p))
+    return linprog(-member.ravel().astype(float), A_eq=np.vstack((rows, columns)), b_eq=bounds, method="highs")
+
+
+def heavy_tailed(seed):
+    generator = np.random.default_rng(seed)
+    n, k = int(generator.integers(2, 6)), int(generator.integers(1, 4))
+    return ot.Problem(masses(generator, n, True, True), masses(generator, n, True, True), k)
+
+
+def test_raw_highs_calls_feasible_problems_infeasible_and_ours_does_not():
+    called_infeasible = 0
+    for seed in range(120):
+        problem = heavy_tailed(seed)
+        status = equality_form(problem.p, problem.q, problem.k).status
+        assert status in (0, 2)
+        if status == 2:
+            called_infeasible += 1
+            optimum = float(ot.optimal_acceptance(problem.p, problem.q, problem.k))
+            for form in ("textbook", "reduced"):
+                assert abs(ot.solve(problem, "highs", form=form).value - optimum) <= 1e-9
+    assert called_infeasible >= 3
+
+
+@pytest.mark.parametrize("seed", [328, 754, 1144, 1180])
+def test_textbook_form_keeps_presolve_off(seed):
+    """With presolve HiGHS calls these infeasible even in the finer unit: masses reach down to 1e-38."""
+    generator = np.random.default_rng(seed)
+    n, k = int(generator.integers(2, 7)), int(generator.integers(1, 4))
+    p, q = (generator.dirichlet(np.full(n, (0.1, 0.02, 1.0)[seed % 3])) for _ in range(2))
+    found = ot.solve(ot.Problem(p, q, k), "highs", form="textbook")
+    assert abs(found.value - float(ot.optimal_acceptance(p, q, k))) <= 1e-9
+
+
+def test_textbook_form_refuses_a_claim_of_infeasibility(monkeypatch):
+    @dataclass
+    class Infeasible:
+        status = 2
+        message = "The problem is infeasible."
+
+    monkeypatch.setattr(textbook, "_solve", lambda member, bounds: Infeasible())
+    with pytest.raises(ot.SolverFailed, match="A solution exists all the same, because the product"):
+        ot.solve(heavy_tailed(0), "highs", form="textbook")
+
+
+def test_textbook_form_refuses_large_problems():
+    uniform = np.full(20, 0.05)
+    with pytest.raises(ot.InvalidDrafts, match=r"20\^5 entries"):
+        ot.solve(ot.Problem(uniform, uniform, 4), "highs", form="textbook")
+
+
+def every_cut(problem):
+    """The minimum over all 2^n token sets, by the law's own P(all drafts in H)."""
+    n = problem.n
+    sets = chain.from_iterable(combinations(range(n), size) for size in range(n + 1))
+    return min(ot.cut_value(problem, np.isin(np.arange(n), tokens)) for tokens in sets)
+
+
+@pytest.mark.parametrize("law", [*LAWS, ot.Hybrid(top=-1), ot.Hybrid(top=2)], ids=repr)
+def test_flow_is_exact_on_fractions(law):
+    generator = np.random.default_rng(3)
+    for n, k in product((1, 2, 3, 4), (2,) if law == ot.Hub() else (0, 1, 2, 3, 5)):
+        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        found = ot.solve(problem, "flow")
+        certificate = found.certificate()
+        assert isinstance(found.value, F)
+        assert found.value == every_cut(problem) == ot.optimal_acceptance(problem.p, problem.q, k, law)
+        assert certificate.lower == certificate.upper == found.value and certificate.exact
+        assert found.residuals == solution.Residuals(0.0, 0.0, 0.0)
+        assert found.value == ot.cut_value(problem, found.token_set)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_certificate_bounds_the_exact_optimum(solver):
+    generator = np.random.default_rng(4)
+    for n in (2, 3, 4):
+        p, q = random_fractions(generator, n), random_fractions(generator, n)
+        optimum = ot.optimal_acceptance(p, q, 2)
+        certificate = ot.solve(ot.Problem(p, q, 2), solver).certificate()
+        assert certificate.lower <= optimum <= certificate.upper
+        assert certificate.width <= AGREES[solver]
+
+
+def test_certificate_of_floats_is_about_the_binary_rationals():
+    for problem in PROBLEMS[140:200]:
+        exact = [np.array([F(float(x)) for x in row]) for row in (problem.p, problem.q)]
+        p, q = (row / row.sum() for row in exact)
+        certificate = ot.solve(problem, "flow").certificate()
+        assert certificate.exact and certificate.lower == ot.optimal_acceptance(p, q, problem.k, problem.law)
+
+
+def test_certificate_says_what_it_proves():
+    exact = str(ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow").certificate())
+    assert "is exactly 15/16, for the problem as given." in exact
+    generator = np.random.default_rng(0)
+    problem = ot.Problem(generator.dirichlet(np.ones(6)), generator.dirichlet(np.ones(6)), 3)
+    assert "is exactly a rational number near 0." in str(ot.solve(problem, "flow").certificate())
+    interval = str(ot.solve(problem, "highs").certificate())
+    assert "an interval of width" in interval and "read as binary rationals, divided by their exact sum" in interval
+
+
+def test_certificate_refuses_a_coupling_that_breaks_a_constraint():
+    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow")
+    flow = found.coupling.numerators
+    for tampered in ((flow[0] + 1, *flow[1:]), (-1, *flow[1:])):
+        with pytest.raises(ot.SolverFailed, match=r"exceeds its mass|is not allowed"):
+            replace(found, coupling=replace(found.coupling, numerators=tampered)).certificate()
+
+
+def test_certificate_with_another_token_set_is_wider():
+    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow")
+    other = replace(found, token_set=~found.token_set).certificate()
+    assert not other.exact and (other.lower, other.upper) == (F(15, 16), 1 + F(1, 2) - F(1, 16))
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "textbook"])
+@pytest.mark.parametrize(("q", "optimum"), [(F(1, 4), F(15, 16)), (F(1, 10), F(69, 100)), (F(1), F(1, 2))])
+def test_bernoulli_check_values(solver, q, optimum):
+    options = {"solver": "highs", "form": "textbook"} if solver == "textbook" else {"solver": solver}
+    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [1 - q, q], 2), **options)
+    assert found.value == optimum if solver == "flow" else abs(found.value - optimum) <= AGREES.get(solver, 1e-9)
+
+
+HALF = np.array([0.5, 0.5, 0.0])
+ULP = np.array([0.5 + 2**-53, 0.5 - 2**-53])
+BOUNDARY = {
+    "p equals q": (HALF, HALF, 2, ot.IID(), 1.0),
+    "one-hot p": (np.eye(3)[0], np.full(3, 1 / 3), 2, ot.IID(), 5 / 9),
+    "one-hot q": (np.full(3, 1 / 3), np.eye(3)[0], 2, ot.IID(), 1 / 3),
+    "disjoint supports": (np.array([0.5, 0.5, 0, 0]), np.array([0, 0, 0.5, 0.5]), 3, ot.IID(), 0.0),
+    "disjoint supports, all drawn": (
+        np.array([0.5, 0.5, 0, 0]),
+        np.array([0, 0, 0.5, 0.5]),
+        4,
+        ot.WithoutReplacement(),
+        1.0,
+    ),
+    "no draft": (HALF, HALF, 0, ot.IID(), 0.0),
+    "no draft, without replacement": (HALF, HALF, 0, ot.WithoutReplacement(), 0.0),
+    "one token": (np.ones(1), np.ones(1), 2, ot.IID(), 1.0),
+    "one token, absent drafts": (np.ones(1), np.ones(1), 3, ot.WithoutReplacement(), 1.0),
+    "one token, hub": (np.ones(1), np.ones(1), 2, ot.Hub(), 1.0),
+    "more drafts than tokens": (np.array([0.2, 0.3, 0.5]), np.array([0.9, 0.1, 0.0]), 5, ot.WithoutReplacement(), 1.0),
+    "one ulp apart": (ULP, ULP[::-1].copy(), 1, ot.IID(), 1.0),
+    "subnormal mass": (np.array([5e-324, 1.0]), np.array([1.0, 5e-324]), 2, ot.IID(), 0.0),
+}
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "textbook"])
+@pytest.mark.parametrize("case", BOUNDARY)
+def test_boundary_cases(case, solver):
+    p, q, k, law, optimum = BOUNDARY[case]
+    options = {"solver": "highs", "form": "textbook"} if solver == "textbook" else {"solver": solver}
+    found = ot.solve(ot.Problem(p, q, k, law), **options)
+    assert abs(found.value - optimum) <= AGREES.get(solver, 1e-9)
+    assert found.certificate().width <= AGREES.get(solver, 1e-9)
+
+
+def test_one_ulp_is_seen_exactly():
+    found = ot.solve(ot.Problem(ULP, ULP[::-1].copy(), 1), "flow")
+    assert found.certificate().lower == 1 - F(1, 2**52)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_full_coupling_has_the_two_marginals(law):
+    generator = np.random.default_rng(5)
+    for solver, n in product(("flow", "highs"), (1, 2, 4)):
+        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), 2, law)
+        found = ot.solve(problem, solver)
+        drafts, mass = found.coupling.full()
+        assert (mass >= 0).all()
+        assert (mass.sum(0) == problem.p).all()
+        assert (mass.sum(1) == law.probability(problem.q[None, :], drafts)).all()
+        drafted = (drafts[:, :, None] == np.arange(n)).any(1)
+        assert found.value <= mass[drafted].sum() <= ot.optimal_acceptance(problem.p, problem.q, 2, law)
+
+
+def test_full_coupling_in_floats():
+    for problem, optimum in zip(PROBLEMS[:40], OPTIMA, strict=False):
+        drafts, mass = ot.solve(problem, "cvxpy").coupling.full()
+        assert mass.dtype == np.float64 and np.abs(mass.sum(0) - problem.p).max() <= 1e-15
+        drafted = (drafts[:, :, None] == np.arange(problem.n)).any(1)
+        assert abs(mass[drafted].sum() - optimum) <= 1e-6
+
+
+def test_coupling_shows_flow_acceptance_and_residual():
+    coupling = ot.solve(ot.Problem([0.5, 0.5], [0.75, 0.25], 2), "flow").coupling
+    assert coupling.token_sets == ((0,), (0, 1), (1,))
+    assert coupling.rows.tolist() == [0, 1, 1, 2] and coupling.tokens.tolist() == [0, 0, 1, 1]
+    assert coupling.flow.sum() == 15 / 16 and coupling.flow[0] == 0.5 and coupling.flow[3] == 1 / 16
+    assert coupling.accept.tolist() == [[8 / 9, 0], [0, 1], [0, 1]]
+    assert coupling.residual.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "law", [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=0), ot.Hybrid(top=2), ot.Hybrid(top=-1)], ids=repr
+)
+def test_draft_sets_agree_with_enumeration(law):
+    generator = np.random.default_rng(6)
+    for n, k in product((1, 2, 3, 4), (0, 1, 2, 3, 4)):
+        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        enumerated = {sets.tokens_of(bits): mass for bits, mass in sets.enumerated(law, problem.q, k).items()}
+        assert drafted_sets.drafted_sets(problem) == enumerated
+
+
+@pytest.mark.parametrize(("n", "k"), [(50, 3), (10, 6)])
+def test_large_programs(n, k):
+    generator = np.random.default_rng(8)
+    problem = ot.Problem(generator.dirichlet(np.ones(n)), generator.dirichlet(np.ones(n)), k)
+    found = ot.solve(problem, "flow")
+    assert found.residuals.gap == 0
+    assert abs(found.value - float(ot.optimal_acceptance(problem.p, problem.q, k))) <= 1e-12
+
+
+@dataclass(frozen=True)
+class Twice(ot.DraftLaw):
+    """A user's law: one draw from q, drafted twice. weight and power are 1 when it is right."""
+
+    weight: F = F(1)
+    power: int = 1
+
+    def probability(self, q, drafts):
+        return self.weight * np.where(
+            (drafts == drafts[..., :1]).all(-1), q[..., drafts[..., 0]].reshape(len(drafts)), F(0)
+        )
+
+    def draw(self, q, uniforms):
+        raise NotImplementedError
+
+    def inside(self, q, token_set, k):
+        return q[token_set].sum() ** self.power
+
+    def order(self, p, q, k):
+        raise NotImplementedError
+
+    def along(self, q, order, k):
+        raise NotImplementedError
+
+
+def test_a_law_of_the_user_is_enumerated():
+    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice()), "flow")
+    assert found.value == F(3, 4) and found.certificate().exact
+
+
+def test_a_law_that_contradicts_itself_is_refused():
+    with pytest.raises(ot.InvalidDrafts, match="sum to 1/2 instead of 1"):
+        ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(weight=F(1, 2))), "flow")
+    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(power=2)), "flow")
+    with pytest.raises(ot.SolverFailed, match="disagree"):
+        found.certificate()
+
+
+def patched(monkeypatch, change, name="highs"):
+    """Let a solver's answer be changed before it is checked."""
+    honest = solution.SOLVERS[name]
+    monkeypatch.setitem(solution.SOLVERS, name, lambda built: change(honest(built)))
+
+
+@pytest.mark.parametrize("name", ["highs", "flow"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: replace(raw, flow=[0 * mass for mass in raw.flow]),
+        lambda raw: replace(raw, flow=[raw.flow[0], *(0 * mass for mass in raw.flow[1:])]),
+        lambda raw: replace(raw, flow=[-mass for mass in raw.flow]),
+        lambda raw: replace(raw, token_prices=np.zeros_like(raw.token_prices)),
+        lambda raw: replace(raw, token_prices=-raw.token_prices),
+    ],
+    ids=["no flow", "one pair only", "flow negative", "no prices", "prices negative"],
+)
+def test_wrong_answers_are_refused(monkeypatch, change, name):
+    patched(monkeypatch, change, name)
+    with pytest.raises(ot.SolverFailed, match=r'below the cut of its dual .* solver="flow"'):
+        ot.solve(ot.Problem([0.5, 0.3, 0.2], [0.1, 0.2, 0.7], 2), name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: replace(raw, flow=np.full_like(raw.flow, np.nan)),
+        lambda raw: replace(raw, flow=raw.flow[:-1]),
+        lambda raw: replace(raw, token_prices=np.full_like(raw.token_prices, np.inf)),
+        lambda raw: replace(raw, set_prices=raw.set_prices[:-1]),
+    ],
+    ids=["nan flow", "short flow", "infinite prices", "short prices"],
+)
+def test_missing_and_infinite_numbers_are_refused(monkeypatch, change):
+    patched(monkeypatch, change)
+    with pytest.raises(ot.SolverFailed, match="missing or not finite"):
+        ot.solve(ot.Problem([0.5, 0.3, 0.2], [0.1, 0.2, 0.7], 2))
+
+
+def test_a_small_excess_is_reported_and_taken_back(monkeypatch):
+    patched(monkeypatch, lambda raw: replace(raw, flow=raw.flow * (1 + 1e-10), set_prices=raw.set_prices - 1e-3))
+    problem = ot.Problem([F(1, 2), F(3, 10), F(1, 5)], [F(1, 10), F(1, 5), F(7, 10)], 2)
+    found = ot.solve(problem)
+    assert 1e-12 < found.residuals.primal < 1e-9 and found.residuals.dual == pytest.approx(1e-3)
+    optimum = ot.optimal_acceptance(problem.p, problem.q, 2)
+    assert optimum - F(1, 10**9) <= found.value <= optimum
+    assert found.certificate().lower == found.value
+
+
+@pytest.mark.parametrize(
+    ("package", "solver"), [("cvxpy", "cvxpy"), ("pulp", "pulp"), ("scipy.optimize", "highs"), ("ortools", "ortools")]
+)
+def test_missing_packages_name_the_extra(monkeypatch, package, solver):
+    for name in [loaded for loaded in sys.modules if loaded.startswith("ortools.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    extra = "ortools" if solver == "ortools" else "lp"
+    with pytest.raises(
+        ot.MissingPackage, match=rf"{package.split('.')[0]} is not installed: run  pip install 'ot_draft\[{extra}\]'"
+    ):
+        ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), solver)
+
+
+def test_a_package_that_does_not_load_is_no_missing_package(monkeypatch):
+    def clash(name):
+        raise ImportError("undefined symbol")
+
+    monkeypatch.setattr(raw_solution, "import_module", clash)
+    with pytest.raises(ot.SolverFailed, match=r"ortools is installed and does not load \(undefined symbol\)"):
+        ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), "ortools")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="the extra ortools is not installed")
+def test_ortools_in_a_process_of_its_own():
+    # cvxpy and PuLP load highspy, whose libhighs shuts out the one of ortools.
+    script = """
+import numpy as np, ot_draft as ot
+for seed in range(40):
+    generator = np.random.default_rng(seed)
+    n, alpha = 2 + seed % 4, (1.0, 0.1)[seed % 2]
+    p, q = (generator.dirichlet(np.full(n, alpha)) for _ in range(2))
+    for law in (ot.IID(), ot.WithoutReplacement()):
+        found = ot.solve(ot.Problem(p, q, 2, law), "ortools")
+        assert abs(found.value - float(ot.optimal_acceptance(p, q, 2, law))) <= 1e-9
+        assert found.certificate().width <= 1e-15
+print("all agree")
+"""
+    root = Path(ot.__path__[0]).parent
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=root, check=False)
+    assert ran.stdout == "all agree\n", ran.stderr
+
+
+def test_what_solve_refuses():
+    uniform = np.full((2, 3), 1 / 3)
+    with pytest.raises(ot.InvalidDistribution, match=r"batch of shape \(2,\).*optimal_acceptance takes batches"):
+        ot.solve(ot.Problem(uniform, uniform))
+    meta = torch.full((3,), 1 / 3, device="meta")
+    with pytest.raises(ot.InvalidDistribution, match="meta device"):
+        ot.solve(ot.Problem(meta, meta))
+    with pytest.raises(ot.SolverFailed, match="take one of highs, flow, cvxpy, cvxpy-highs, pulp, ortools"):
+        ot.solve(ot.Problem(uniform[0], uniform[0]), "simplex")
+    with pytest.raises(ot.SolverFailed, match='take form="reduced"'):
+        ot.solve(ot.Problem(uniform[0], uniform[0]), "flow", form="textbook")
+
+
+def test_limits_name_the_remedy(monkeypatch):
+    problem = ot.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
+    monkeypatch.setattr(program, "MAX_BITS", 100)
+    with pytest.raises(ot.SolverFailed, match='take solver="highs"'):
+        ot.solve(problem, "flow")
+    monkeypatch.setattr(sets, "MAX_SETS", 10)
+    with pytest.raises(ot.InvalidDrafts, match="optimal_acceptance gives the optimum without it"):
+        ot.solve(problem)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_torch_is_read_as_numpy(dtype):
+    generator = np.random.default_rng(9)
+    p, q = (torch.as_tensor(generator.dirichlet(np.ones(5)), dtype=dtype) for _ in range(2))
+    found = ot.solve(ot.Problem(p, q, 2), "flow")
+    same = ot.solve(ot.Problem(p.numpy(), q.numpy(), 2), "flow")
+    assert found.value == same.value and isinstance(found.value, float)
+    assert abs(found.value - float(ot.optimal_acceptance(p, q, 2))) <= 10 * torch.finfo(dtype).eps
+    assert found.coupling.flow.dtype == np.float64
+
+
+def test_flow_in_floats_is_rounded_down_into_the_constraints():
+    built = program.build(ot.Problem([0.5, 0.5], [0.75, 0.25], 1))
+    raw = RawSolution(np.array([0.9, -0.5]), np.zeros(2), np.zeros(2), "made up")
+    assert coupling_module.feasible(built, raw).flow.tolist() == [0.5, 0.0]
