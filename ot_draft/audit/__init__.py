@@ -2,6 +2,9 @@
 
 from ..errors import CannotAudit
 from .audit import Audit
+from .log import audit_log
+from .steps import emitted_with_laws
 from .verdict import Finding, Verdict
+from .write_log import LogWriter
 
-__all__ = ["Audit", "CannotAudit", "Finding", "Verdict"]
+__all__ = ["Audit", "CannotAudit", "Finding", "LogWriter", "Verdict", "audit_log", "emitted_with_laws"]

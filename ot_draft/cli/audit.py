@@ -98,7 +98,8 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]
 
     plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], given["length"], given["concurrency"],
                 ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
-    _law(given, given["mode"] or "raw")  # refused before anybody is asked
+    if given["mode"]:
+        _law(given, given["mode"])  # refused before anybody is asked
     reference = _reference(given)
     with closing(Client(url, given["timeout"])) as client:
         plan, engine = introduce(client, plan)

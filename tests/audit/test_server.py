@@ -81,7 +81,7 @@ def test_a_wrong_server_is_found(name: str) -> None:
 
 
 def test_a_temperature_that_the_law_reported_does_not_know() -> None:
-    """The server draws at .7 and reports at 1: as raw that is refused without asking anybody, as processed it is found out."""
+    """The server draws at .7 and reports at 1: as raw that is refused without asking for a token, as processed it is found out."""
 
     def generate(fields: dict[str, Any]) -> tuple[Any, Any]:
         logits = np.log(random_pair(0, N).p[:1].repeat(fields["max_tokens"], 0))
@@ -91,7 +91,9 @@ def test_a_temperature_that_the_law_reported_does_not_know() -> None:
 
     with serving(generate) as (url, server):
         refused = audit(url, "--temperature", ".7")
-        assert refused.exit_code == 2 and "processed_logprobs" in refused.output and not server.seen
+        assert refused.exit_code == 2 and "processed_logprobs" in refused.output
+        assert audit(url, "--temperature", ".7", "--logprobs", "raw").exit_code == 2
+        assert [path for path, _, _ in server.seen] == ["/v1/models"]
         wrong = audit(url, "--temperature", ".7", "--logprobs", "processed", "--tokens", "3000", "--length", "64")
         assert wrong.exit_code == 1, wrong.output
         known = audit(url, "--temperature", ".7", "--top-k", "5", "--tokens", "200")
