@@ -26,6 +26,8 @@ MASSES = tuple(2.0**-i for i in (1, 2, 3, 4, 6, 8, 10))
 WINDOWS = (8, 16)
 PLACES = 5  # of a step; the last stands for all further ones
 HEAD = 4.0  # q / p from here on counts alike
+RATIOS = ((0.5, 1.0), (1.0, 2.0), (2.0, 4.0))  # of q / p
+LIKELY = 1 / 16
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,15 @@ SCORED = (
     Bet("overlap with the draft law", "draft law", "a token that is drafted as often as it should come"),
     Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
     Bet("likeliest draft", "draft law", "the draft model's likeliest token"),
+    Bet("likely and drafted", "draft law", "a token of probability 0.0625 or more that the draft model prefers"),
+    *(
+        Bet(
+            f"drafted {low:g} to {high:g} times",
+            "draft law",
+            f"a token that the draft model gives {low:g} to {high:g} times its mass",
+        )
+        for low, high in RATIOS
+    ),
     Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
 )
 OVERLAPS = (
@@ -168,7 +179,7 @@ def _draft_law(tokens: Tokens) -> list[Score]:
     """Where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
     known = ~np.isnan(tokens.draft_rest)
     if not known.any():
-        return [(np.zeros(tokens.mass.shape), 0.0)] * 5
+        return [(np.zeros(tokens.mass.shape), 0.0)] * (6 + len(RATIOS))
     q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
     ratio = q / np.maximum(tokens.mass, 1e-300)
     ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)
@@ -179,6 +190,8 @@ def _draft_law(tokens: Tokens) -> list[Score]:
         (np.minimum(ratio, 1.0), np.minimum(ratio_of_rest, 1.0)),
         (np.minimum(ratio / HEAD, 1.0), np.minimum(ratio_of_rest / HEAD, 1.0)),
         (np.arange(q.shape[1]) == q.argmax(1)[:, None], 0.0),
+        (np.where(tokens.mass >= LIKELY, np.minimum(ratio / HEAD, 1.0), 0.0), 0.0),
+        *(((ratio > low) & (ratio <= high), 0.0) for low, high in RATIOS),
         (np.where(left > 0, np.clip(tokens.along_ids(left), 0.0, 1.0), 0.0), 0.0),
     ]
     return [(np.where(known[:, None], listed, 0.0), np.where(known, of_rest, 0.0)) for listed, of_rest in columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,12 +13,18 @@ from .bets import BETS
 from .bound import Bound
 from .wealth import NO_MASS, NOTHING, Wealth
 
-if TYPE_CHECKING:
-    from .audit import Audit
-
 SUSPICIOUS = log(20)  # an e-value of which one says how many tokens would decide
 TARGETS = (0.05, 0.01, 0.001)  # bounds for which the number of tokens is told
 SHOWN = 3
+
+
+class Judge(Protocol):
+    """What is asked of an `Audit`."""
+
+    level: float
+    confidence: float
+    tolerance: float
+    skipped: int
 
 
 class Excess:
@@ -79,7 +85,7 @@ class Verdict:
 
     @classmethod
     def of(
-        cls, audit: Audit, wealth: Wealth, bound: Bound, excess: Excess, largest: float, crossed: int | None
+        cls, audit: Judge, wealth: Wealth, bound: Bound, excess: Excess, largest: float, crossed: int | None
     ) -> Verdict:
         """The verdict on what an audit has read."""
         tokens, now = bound.count, wealth.total

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..arrays import Array
 from .bets import BETS
+from .learner import PRECISIONS
 
 TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
 TILT_WEIGHTS = (
@@ -48,7 +49,7 @@ FAMILIES = {  # weight of each; shared alike among its bets
 }
 COMBINED = "combined"
 COMBINED_WEIGHT = 0.2
-COMBINED_SLOPES = np.array([0.5, 1.0, 2.0])  # 1: the learned weights are believed
+COMBINED_SLOPES = np.array([1.0, 2.0])  # 1: the learned weights are believed
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
 NOTHING = 1e-15  # a probability below this is no mass
@@ -72,11 +73,8 @@ class Wealth:
         each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT) / each.sum()
         tilts = np.tile(TILT_WEIGHTS, 2) / (2 * sum(TILT_WEIGHTS))
         self._weights = np.log(each)[:, None] + np.log(tilts)
-        self._no_mass, self._combined, self._tolerance = (
-            np.zeros(len(STAKES)),
-            np.zeros(len(COMBINED_SLOPES)),
-            tolerance,
-        )
+        self._no_mass, self._tolerance = np.zeros(len(STAKES)), tolerance
+        self._combined = np.zeros((len(PRECISIONS), len(COMBINED_SLOPES)))
 
     def settle(self, y: Array, m: Array) -> None:
         """Pay out a block of bets: y, m (T, K)."""
@@ -90,9 +88,9 @@ class Wealth:
             self._log[used] += np.log(won.prod(axis=0)) - np.log(asked.prod(axis=0))
 
     def settle_combined(self, y: Array, m: Array) -> None:
-        """Pay out the learner's bet: y, m (T,) in [-1/2, 1/2]. A relative error t of the probabilities moves m by at most t / 2."""
-        asked = 1 + COMBINED_SLOPES * (m[:, None] + self._tolerance / 2)
-        self._combined += np.log((1 + COMBINED_SLOPES * y[:, None]) / asked).sum(axis=0)
+        """Pay out the learner's bets: y, m (T, 2) in [-1/2, 1/2]. A relative error t of the probabilities moves m by at most t / 2."""
+        asked = 1 + COMBINED_SLOPES * (m[:, :, None] + self._tolerance / 2)
+        self._combined += np.log((1 + COMBINED_SLOPES * y[:, :, None]) / asked).sum(axis=0)
 
     def settle_no_mass(self, came: int, others: int) -> None:
         """Pay out the bet on tokens of no mass.
@@ -106,7 +104,7 @@ class Wealth:
     def total(self) -> float:
         """Logarithm of the whole wealth, from 0 on."""
         mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
-                self._combined + log(COMBINED_WEIGHT / len(COMBINED_SLOPES))]  # fmt: skip
+                self._combined.ravel() + log(COMBINED_WEIGHT / self._combined.size)]  # fmt: skip
         return float(np.logaddexp.reduce(np.concatenate(mine)))
 
     def families(self) -> dict[str, float]:
@@ -118,7 +116,7 @@ class Wealth:
             found[name] = float(
                 np.logaddexp.reduce((self._log[mine] + weights).ravel()) - np.logaddexp.reduce(weights.ravel())
             )
-        found[COMBINED] = float(np.logaddexp.reduce(self._combined) - log(len(COMBINED_SLOPES)))
+        found[COMBINED] = float(np.logaddexp.reduce(self._combined.ravel()) - log(self._combined.size))
         found[NO_MASS] = float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
         return found
 

@@ -53,25 +53,27 @@ def main() -> None:
 @click.option("--tokens", default=100_000)
 @click.option("--level", default=0.01)
 @click.option("--seeds", default=1)
+@click.option("--q/--no-q", "draft", default=None, help="Only with the draft model's law, or only without.")
 @click.argument("names", nargs=-1)
-def wrong(bias: float, tokens: int, level: float, seeds: int, names: tuple[str, ...]) -> None:
+def wrong(bias: float, tokens: int, level: float, seeds: int, draft: bool | None, names: tuple[str, ...]) -> None:
     """Tokens until each wrong sampler is found, without the draft model's law and with it; - where it was not."""
     for name in names or (*TABLES, *RANDOMNESS):
-        found: dict[bool, list[str]] = {False: [], True: []}
+        found: dict[bool, list[str]] = {with_draft: [] for with_draft in (False, True) if draft in (None, with_draft)}
         for seed in range(seeds):
-            for with_draft, said in found.items():
+            for with_draft, each in found.items():
                 pair, generator = random_pair(seed), np.random.default_rng([seed, 1])
                 try:
                     emitted = texts(name, pair, bias, tokens, generator)
                 except ValueError:
-                    said.append("too weak")
+                    each.append("too weak")
                     continue
                 audit = Audit(level=level)
                 feed(audit, pair, emitted, with_draft)
                 verdict = audit.verdict()
                 e = f"(e^{verdict.log_largest:.1f}: {verdict.findings[0].name})"
-                said.append(f"{verdict.decided_at or '-'} {e}")
-        click.echo(f"{name:40s} without q: {', '.join(found[False])}; with q: {', '.join(found[True])}")
+                each.append(f"{verdict.decided_at or '-'} {e}")
+        said = [f"{'with' if with_draft else 'without'} q: {', '.join(each)}" for with_draft, each in found.items()]
+        click.echo(f"{name:40s} {'; '.join(said)}")
 
 
 @main.command(name="right")

@@ -73,7 +73,7 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     generator = np.random.default_rng(listed)
     past, learner, tokens, seen = state(generator, listed)
     means = np.zeros((len(tokens), len(BETS)))
-    combined = np.zeros(len(tokens))
+    combined = np.zeros((len(tokens), 2))
     for mass, each in atoms(tokens):
         scored = scores(each, past, seen)
         sides = (scored.outcomes(each), overlaps(each, seen))
@@ -81,7 +81,7 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
         assert np.all((y >= 0) & (y <= 1 + 1e-12))
         means += mass[:, None] * y
         score, centre = learner.bet(each, scored, m[:, : len(SCORED)])
-        combined += mass * score
+        combined += mass[:, None] * score
     assert learner.weights.any()
     assert listed == 1 or m.any(axis=0).all(), "a bet that never applies is not tested"
     assert np.allclose(means, m, atol=1e-12)
