@@ -43,7 +43,7 @@ def measure(
     """A row for each temperature and kind, and for all kinds together: mean of the overlaps and its error over texts."""
     rows: list[dict[str, Any]] = []
     for temperature in temperatures:
-        found: list[tuple[str, int, float]] = []
+        shared: list[tuple[str, int, float]] = []
         for start in range(0, len(prompts), batch):
             group = prompts[start : start + batch]
             options = Options(
@@ -51,12 +51,12 @@ def measure(
             )
             written = decode(pair, [prompt.tokens for prompt in group], options=options).tokens
             for number, (prompt, text) in enumerate(zip(group, written, strict=True), start):
-                shared = overlaps(pair, [*prompt.tokens, *text], len(prompt.tokens), temperature).tolist()
-                found += [(prompt.kind, number, value) for value in shared]
+                of_text = overlaps(pair, [*prompt.tokens, *text], len(prompt.tokens), temperature).tolist()
+                shared += [(prompt.kind, number, value) for value in of_text]
         for kind in (*dict.fromkeys(prompt.kind for prompt in prompts), "all"):
-            here = [(number, value) for other, number, value in found if kind in (other, "all")]
-            values = [value for _, value in here]
-            error = clustered_error(values, [number for number, _ in here])
+            of_kind = [(number, value) for other, number, value in shared if kind in (other, "all")]
+            values = [value for _, value in of_kind]
+            error = clustered_error(values, [number for number, _ in of_kind])
             mean = {"acceptance": float(np.mean(values)), "error": error, "positions": len(values)}
             rows.append({"temperature": temperature, "kind": kind} | mean)
     return rows
@@ -70,8 +70,8 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
         "|---" * (len(temperatures) + 1) + "|",
     ]
     for kind in dict.fromkeys(row["kind"] for row in rows):
-        here = [row for row in rows if row["kind"] == kind]
-        cells = [f"{row['acceptance']:.3f} ± {row['error']:.3f} ({row['positions']})" for row in here]
+        of_kind = [row for row in rows if row["kind"] == kind]
+        cells = [f"{row['acceptance']:.3f} ± {row['error']:.3f} ({row['positions']})" for row in of_kind]
         lines.append(f"| {kind} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

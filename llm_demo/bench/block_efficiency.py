@@ -101,8 +101,8 @@ def replay_text(pair: Pair, number: int, prompt: Prompt, options: Options, every
     count = 0
     for place, tree in enumerate(trees(pair, prompt.tokens, walk, options, sizes[-1])):
         if place % every == number % every:
-            found = lengths_on(tree, sizes, draws, SEED + 1000 * number + place) | controls_on(tree)
-            for name, value in found.items():
+            values = lengths_on(tree, sizes, draws, SEED + 1000 * number + place) | controls_on(tree)
+            for name, value in values.items():
                 sums[name] = sums.get(name, 0.0) + value
             count += 1
     means = {name: round(value / count, 5) for name, value in sums.items()}

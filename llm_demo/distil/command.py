@@ -66,19 +66,23 @@ def distil(
             begin, number = time.perf_counter(), number + 1
             texts += sample(pair, write, recipe.length, seed + number)
             written += time.perf_counter() - begin
-    pieces = [np.mean(part, axis=0).round(4).tolist() for part in np.array_split(curve, min(10, len(curve)))]
-    made = {
+    about = {
         "tokens_written": sum(len(text.tokens) - text.start for text in texts),
         "texts": len(texts),
         "steps": trainer.steps,
         "minutes": round(spent / 60, 2),
         "recipe": asdict(recipe),
-        "cross_entropy_and_overlap_by_tenths": pieces,
+        "cross_entropy_and_overlap_by_tenths": tenths(curve),
     }
-    return trainer.draft.eval().requires_grad_(False), made
+    return trainer.draft.eval().requires_grad_(False), about
 
 
-def save(draft: SubsetDraft, made: dict[str, Any], out: Path, name: str) -> Path:
+def tenths(curve: list[tuple[float, float]]) -> list[list[float]]:
+    """Means of ten stretches of a curve, or of its points where they are fewer."""
+    return [np.mean(part, axis=0).round(4).tolist() for part in np.array_split(curve, min(10, len(curve)))]
+
+
+def save(draft: SubsetDraft, about: dict[str, Any], out: Path, name: str) -> Path:
     """NAME.safetensors and its card in the directory, which is made where it is not there."""
     from safetensors.torch import save_file
 
@@ -89,14 +93,14 @@ def save(draft: SubsetDraft, made: dict[str, Any], out: Path, name: str) -> Path
         click.echo(
             f"{file.name} has {size / 1e6:.1f} MB, over {LARGEST / 1e6:.0f}: take fewer --layers or a narrower --mlp"
         )
-    write_card(file, made)
+    write_card(file, about)
     return file
 
 
-def write_card(file: Path, made: dict[str, Any]) -> Path:
+def write_card(file: Path, about: dict[str, Any]) -> Path:
     """NAME.json beside the file: the fields of its card."""
     size, digest = file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()
-    fields = {"file": file.name, "bytes": size, "sha256": digest} | made
+    fields = {"file": file.name, "bytes": size, "sha256": digest} | about
     card = file.with_suffix(".json")
     card.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
     return card
@@ -129,11 +133,11 @@ def main(out: Path, minutes: float, target: str | None, device: str, dtype: str,
         raise click.UsageError(str(error)) from None
     recipe = Recipe(options["layers"], options["mlp"], options["rows"], options["length"], compile=options["compiled"])
     subset = options["subset"] or (8192 if target else _committed_subset())
-    draft, made = distil(pair, recipe, subset, minutes, options["write"], seed)
-    file = save(draft, made, out, f"draft-{recipe.layers}-layers")
+    draft, about = distil(pair, recipe, subset, minutes, options["write"], seed)
+    file = save(draft, about, out, f"draft-{recipe.layers}-layers")
     saved = Pair(pair.target, load_draft(pair.target, file), pair.tokenizer)  # what is measured is what is in the file
     rows = acceptance.measure(saved, read_prompts(pair.tokenizer, options["prompts"]))
-    write_card(file, made | {"acceptance": rows} | machine(device))
+    write_card(file, about | {"acceptance": rows} | machine(device))
     click.echo(acceptance.as_markdown(rows))
     click.echo(f"{file}: use it with --draft {file}")
 

@@ -130,5 +130,5 @@ def as_tensors(draft: SubsetDraft) -> dict[str, Tensor]:
     """What a file of the draft holds: float16 weights without the embedding, and the subset. `load_draft` reads it."""
     weights: Any = draft.backbone
     kept = {name: value for name, value in weights.state_dict().items() if not name.startswith("embed_tokens.")}
-    found = {f"model.{name}": value.detach().to("cpu", torch.float16).contiguous() for name, value in kept.items()}
-    return found | {"vocabulary_subset": draft.vocabulary_subset.to("cpu", torch.int32)}
+    tensors = {f"model.{name}": value.detach().to("cpu", torch.float16).contiguous() for name, value in kept.items()}
+    return tensors | {"vocabulary_subset": draft.vocabulary_subset.to("cpu", torch.int32)}

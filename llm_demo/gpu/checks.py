@@ -64,7 +64,7 @@ def _boundary(rule: ot.SelectionRule, device: torch.device, k: int) -> tuple[flo
         target, draft = (torch.tensor(x, dtype=torch.float32, device=device) for x in (p, q))
         output = ot.evaluate(rule, ot.Problem(target, draft, k, rule.law)).output
         worst.append((float((output - target).abs().max()), name))
-    return max(worst, key=lambda found: (found[0] != found[0], found[0]))
+    return max(worst, key=lambda case: (case[0] != case[0], case[0]))
 
 
 def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> tuple[float, float]:
@@ -76,14 +76,14 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
     logits = 3 * torch.randn(rows, n, generator=generator)
     p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(rows, n, generator=generator), -1)
     drafts = ot.draw(rule.law, q, k, generator)
-    if isinstance(rule.law, ot.IID):
+    if rule.law.all_independent:
         drafts[::2, -1] = -1
     target, draft = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q))
     wanted = rule(target, draft, drafts)
-    found = rule(p.to(device), q.to(device), drafts.to(device))
+    computed = rule(p.to(device), q.to(device), drafts.to(device))
     left = 1 - wanted.accept.sum(-1, keepdim=True)
-    errors = [found.accept.cpu() - wanted.accept, left * (found.residual.cpu() - wanted.residual)]
-    errors.append((found.residual.double().sum(-1) - 1).cpu())
+    errors = [computed.accept.cpu() - wanted.accept, left * (computed.residual.cpu() - wanted.residual)]
+    errors.append((computed.residual.double().sum(-1) - 1).cpu())
     return max(float(x.abs().max()) for x in errors), TOLERANCE.get(rule.name, ROUNDING)
 
 
@@ -122,11 +122,7 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
 
 DRAFTINGS = {
     "autoregressive": Drafting(),
-    **{
-        f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law)
-        for rule, law in PATH_RULES
-        if not isinstance(rule, ot.paths.NaiveTarget)
-    },
+    **{f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law) for rule, law in PATH_RULES if not rule.wants_tops},
 }
 
 
@@ -140,8 +136,8 @@ def engine_checks(device: torch.device, tokens: int = 24) -> Iterator[Row]:
         options = Options(max_tokens=tokens, stop=())
         wanted = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
         for graphs in (False, True):
-            found = decode(there, prompts, drafting, Options(max_tokens=tokens, stop=(), graphs=graphs)).tokens
-            off = sum(a != b for a, b in zip(found, wanted, strict=True)) / len(prompts)
+            texts = decode(there, prompts, drafting, Options(max_tokens=tokens, stop=(), graphs=graphs)).tokens
+            off = sum(a != b for a, b in zip(texts, wanted, strict=True)) / len(prompts)
             yield _row("engine = reference", name, "graphs" if graphs else "no graphs", off, 0.0)
 
 

@@ -58,8 +58,8 @@ def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
     if dry:
         tiny = tiny_pair(dtype=torch.float32)
         pair = Pair(tiny.target, tiny.draft, Letters())
-        draft, made = distillation.distil(pair, distil_train.Recipe(1, None, 2, 8), 8, 0.01, 2, say=lambda line: None)
-        distillation.save(draft, made, out, "draft-dry-run")
+        draft, about = distillation.distil(pair, distil_train.Recipe(1, None, 2, 8), 8, 0.01, 2, say=lambda line: None)
+        distillation.save(draft, about, out, "draft-dry-run")
         return
     sizes = ["--rows", "64", "--write", "512", "--length", "256", "--mlp", "768"]
     minutes = max(seconds - 40, 20) / 60  # the rest is for loading and for the measurement on held-out prompts

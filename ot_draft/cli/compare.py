@@ -10,8 +10,6 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..compare import (
     Pairs,
@@ -30,6 +28,7 @@ from ..compare import (
 )
 from ..errors import DraftSelectionError
 from ..laws import spellings
+from .console import progress_bar, table_console
 from .options import Numbers, parts
 from .refused import Refused
 
@@ -101,10 +100,8 @@ def _pairs(file: Path | None, target: str | None, draft: str | None) -> Pairs:
 
 
 def _run(pairs: Pairs, settings: Settings, jobs: int) -> list[Row]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("comparing pairs", total=len(pairs))
-        return compare_rules(pairs, settings, jobs, lambda done: progress.advance(task, done))
+    with progress_bar(len(pairs), "comparing pairs") as advance:
+        return compare_rules(pairs, settings, jobs, lambda pairs_done: advance(by=pairs_done))
 
 
 def _write(
@@ -130,8 +127,7 @@ def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings
     if form == "json":
         tables.write_json(lines, rows, pairs, settings, sys.stdout)
         return
-    console = Console()
-    console = console if console.is_terminal else Console(width=140)
+    console = table_console(140)
     for group, (distance, error) in total_variation(pairs).items():
         count = pairs.group.count(group)
         heading = f"temperature {group}: " if group else ""

@@ -21,13 +21,13 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress_bar(total: int, said: str) -> Iterator[Advance]:
-    """A bar on standard error that is gone at the end; gives advance(said=None, to=None), which moves it by one or to a number."""
+    """A bar on standard error that is gone at the end; gives advance(said=None, by=1, to=None), which moves it by or to a number."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(said, total=total)
 
-        def advance(said: str | None = None, to: int | None = None) -> None:
-            bar.update(task, description=said, completed=to, advance=1 if to is None else None)
+        def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
+            bar.update(task, description=said, completed=to, advance=by if to is None else None)
 
         yield advance
 

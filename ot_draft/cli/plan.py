@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .. import paths, rules
-from ..errors import DraftSelectionError
+from .. import paths
+from ..errors import DraftSelectionError, InvalidDrafts
+from ..laws import IID
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
+from .console import print_csv, print_json, progress_bar, table_console, without_nan
 from .options import Numbers
 from .plan_files import read_costs, read_traces
 from .refused import Refused
@@ -101,13 +98,10 @@ def plan(
     if not rows:
         raise Refused(f"{traces}: no row with the --paths and --length given")
     if as_csv:
-        writer = csv.DictWriter(sys.stdout, [field.name for field in fields(Planned)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        print_csv([asdict(row) for row in rows])
     elif as_json:
-        click.echo(
-            json.dumps({"source": source, "best": _record(rows[0]), "rows": [_record(row) for row in rows]}, indent=1)
-        )
+        records = [without_nan(asdict(row)) for row in rows]
+        print_json({"source": source, "best": records[0], "rows": records})
     else:
         _print(rows, shown, source)
 
@@ -132,11 +126,9 @@ def _simulated(
     chosen = {
         name: path_rule(name) for name in dict.fromkeys(part.strip() for part in names.split(",") if part.strip())
     }
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("simulating", total=iterations)
+    with progress_bar(iterations, "simulating") as advance:
         found = paths.simulate_chains(
-            list(chosen.values()), model, sizes, iterations, seed, lambda done: progress.advance(task, done)
+            list(chosen.values()), model, sizes, iterations, seed, lambda done: advance(by=done)
         )
     name_of = {rule: name for name, rule in chosen.items()}
     mean, _ = model.acceptance()
@@ -146,23 +138,16 @@ def _simulated(
 
 def path_rule(name: str) -> paths.PathRule:
     """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
-    known: dict[str, paths.PathRule] = {
-        rule.name: rule for rule in (paths.Joint(), paths.Traversal(), paths.BlockVerification())
-    }
-    known |= {rule.name: paths.TokenWise(rule) for rule in rules.ALL if rule.law.all_independent and not rule.solves}
-    if name not in known:
-        raise Refused(f"there is no rule {name!r}: take {', '.join(known)}")
-    return known[name]
-
-
-def _record(row: Planned) -> dict[str, Any]:
-    """As JSON takes it: no NaN."""
-    return {name: None if value != value else value for name, value in asdict(row).items()}
+    path = paths.TreeShape.chains(1, 1)
+    fit = [rule for rule in paths.rules.every() if rule.fits(path, IID()) and not rule.solves]
+    try:
+        return paths.rules.called(name, fit)
+    except InvalidDrafts as error:
+        raise Refused(str(error)) from error
 
 
 def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
-    console = Console()
-    console = console if console.is_terminal else Console(width=100)
+    console = table_console(100)
     out = Table(title=source, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     out.add_column("")
     out.add_column("rule")

@@ -21,14 +21,14 @@ TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_]\w*)(?P<call>\(.*\)
 
 
 @dataclass(frozen=True)
-class Target:
+class NamedRule:
     """A rule, and the Python that makes it again."""
 
     rule: SelectionRule
     source: RuleSource
 
 
-def rule_at(text: str) -> Target:
+def rule_at(text: str) -> NamedRule:
     """The rule of that name: a class, a function that returns a rule, or a rule. Raises Refused.
 
     Arguments in brackets are literals (numbers, texts, tuples) or draft laws; nothing else is evaluated.
@@ -37,15 +37,15 @@ def rule_at(text: str) -> Target:
     if match is None or (match["place"] is None and text.endswith(".py")):
         raise Refused(_how(text))
     place, name, call = match["place"], match["name"], match["call"]
-    found = _of_library(name) if place is None else _named(_module(place), place, name)
-    rule = _made(found, text, *_arguments(call or "()", text)) if callable(found) and not _is_rule(found) else found
-    if call and found is rule:
+    named = _of_library(name) if place is None else _named(_module(place), place, name)
+    rule = _made(named, text, *_arguments(call or "()", text)) if callable(named) and not _is_rule(named) else named
+    if call and named is rule:
         raise Refused(f"{text}: {name} is a rule, which takes no arguments here: leave the brackets out")
-    if not isinstance(rule, SelectionRule):
+    if not _is_rule(rule):
         raise Refused(f"{text} is {_article(rule)}, no selection rule: give a subclass of ot.SelectionRule with a law")
-    if not isinstance(getattr(rule, "law", None), laws.DraftLaw):
+    if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
         raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
-    return Target(rule, _source(rule, found, place, name, call))
+    return NamedRule(rule, _source(rule, named, place, name, call))
 
 
 def _laws() -> dict[str, type[laws.DraftLaw]]:
@@ -53,17 +53,17 @@ def _laws() -> dict[str, type[laws.DraftLaw]]:
     return {law.name: type(law) for law in laws.ALL}
 
 
-def _source(rule: SelectionRule, found: Any, place: str | None, name: str, call: str | None) -> RuleSource:
+def _source(rule: SelectionRule, named: Any, place: str | None, name: str, call: str | None) -> RuleSource:
     if place is None:
         return rule_source(rule)
     module = _module_name(place)
-    expression = name if found is rule else f"{name}{call or '()'}"
+    expression = name if named is rule else f"{name}{call or '()'}"
     expression = re.sub(rf"\b({'|'.join(_laws())})\(", r"ot.\1(", expression.removeprefix(name))
     return RuleSource(tuple(import_lines(module, name)), name + expression)
 
 
-def _is_rule(found: Any) -> bool:
-    return isinstance(found, SelectionRule)
+def _is_rule(value: Any) -> bool:
+    return isinstance(value, SelectionRule)  # whatever stands under a name of a user's module
 
 
 def _article(value: Any) -> str:
@@ -91,9 +91,9 @@ def _held(known: list[str]) -> str:
 
 def _rules_in(module: ModuleType) -> list[str]:
     def fits(value: Any) -> bool:
-        return _is_rule(value) or (
-            isinstance(value, type) and issubclass(value, SelectionRule) and not inspect.isabstract(value)
-        )
+        if not isinstance(value, type):
+            return _is_rule(value)
+        return issubclass(value, SelectionRule) and not inspect.isabstract(value)  # of all that the module holds
 
     return [name for name, value in vars(module).items() if fits(value)]
 
@@ -148,8 +148,8 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
         node = ast.parse(f"rule{call}", mode="eval").body
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             raise ValueError
-        given = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-        return [_value(argument) for argument in node.args], given
+        options = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+        return [_value(argument) for argument in node.args], options
     except (SyntaxError, ValueError, TypeError) as error:
         raise Refused(
             f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {', '.join(f'{name}()' for name in _laws())}"
@@ -159,24 +159,24 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
 def _value(node: ast.expr) -> Any:
     """A literal, or a draft law of literals."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _laws():
-        given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-        return _laws()[node.func.id](*map(ast.literal_eval, node.args), **given)
+        options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
+        return _laws()[node.func.id](*map(ast.literal_eval, node.args), **options)
     return ast.literal_eval(node)
 
 
-def _made(found: Any, text: str, arguments: list[Any], given: dict[str, Any]) -> Any:
+def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) -> Any:
     """What the class or function returns."""
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(found.__abstractmethods__))
+    if inspect.isabstract(maker):
+        missing = ", ".join(sorted(maker.__abstractmethods__))
         raise Refused(f"{text} is abstract: it has no {missing}")
     try:
-        inspect.signature(found).bind(*arguments, **given)
+        inspect.signature(maker).bind(*arguments, **options)
     except TypeError as error:
-        names = ", ".join(f"{name}=..." for name in inspect.signature(found).parameters)
+        names = ", ".join(f"{name}=..." for name in inspect.signature(maker).parameters)
         raise Refused(
             f"{text}: {error}; give literals in brackets, like '{text.split('(', maxsplit=1)[0]}({names})'"
         ) from error
     try:
-        return found(*arguments, **given)
+        return maker(*arguments, **options)
     except Exception as error:  # whatever the constructor does
         raise Refused(f"{text} cannot be made: {type(error).__name__}: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from ..compare import choose_rules
 from ..errors import DraftSelectionError
 from ..sweep import ENGINES, Mean, Plan, Progress, engine, open_shards, summarise_sweep
 from ..sweep import sweep as run_sweep
+from .console import print_json, progress_bar
 from .options import Numbers, parts
 from .refused import Refused
 
@@ -66,20 +64,17 @@ def sweep(
     for line in trouble:
         click.echo(f"workers died and their parts were done again: {line}", err=True)
     if as_json:
-        click.echo(json.dumps([asdict(mean) for mean in means], indent=1))
+        print_json([asdict(mean) for mean in means])
     else:
         Console().print(table(means, out))
 
 
 def _run(plan: Plan, out: Path, tries: int) -> tuple[str, ...]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    total = sum(shard.rows for shard in plan.shards)
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("pairs", total=total)
+    with progress_bar(sum(shard.rows for shard in plan.shards), "pairs") as move:
 
         def advance(progress: Progress) -> None:
             said = f"pairs, {len(progress.trouble)} deaths" if progress.trouble else "pairs"
-            bar.update(task, completed=progress.rows, description=said)
+            move(said, to=progress.rows)
 
         return run_sweep(plan, out, tries, advance)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import rules
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import DraftLaw, Hybrid, law_called
 from ..selection import SelectionRule
 
@@ -31,11 +31,11 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
     wanted = [name.lower().replace("-", "").replace("_", "") for name in names]
     for given, name in zip(names, wanted, strict=True):
         if name not in known:
-            raise InvalidDrafts(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
+            raise InvalidArgument(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
     chosen = tuple(known[name] for name in wanted) or DEFAULT_RULES
     if not laws:
         return chosen
     under = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]
     if not under:
-        raise InvalidDrafts(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
+        raise InvalidArgument(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
     return tuple(dict.fromkeys(under))  # Optimal stands twice among the default rules

@@ -43,6 +43,7 @@ class Engine:
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=self.number, device=device)
         self.tokens = torch.zeros(batch, drafting.shape.size, dtype=torch.int64, device=device)
         self.q = torch.zeros(batch, drafting.inner, target.n, dtype=self.number, device=device)
+        self.tops = torch.zeros(batch, drafting.inner, dtype=torch.int64, device=device)
         self.p = torch.zeros(batch, drafting.shape.size + 1, 0, dtype=self.number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
         self.nodes = torch.full((batch, drafting.shape.length), -1, device=device)
@@ -66,7 +67,7 @@ class Engine:
     def propose(self) -> None:
         """Draft a tree behind every text: tokens and q."""
         if self.drafting.shape.size:
-            self.draft.propose(self.uniforms, self.tokens, self.q)
+            self.draft.propose(self.uniforms, self.tokens, self.q, self.tops)
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
@@ -77,7 +78,9 @@ class Engine:
         if self.drafting.rule is None:
             self.chosen.copy_(ot.IID().draw(self.p[:, 0], self.uniforms))
             return
-        tree = ot.paths.DraftTree(self.drafting.shape, self.tokens, self.p, self.q, self.drafting.law)
+        law = self.drafting.law
+        tops = self.tops if law.number_by_q else None
+        tree = ot.paths.DraftTree(self.drafting.shape, self.tokens, self.p, self.q, law, tops)
         selection = self.drafting.rule.select(tree, self.uniforms[:, self.drafting.shape.size :])
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)

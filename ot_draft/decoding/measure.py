@@ -165,7 +165,7 @@ class Comparison:
             if method.law == "iid" and shape == ot.paths.TreeShape.chains(method.K, method.L):
                 draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
                 select[getattr(rule, "rule", rule).name] = 1000 * costs.select
-        calls = {rows: median(found) for rows, found in sorted(draft.items())}
+        calls = {rows: median(of_lengths) for rows, of_lengths in sorted(draft.items())}
         return {"verify": dict(sorted(verify.items())), "draft": calls, "select": dict(sorted(select.items()))}
 
 

@@ -28,8 +28,8 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
         rows = x.reshape(-1, self.in_features)
-        made = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
-        return made.reshape(*x.shape[:-1], self.out_features)
+        product = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
+        return product.reshape(*x.shape[:-1], self.out_features)
 
 
 def pack(model: nn.Module) -> int:

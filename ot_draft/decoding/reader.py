@@ -67,8 +67,8 @@ class Reader:
         )
         return self._laws(logits, tokens, slice(0, len(self.depths)))
 
-    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor) -> None:
-        """Fill tokens (B, N) and q (B, M, n) with a tree drawn from the model, one forward pass a level.
+    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor) -> None:
+        """Fill tokens (B, N), q (B, M, n) and tops (B, M), see `ot.paths.DraftTree`, with a tree, one forward pass a level.
 
         uniforms: (B, N or more), number i - 1 draws node i. Every node's children follow the drafting's law, given the
         node's row of q, which is 0 wherever the model scores nothing.
@@ -82,7 +82,10 @@ class Reader:
             self.model.store(self._laws(logits, tokens, level.nodes), into=q[:, level.nodes])
             for draw in level.draws:
                 numbers = uniforms[:, draw.children].reshape(len(q), -1, draw.count)
-                tokens[:, draw.children] = self.drafting.law.draw(q[:, draw.nodes], numbers).flatten(1)
+                drafts, number = self.drafting.law.draw_with_number(q[:, draw.nodes], numbers)
+                tokens[:, draw.children] = drafts.flatten(1)
+                if self.drafting.law.number_by_q:
+                    tops[:, draw.nodes] = number[..., 0]
 
     def _mask(self) -> Tensor:
         return self.mask.of(self.texts.lengths, self.cache.slots_per_row)

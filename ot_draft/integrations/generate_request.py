@@ -50,7 +50,7 @@ PREPARED = ("attention_mask", "position_ids", "past_key_values", "use_cache", "l
 
 def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling | None:
     """How both models' logits become laws; None where that takes more than the four warpers, each once and in order."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     awaited = list(WARPERS)
     for processor in processors:
         name = type(processor).__name__
@@ -60,8 +60,8 @@ def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling | None:
         if name not in awaited or kept != 1 or dropped != float("-inf"):
             return None
         awaited = awaited[awaited.index(name) + 1 :]
-        found[WARPERS[name]] = getattr(processor, WARPERS[name])
-    return Sampling(**found) if do_sample else Sampling(temperature=0)
+        settings[WARPERS[name]] = getattr(processor, WARPERS[name])
+    return Sampling(**settings) if do_sample else Sampling(temperature=0)
 
 
 def processed(
@@ -110,21 +110,21 @@ def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tens
     for place, text in enumerate(tokens):
         listed = allowed(row, text)
         mask[place, listed if len(listed) else slice(None)] = 0 if len(listed) else torch.nan
-    made = scores + mask
-    return torch.where(made.amax(-1, keepdim=True).isneginf(), mask, made)
+    masked = scores + mask
+    return torch.where(masked.amax(-1, keepdim=True).isneginf(), mask, masked)
 
 
-def prompts_of(input_ids: Tensor, given: dict[str, Any]) -> list[list[int]]:
+def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
     """The prompts without their padding. CannotDecode for inputs of the model that the engine does not pass on."""
-    unknown = [name for name, value in given.items() if value is not None and name not in PREPARED]
+    unknown = [name for name, value in inputs.items() if value is not None and name not in PREPARED]
     if unknown:
         raise CannotDecode(f"{unknown[0]} is not passed on to the models: give input_ids and attention_mask only")
-    cache = given.get("past_key_values")
+    cache = inputs.get("past_key_values")
     if cache is not None and cache.get_seq_length() > 0:
         raise CannotDecode("past_key_values holds tokens already: give the whole prompt and no cache")
-    mask = given.get("attention_mask")
+    mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
-    positions = given.get("position_ids")
+    positions = inputs.get("position_ids")
     if positions is not None and bool(((positions != mask.cumsum(-1) - 1) & mask.bool()).any()):
         raise CannotDecode("position_ids differ from the places of the tokens: leave them out")
     return unpadded(input_ids, mask)

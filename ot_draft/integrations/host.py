@@ -31,8 +31,8 @@ def check_version(package: str, known: tuple[str, ...], variable: str) -> None:
         raise MissingPackage(package, package) from None
     if found.split("+")[0] not in known:
         raise UnsupportedHost(
-            f"{package} {found} is installed; this adapter knows the sampler of {package} {' and '.join(known)} only: install"
-            f" {package}=={known[-1]} (pip install 'ot_draft[{package}]'), or unset {variable} to run {package}'s own sampler"
+            f"{package} {found} is installed; this adapter knows the sampler of {package} {' and '.join(known)} only: run "
+            f" pip install {package}=={known[-1]}, or unset {variable} to run {package}'s own sampler"
         )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..decoding import CannotDecode, Drafting, Options, Pair, Sampling, Step, decode_steps
+from ..decoding import CannotDecode, Drafting, Options, Pair, Step, decode_steps
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
@@ -42,7 +42,7 @@ def multi_draft(
     is known to depend on input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that
     cannot be honoured.
     """
-    if isinstance(rule, ot.SelectionRule):
+    if isinstance(rule, ot.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
         law = rule.law if law is None else law
         rule = ot.paths.TokenWise(rule)
     chosen = ot.paths.Joint() if rule is None else rule
@@ -87,13 +87,8 @@ class MultiDraft:
         ends = [criterion.eos_token_id for criterion in stopping_criteria if hasattr(criterion, "eos_token_id")]
         limit = stopping_criteria.max_length or generation_config.max_length
         prompts = prompts_of(input_ids, model_kwargs)
-        do_sample = generation_config.do_sample
-        sampling = sampling_of(logits_processor, do_sample)
         options = Options(
-            sampling=sampling or Sampling(),
-            processed=None
-            if sampling
-            else processed(logits_processor, self.stateless, do_sample, input_ids, model_kwargs.get("attention_mask")),
+            **self._laws(logits_processor, generation_config.do_sample, input_ids, model_kwargs.get("attention_mask")),
             max_tokens=max(limit - input_ids.shape[1], 1),
             stop=[token for ids in ends for token in ids.tolist()],
             seed=self._seed(model, seed, generator),
@@ -108,6 +103,15 @@ class MultiDraft:
 
         return GenerateDecoderOnlyOutput(sequences=texts)
 
+    def _laws(
+        self, processors: Sequence[Any], do_sample: bool, input_ids: Tensor, mask: Tensor | None
+    ) -> dict[str, Any]:
+        """The settings of the engine's options under which logits become laws as the processors make them."""
+        sampling = sampling_of(processors, do_sample)
+        if sampling is not None:
+            return {"sampling": sampling}
+        return {"processed": processed(processors, self.stateless, do_sample, input_ids, mask)}
+
     def _watched(self, steps: Iterator[Step]) -> Iterator[Step]:
         for step in steps:
             if self.on_step is not None:
@@ -115,9 +119,9 @@ class MultiDraft:
             yield step
 
     def _seed(self, model: Any, seed: int | None, generator: torch.Generator | None) -> int:
-        given = self.seed if seed is None else seed
-        if given is not None:
-            return int(given)
+        wanted = self.seed if seed is None else seed
+        if wanted is not None:
+            return int(wanted)
         drawn = torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu")
         if split_between_processes(model):  # all must draw the same numbers, or they would wait for each other for ever
             drawn = drawn.to(model.device)

@@ -1,6 +1,6 @@
 """Draft laws: the joint law of the k drafts given q. One file a law; `ALL` lists one instance of every law."""
 
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from .base import DraftLaw, outside
 from .hub import Hub
 from .hybrid import Hybrid
@@ -26,11 +26,11 @@ __all__ = [
 
 
 def law_called(name: str) -> DraftLaw:
-    """The law that goes by a name on the command line: iid, hybrid:3. Raises InvalidDrafts for a name that is no law's."""
+    """The law that goes by a name on the command line: iid, hybrid:3. Raises InvalidArgument for a name that is no law's."""
     for family in ALL:
         if (law := family.spelled(name)) is not None:
             return law
-    raise InvalidDrafts(f"there is no law {name!r}: take {', '.join(spellings())}")
+    raise InvalidArgument(f"there is no law {name!r}: take {', '.join(spellings())}")
 
 
 def spellings() -> tuple[str, ...]:

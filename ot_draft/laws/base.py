@@ -93,6 +93,10 @@ class DraftLaw(ABC):
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
 
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        """P(some draft lies in the set), without cancellation where the law knows how: (..., n), bool (..., n) -> (...)."""
+        return 1 - self.inside(q, ~token_set, k)
+
     def draws(self, q: Array, k: int) -> int:
         """Number of drafts that are draws, not known from q alone: (n,) -> int."""
         return self.count(q.shape[-1], k)
@@ -185,7 +189,7 @@ class DraftLaw(ABC):
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
 
-        By enumeration of n^k tuples here. Raises InvalidDrafts beyond `sets.MAX_SETS` sets.
+        By enumeration of n^k tuples here. Raises InvalidArgument beyond `sets.MAX_SETS` sets.
         """
         return sets.enumerated(self, q, k)
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ..arrays import (
     Array,
+    any_of,
     argsort,
     as_number,
     gather,
@@ -23,7 +24,7 @@ from ..arrays import (
     where,
     zero,
 )
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from . import sets
 from .base import DraftLaw, outside, padded
 from .iid import IID
@@ -53,7 +54,7 @@ class Hybrid(DraftLaw):
     def check(self, k: int) -> None:
         whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
         if not whole and self.top != "auto":
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"Hybrid(top={self.top!r}): give the number of top tokens, -1 for greedy drafting, or 'auto'"
             )
 
@@ -104,6 +105,13 @@ class Hybrid(DraftLaw):
         mass = total(where(token_set, outside(q, fixed), zero(q)))
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
         return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
+
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, q.shape[-1], q)
+        mass = total(where(token_set, outside(q, fixed), zero(q)))
+        draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+        return where((token_set & top).any(-1), one(q) + 0 * mass[..., 0], any_of(mass, draws)[..., 0])
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)

@@ -37,7 +37,7 @@ from ..arrays import (
     where,
     zero,
 )
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 
 MAX_SETS = 200_000  # draft sets that the exact sum may visit
 STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
@@ -59,7 +59,7 @@ def prefixes(q: Array, k: int) -> Array:
     """P(all k drafts among the first i tokens), for every i: (..., n) -> (..., n + 1).
 
     The tokens with q = 0 must not stand before others where fewer than k have q > 0. Exact on Fractions, where the
-    number of draft sets is limited (InvalidDrafts beyond); to about 1e-9 in floats for k <= 16.
+    number of draft sets is limited (InvalidArgument beyond); to about 1e-9 in floats for k <= 16.
     """
     k = min(k, q.shape[-1])
     if k == 0:
@@ -76,7 +76,7 @@ def _by_sets(q: Array, k: int) -> Array:
     """Sum over the sets S of k tokens of P(the drafts are S, in any order), booked at the last token of S."""
     n = q.shape[-1]
     if comb(n, k) > MAX_SETS:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"exact probabilities without replacement visit {comb(n, k)} sets of {k} among {n} tokens (limit {MAX_SETS}): give floats"
         )
     heads = (*q.shape[:-1], 1)  # the last axis stays: a 1-D object array would collapse to a bare Fraction

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument, InvalidDrafts
 
 MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
 MAX_TOKENS = 5_000
@@ -64,7 +64,7 @@ def enumerated(law: Any, q: Array, k: int) -> dict[int, Any]:
 def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
     """All tuples of `drawn` tokens and k - drawn absent drafts (-1), in chunks of int (at most `rows`, k)."""
     if n**drawn > MAX_TUPLES:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"enumerating {n}^{drawn} draft tuples is out of reach (limit {MAX_TUPLES}): use optimal_acceptance, or sample the rule"
         )
     for start in range(0, n**drawn, rows):

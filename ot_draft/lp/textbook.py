@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import members
-from ..errors import InvalidDrafts, SolverFailed
+from ..errors import InvalidArgument, SolverFailed
 from ..exact import all_drafts
+from ..optional import load
 from ..problem import Problem
 from .float_solvers import UNIT
 from .program import Program
-from .raw_solution import RawSolution, load
+from .raw_solution import RawSolution
 
 MAX_VARIABLES = 200_000
 
@@ -27,7 +28,7 @@ def tuples_of(problem: Problem) -> np.ndarray:
     """All draft tuples, int (n^k, k); InvalidDrafts where the coupling over them has too many entries."""
     n, drawn = problem.n, problem.law.count(problem.n, problem.k)
     if n ** (drawn + 1) > MAX_VARIABLES:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"the coupling of all draft tuples has {n}^{drawn + 1} entries (limit {MAX_VARIABLES}): the reduced form,"
             " merged by token set, has far fewer"
         )

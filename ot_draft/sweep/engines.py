@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from logging import ERROR
 from typing import Any
 
-from ..errors import InvalidDrafts, MissingPackage
+from ..errors import InvalidArgument
+from ..optional import load
 
 ENGINES = ("loky", "threading", "sequential", "dask", "ray")
 
@@ -21,7 +22,7 @@ def engine(name: str = "loky", jobs: int = 1, address: str | None = None) -> Ite
     from joblib import parallel_config
 
     if name not in ENGINES:
-        raise InvalidDrafts(f"there is no engine {name!r}: take {', '.join(ENGINES)}")
+        raise InvalidArgument(f"there is no engine {name!r}: take {', '.join(ENGINES)}")
     with ExitStack() as stack:
         options: dict[str, Any] = {"n_jobs": jobs}
         if name == "dask":
@@ -29,16 +30,13 @@ def engine(name: str = "loky", jobs: int = 1, address: str | None = None) -> Ite
         elif name == "ray":
             stack.enter_context(_ray(jobs, address))
         elif address is not None:
-            raise InvalidDrafts(f"engine {name} has no cluster: leave the address out, or take dask or ray")
+            raise InvalidArgument(f"engine {name} has no cluster: leave the address out, or take dask or ray")
         stack.enter_context(parallel_config(backend=name, **options))
         yield
 
 
 def _dask(jobs: int, address: str | None) -> Any:
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise MissingPackage("distributed", "dask") from error
+    Client = load("distributed", "dask").Client
     if address is not None:
         return Client(address)
     return Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
@@ -46,11 +44,8 @@ def _dask(jobs: int, address: str | None) -> Any:
 
 @contextmanager
 def _ray(jobs: int, address: str | None) -> Iterator[None]:
-    try:
-        import ray
-        from ray.util.joblib import register_ray
-    except ModuleNotFoundError as error:
-        raise MissingPackage("ray", "ray") from error
+    ray = load("ray", "ray")
+    register_ray = load("ray.util.joblib", "ray").register_ray
     if address is not None:
         ray.init(address=address, logging_level=ERROR)
     else:

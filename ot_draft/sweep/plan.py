@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..rules import KSeq, NaiveTarget, Optimal, RecursiveRejection, SpeculativeSampling
 from ..selection import SelectionRule
 from .shards import Shard
@@ -57,14 +57,16 @@ class Plan:
     def __post_init__(self) -> None:
         for name, value in (("rows", self.rows), ("samples", self.samples), *(("k", k) for k in self.ks)):
             if value < 1:
-                raise InvalidDrafts(f"{name} is {value}: give a whole number from 1 on")
+                raise InvalidArgument(f"{name} is {value}: give a whole number from 1 on")
         if not self.ks or not self.rules or not self.shards:
-            raise InvalidDrafts("a sweep needs at least one shard, one rule and one k")
+            raise InvalidArgument("a sweep needs at least one shard, one rule and one k")
         if not any(rule.law.is_defined(k) for rule in self.rules for k in self.ks):
             named = ", ".join(rule.name for rule in self.rules)
-            raise InvalidDrafts(f"no law of {named} is defined for k = {', '.join(map(str, self.ks))}: give another k")
+            raise InvalidArgument(
+                f"no law of {named} is defined for k = {', '.join(map(str, self.ks))}: give another k"
+            )
         if not 0 < self.temperature < inf:
-            raise InvalidDrafts(f"temperature is {self.temperature}: give a finite number above 0")
+            raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
 
     @property
     def parts(self) -> list[Part]:
@@ -90,18 +92,18 @@ class Plan:
         return json.dumps(what, indent=1) + "\n"
 
     def claim(self, out: Path) -> None:
-        """Make the folder this sweep's, or find that it is. Raises InvalidDrafts if it is another's."""
+        """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""
         out.mkdir(parents=True, exist_ok=True)
         manifest = out / MANIFEST
         if not manifest.exists():
             parts = sorted(out.glob("part-*.parquet"))
             if parts:
-                raise InvalidDrafts(f"{out} holds {parts[0].name} and no {MANIFEST}: give an empty folder")
+                raise InvalidArgument(f"{out} holds {parts[0].name} and no {MANIFEST}: give an empty folder")
             temporary = out / f".{MANIFEST}"
             temporary.write_text(self.manifest, encoding="utf-8")
             temporary.replace(manifest)
         elif manifest.read_text(encoding="utf-8") != self.manifest:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"{manifest} describes another sweep ({_difference(manifest, self.manifest)} differs): give another folder,"
                 " or the old settings to go on with it"
             )

@@ -8,7 +8,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from .plan import MANIFEST
 from .work import parquet_module
 
@@ -30,7 +30,7 @@ def summarise_sweep(out: Path | str) -> list[Mean]:
     """Means of a sweep, also of one that has not ended, ordered by law, k and rule."""
     parquet, out = parquet_module(), Path(out)
     if not (out / MANIFEST).is_file():
-        raise InvalidDrafts(f"{out} holds no {MANIFEST}: give the folder of a sweep")
+        raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
     sums: dict[tuple[str, str, int], list[float]] = {}
     for file in sorted(out.glob("part-*.parquet")):
         for key, numbers in _sums(parquet.read_table(file)):

@@ -129,7 +129,7 @@ def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
         cells = box.cells(tuples, problem)
         assert cells.tolist() == list(range((problem.n + 1) ** problem.k))
         wanted = np.array([law.probability(problem.q, each) for each in tuples])
-        assert wanted.sum() == pytest.approx(1) and box.law(problem) == pytest.approx(wanted)
+        assert wanted.sum() == pytest.approx(1) and box.right_outcomes(problem) == pytest.approx(wanted)
 
 
 def test_user_problems_and_too_many_tuples() -> None:

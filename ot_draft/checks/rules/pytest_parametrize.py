@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from ..reports.records import as_record
 from ..reports.report import check_property
@@ -56,7 +57,7 @@ def parametrize_with_rule_checks(
     ids = {name for _, _, name in tests}
     unknown = set(expected) - ids - {each.name for _, each, _ in tests}
     if unknown:
-        raise ValueError(
+        raise InvalidArgument(
             f"expected_failures names no test: {', '.join(sorted(unknown))}; ids are {', '.join(sorted(ids))}"
         )
     cases = []

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
+from .number_texts import fraction_source
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def rule_source(rule: Any) -> RuleSource:
 def value_source(value: Any, imports: list[str]) -> str:
     """A value as an expression; the lines that it needs are added to imports."""
     if isinstance(value, Fraction):
-        return f"F({value.numerator}, {value.denominator})" if value.denominator > 1 else f"F({value})"
+        return fraction_source(value)
     if isinstance(value, str | int | float | bool | None):
         return repr(value)
     if isinstance(value, np.ndarray):
@@ -42,8 +43,8 @@ def value_source(value: Any, imports: list[str]) -> str:
         return _nested(value, imports)
     if callable(value) and hasattr(value, "__qualname__"):
         return _named(value, imports)
-    given = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
-    return f"{_named(type(value), imports)}({', '.join(given)})"
+    arguments = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
+    return f"{_named(type(value), imports)}({', '.join(arguments)})"
 
 
 def masses_source(masses: Array) -> str:
@@ -71,8 +72,8 @@ def _arguments(value: Any) -> dict[str, Any]:
     else:
         signature = inspect.signature(type(value))
         known = {name: each.default for name, each in signature.parameters.items() if name in vars(value)}
-    given = {name: getattr(value, name) for name in known}
-    return {name: each for name, each in given.items() if not _is_default(each, known[name])}
+    arguments = {name: getattr(value, name) for name in known}
+    return {name: each for name, each in arguments.items() if not _is_default(each, known[name])}
 
 
 def _is_default(value: Any, default: Any) -> bool:

@@ -33,11 +33,11 @@ SHOW = (
 def sampled_problems(rule: SelectionRule) -> list[Problem]:
     """Three corners in Fractions, with 1, 2 and 3 drafts where the rule's law allows them."""
     allowed = [k for k in (1, 2, 3) if rule.law.is_defined(k)]
-    found = []
+    tried = []
     for turn, name in enumerate(TRIED):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])
-        found.append(Problem(p, q, allowed[turn % len(allowed)], rule.law))
-    return found
+        tried.append(Problem(p, q, allowed[turn % len(allowed)], rule.law))
+    return tried
 
 
 @rule_property(cases=sampled_problems, shows=SHOW)

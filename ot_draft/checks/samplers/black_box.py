@@ -19,7 +19,7 @@ ROWS = 4096  # of a batch, at most
 NUMBERS = 1 << 21  # in an array of p, at most
 
 
-class Refused(Exception):  # an outcome, no error of this library
+class Impossible(Exception):  # what came out of a sampler, no error of this library
     """An outcome that no right sampler has. case: on which problem; the text says what came out of what."""
 
     def __init__(self, case: Case, seen: str) -> None:
@@ -38,7 +38,7 @@ class BlackBox(ABC):
         self.function, self.batched = function, batched
 
     @abstractmethod
-    def law(self, problem: Problem) -> Array:
+    def right_outcomes(self, problem: Problem) -> Array:
         """The law that the outcomes must have: (cells,)."""
 
     @abstractmethod
@@ -46,8 +46,8 @@ class BlackBox(ABC):
         """Arguments of calls for the cases `which` (m,) of a group: arrays (m, ...)."""
 
     @abstractmethod
-    def read(self, given: Any, problem: Problem) -> Any:
-        """What one call, or a batch of calls, has given, as integers. Raises NoOutcome where it is none."""
+    def read(self, returned: Any, problem: Problem) -> Any:
+        """What one call, or a batch of calls, returned, as integers. Raises NoOutcome where it is none."""
 
     def cells(self, outcomes: Array, problem: Problem) -> Array:
         """Numbers of the cells of outcomes: (m, ...) -> int (m,)."""
@@ -70,40 +70,40 @@ class BlackBox(ABC):
         return self.function(*row, generator)
 
     def run(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """Cells of the outcomes of all calls: int (m,). Raises Refused at the first that is impossible, or that raises an error."""
+        """Cells of the outcomes of all calls: int (m,). Raises Impossible at the first that is impossible, or that raises an error."""
         cells = self.cells(self.outcomes(group, which, rows, generator), group[0].problem)
         wrong = np.flatnonzero(np.stack([case.law for case in group])[which, cells] <= 0)
         if wrong.size:
             i = int(wrong[0])
             case, row = group[which[i]], tuple(x[i] for x in rows)
-            raise Refused(case, f"gave {self.outcome_shown(cells[i], case)}, of probability 0; {self.shown(row)}")
+            raise Impossible(case, f"gave {self.outcome_shown(cells[i], case)}, of probability 0; {self.shown(row)}")
         return cells
 
     def outcomes(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """What the function gives: (m, ...). Raises Refused where that is none, or where it raises an error."""
+        """What the function gives: (m, ...). Raises Impossible where that is none, or where it raises an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
             return (self._at_once if self.batched else self._one_by_one)(group, which, rows, generator)
 
     def _one_by_one(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        problem, found = group[0].problem, []
+        problem, outcomes = group[0].problem, []
         try:
             for row in zip(*rows, strict=True):
-                found.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
+                outcomes.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
         except Exception as error:
-            shown = self.shown(tuple(x[len(found)] for x in rows))
-            raise Refused(group[which[len(found)]], f"{_said(error)}; {shown}") from error
-        return np.array(found, dtype=np.int64)
+            shown = self.shown(tuple(x[len(outcomes)] for x in rows))
+            raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
+        return np.array(outcomes, dtype=np.int64)
 
     def _at_once(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
         problem = group[0].problem
         try:
-            found = self.read(self.call(rows, problem, generator), problem)
-            if len(found) != len(which):
-                raise NoOutcome(f"gave {len(found)} rows for {len(which)}")
-            return found
+            outcomes = self.read(self.call(rows, problem, generator), problem)
+            if len(outcomes) != len(which):
+                raise NoOutcome(f"gave {len(outcomes)} rows for {len(which)}")
+            return outcomes
         except Exception as error:
-            raise Refused(group[0], f"{_said(error)}; in a batch of {len(which)} rows") from error
+            raise Impossible(group[0], f"{_said(error)}; in a batch of {len(which)} rows") from error
 
 
 class NoOutcome(ValueError):
@@ -114,13 +114,13 @@ def _said(error: Exception) -> str:
     return str(error) if isinstance(error, NoOutcome) else f"raised {type(error).__name__}: {error}"
 
 
-def token_ids(given: Any, n: int, absent: bool = False) -> Any:
+def token_ids(returned: Any, n: int, absent: bool = False) -> Any:
     """A token, or an array of tokens, as integers. Raises NoOutcome where one is no id of the vocabulary, nor -1 if it may be."""
-    if type(given) is int and 0 <= given < n:
-        return given
-    tokens = to_host(given)
+    if type(returned) is int and 0 <= returned < n:
+        return returned
+    tokens = to_host(returned)
     if tokens.dtype.kind not in "iu":
-        raise NoOutcome(f"gave {type(given).__name__} of {tokens.dtype}, not whole numbers")
+        raise NoOutcome(f"gave {type(returned).__name__} of {tokens.dtype}, not whole numbers")
     bad = (tokens < (-1 if absent else 0)) | (tokens >= n)
     if bad.any():
         raise NoOutcome(f"gave token {tokens[bad].tolist()[0]}, outside the vocabulary 0 .. {n - 1}")

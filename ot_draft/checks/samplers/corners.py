@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...arrays import Array, to_host
-from ...errors import InvalidDrafts
-from ...laws import IID, DraftLaw
+from ...errors import InvalidArgument
+from ...laws import DraftLaw
 from ...problem import Problem
 
 CORNERS = {  # weights of p, weights of q
@@ -54,32 +54,32 @@ class Case:
 def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 4) -> dict[str, Problem]:
     """The corners under a law, by name; with k drafts, or with 1 to largest_k in turn where the law allows them.
 
-    Left out is a q with fewer tokens than drafts under a law other than i.i.d.: what is drafted then is a convention.
+    Left out is a q with fewer tokens than drafts under a law that then runs out of mass: what is drafted is a convention.
     """
     allowed = [number for number in range(1, largest_k + 1) if law.is_defined(number)] if k is None else [k]
-    found = {}
+    corners = {}
     for turn, (name, weights) in enumerate(CORNERS.items()):
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
         some = allowed if name in EVERY_K else allowed[-1:] if name in LARGEST_K else [allowed[turn % len(allowed)]]
         for number in some:
-            enough = isinstance(law, IID) or number <= (q > 0).sum()
+            enough = not law.runs_out or number <= (q > 0).sum()
             if enough:
-                found[f"{name}, k = {number}"] = Problem(p, q, number, law)
-    return found
+                corners[f"{name}, k = {number}"] = Problem(p, q, number, law)
+    return corners
 
 
 def labelled(problems: list[Problem]) -> dict[str, Problem]:
     """The user's problems in float64 numpy, by a name of their own."""
-    found = {}
+    named = {}
     for number, problem in enumerate(problems):
         if not isinstance(problem, Problem) or problem.batch:
-            raise InvalidDrafts(f"problems[{number}] is {problem!r}: give ot.Problem(p, q, k, law) of one pair each")
+            raise InvalidArgument(f"problems[{number}] is {problem!r}: give ot.Problem(p, q, k, law) of one pair each")
         p, q = (to_host(x).astype(np.float64) for x in (problem.p, problem.q))
         name = f"problem {number}, n = {problem.n}, k = {problem.k}"
-        found[name] = Problem(p, q, problem.k, problem.law)
-    if not found:
-        raise InvalidDrafts("problems is empty: give one ot.Problem(p, q, k, law) at least")
-    return found
+        named[name] = Problem(p, q, problem.k, problem.law)
+    if not named:
+        raise InvalidArgument("problems is empty: give one ot.Problem(p, q, k, law) at least")
+    return named
 
 
 def in_groups(cases: list[Case]) -> list[list[Case]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from .black_box import BlackBox, NoOutcome, token_ids
@@ -42,10 +43,10 @@ def check_draws(
     inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
     """
     asked = None if problems is None else list(problems)
-    found = countable(corner_problems(law, k, largest_k=3)) if asked is None else labelled(asked)
+    tried = countable(corner_problems(law, k, largest_k=3)) if asked is None else labelled(asked)
     most = MOST[batched] if samples is None else samples
     options = {"law": law, "k": k} if asked is None else {"problems": asked}
-    return examine(DraftSampler(draft, batched), found, most, seconds, false_alarm, seed, options)
+    return examine(DraftSampler(draft, batched), tried, most, seconds, false_alarm, seed, options)
 
 
 def countable(problems: dict[str, Problem]) -> dict[str, Problem]:
@@ -58,10 +59,10 @@ class DraftSampler(BlackBox):
 
     possible, right_law, called = "possible_drafts", "declared_law", "check_draws"
 
-    def law(self, problem: Problem) -> Array:
+    def right_outcomes(self, problem: Problem) -> Array:
         n, k = problem.n, problem.k
         if (n + 1) ** k > MOST_CELLS:
-            raise ValueError(
+            raise InvalidArgument(
                 f"n = {n} and k = {k}: too many draft tuples to count (limit {MOST_CELLS}); take fewer tokens"
             )
         tuples = np.array(list(np.ndindex(*(n + 1,) * k))).reshape(-1, k) - 1
@@ -74,8 +75,8 @@ class DraftSampler(BlackBox):
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         return self.function(*row, problem.k, generator)
 
-    def read(self, given: Any, problem: Problem) -> Any:
-        drafts = token_ids(given, problem.n, absent=True)
+    def read(self, returned: Any, problem: Problem) -> Any:
+        drafts = token_ids(returned, problem.n, absent=True)
         if np.ndim(drafts) != 1 + self.batched or np.shape(drafts)[-1] != problem.k:
             raise NoOutcome(f"gave an array of shape {np.shape(drafts)}, not {problem.k} drafts")
         return drafts

@@ -27,9 +27,11 @@ class EndUniforms(np.random.Generator):
         if values.size:
             rows = len(values) if self.batched and values.ndim else 1
             table, row = values.reshape(rows, -1), np.arange(rows)
-            place, kind = self.integers(table.shape[1], size=rows), np.asarray(super().random(rows))
+            place, which_end = self.integers(table.shape[1], size=rows), np.asarray(super().random(rows))
             last = np.nextafter(values.dtype.type(1), values.dtype.type(0))
-            ends = np.where(kind < SHARE, values.dtype.type(0), np.where(kind >= 1 - SHARE, last, table[row, place]))
+            ends = np.where(
+                which_end < SHARE, values.dtype.type(0), np.where(which_end >= 1 - SHARE, last, table[row, place])
+            )
             table[row, place] = ends
         if out is not None:
             out[...] = values

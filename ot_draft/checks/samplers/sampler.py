@@ -40,7 +40,7 @@ from ...arrays import Array
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...sampling import draw
-from .black_box import BlackBox, NoOutcome, Refused, token_ids
+from .black_box import BlackBox, Impossible, NoOutcome, token_ids
 from .corners import Case, corner_problems, labelled
 from .draws import DraftSampler
 from .sampler_report import SamplerReport
@@ -85,11 +85,11 @@ def check_sampler(
     inequality, Bonferroni over the tests). Each outcome states which total variation distance was found with probability 0.99.
     """
     asked = None if problems is None else list(problems)
-    found = corner_problems(law, k) if asked is None else labelled(asked)
+    tried = corner_problems(law, k) if asked is None else labelled(asked)
     box = TokenSampler(sampler, batched, draft)
     most = MOST[batched] if samples is None else samples
     options = {"law": law, "k": k} if asked is None else {"problems": asked}
-    return examine(box, found, most, seconds, false_alarm, seed, options | {"draft": draft})
+    return examine(box, tried, most, seconds, false_alarm, seed, options | {"draft": draft})
 
 
 class TokenSampler(BlackBox):
@@ -101,7 +101,7 @@ class TokenSampler(BlackBox):
         super().__init__(function, batched)
         self.drafter = None if draft is None else DraftSampler(draft, batched)
 
-    def law(self, problem: Problem) -> Array:
+    def right_outcomes(self, problem: Problem) -> Array:
         return problem.p / problem.p.sum()
 
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
@@ -110,16 +110,16 @@ class TokenSampler(BlackBox):
         if self.drafter is not None:
             try:
                 return p, q, self.drafter.outcomes(group, which, (q,), generator)
-            except Refused as refused:
-                raise Refused(refused.case, f"the draft sampler {refused}") from refused
+            except Impossible as impossible:
+                raise Impossible(impossible.case, f"the draft sampler {impossible}") from impossible
         drafts = np.empty((len(which), problem.k), dtype=np.int64)
         for place, case in enumerate(group):
             mine = which == place
             drafts[mine] = draw(case.problem.law, q[mine], problem.k, generator)
         return p, q, drafts
 
-    def read(self, given: Any, problem: Problem) -> Any:
-        tokens = token_ids(given, problem.n)
+    def read(self, returned: Any, problem: Problem) -> Any:
+        tokens = token_ids(returned, problem.n)
         if np.ndim(tokens) != self.batched:
             raise NoOutcome(f"gave an array of shape {np.shape(tokens)}, not one token{' a row' * self.batched}")
         return tokens

@@ -65,11 +65,11 @@ class SamplerReport:
 
     def __getitem__(self, name: str) -> SamplerOutcome:
         """The outcome of that name with the strongest evidence."""
-        found = [outcome for outcome in self.outcomes if outcome.name == name]
-        if not found:
+        of_name = [outcome for outcome in self.outcomes if outcome.name == name]
+        if not of_name:
             names = ", ".join(dict.fromkeys(outcome.name for outcome in self.outcomes))
             raise KeyError(f"no check is called {name!r}: choose among {names}")
-        return max(found, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
+        return max(of_name, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
 
     def raise_if_failed(self) -> None:
         """Raise AssertionError with the report as its text if a check failed."""

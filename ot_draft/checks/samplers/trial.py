@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
+from ...errors import InvalidArgument
 from ...problem import Problem
-from .black_box import NUMBERS, ROWS, BlackBox, Counts, Refused
+from .black_box import NUMBERS, ROWS, BlackBox, Counts, Impossible
 from .corners import Case, in_groups
 from .end_uniforms import EndUniforms
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
@@ -35,13 +36,15 @@ def examine(
 ) -> SamplerReport:
     """Run every check and write the report; options are the arguments of the call that are the box's own."""
     if samples < 1 or not 0 < false_alarm < 1:
-        raise ValueError(f"samples={samples}, false_alarm={false_alarm}: give samples >= 1 and 0 < false_alarm < 1")
+        raise InvalidArgument(
+            f"samples={samples}, false_alarm={false_alarm}: give samples >= 1 and 0 < false_alarm < 1"
+        )
     start = perf_counter()
-    groups = in_groups([Case(label, problem, box.law(problem)) for label, problem in problems.items()])
+    groups = in_groups([Case(label, problem, box.right_outcomes(problem)) for label, problem in problems.items()])
     trial = Trial(box, groups, samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
-    made = samples if trial.stopped else trial.groups[0].counts.samples
-    options |= {"batched": box.batched, "samples": made, "seconds": None, "false_alarm": false_alarm, "seed": seed}
+    calls = samples if trial.stopped else trial.groups[0].counts.samples
+    options |= {"batched": box.batched, "samples": calls, "seconds": None, "false_alarm": false_alarm, "seed": seed}
     code = call_source(box.called, box.function, options)
     return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code)
 
@@ -103,10 +106,10 @@ class Trial:
             repeated = list(self._repeated())
             self._sequential(end)
             possible = SamplerOutcome(self.box.possible, "passed")
-        except Refused as refused:
+        except Impossible as impossible:
             self.stopped = f"stopped: {self.box.possible} failed"
             possible = SamplerOutcome(
-                self.box.possible, "failed", str(refused), refused.case.label, refused.case.problem
+                self.box.possible, "failed", str(impossible), impossible.case.label, impossible.case.problem
             )
         ends = self._ends(skip=possible.status == "failed")
         return (possible, *self._laws(), *self._independence(), ends, *repeated, self._unchanged())
@@ -190,8 +193,8 @@ class Trial:
         try:
             for group in self.groups:
                 group.run(*group.arguments(AT_THE_ENDS), group.ends)
-        except Refused as refused:
-            return _verdict("end_uniforms", (refused.case, str(refused)))
+        except Impossible as impossible:
+            return _verdict("end_uniforms", (impossible.case, str(impossible)))
         if not any(group.ends.asked for group in self.groups):
             return SamplerOutcome("end_uniforms", "skipped", "generator.random and generator.uniform are never called")
         return _verdict("end_uniforms", None)

@@ -15,15 +15,15 @@ DEFAULT_PROMPTS = (
 )
 
 
-def read_prompts(given: Sequence[str], file: Path | None) -> list[str]:
-    """Prompts as text: those given and those of the file, one a line; else DEFAULT_PROMPTS."""
+def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Prompts as text: those texts and those of the file, one a line; else DEFAULT_PROMPTS."""
     if file is None:
-        return list(given) or list(DEFAULT_PROMPTS)
+        return list(texts) or list(DEFAULT_PROMPTS)
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise CannotDecode(f"prompt file {str(file)!r} cannot be read: {getattr(error, 'strerror', error)}") from None
-    prompts = [*given, *(line for line in lines if line.strip())]
+    prompts = [*texts, *(line for line in lines if line.strip())]
     if not prompts:
         raise CannotDecode(f"prompt file {str(file)!r} holds no prompt: write one a line")
     return prompts

@@ -15,10 +15,12 @@ from rich.table import Table
 
 import ot_draft as ot
 
+from ...array_files import read_arrays
 from ...compare import clustered_error
 from ...decoding import CannotDecode, Method, method_called
 
 REPEATS = 16
+RECORDED = ("p", "q", "tokens", "drafted", "prompt")  # arrays of a batch of recorded trees
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
     inner = [node for node in range(max(shape.parents, default=-1) + 1) if len(shape.children(node)) > 0]
     place = {node: at for at, node in enumerate(inner)}
     for file in sorted((folder / "trees").glob("*.npz")):
-        with np.load(file, allow_pickle=False) as stored:
-            p, q, slots, drafted, prompt = (stored[name] for name in ("p", "q", "tokens", "drafted", "prompt"))
+        p, q, slots, drafted, prompt = read_arrays(file, RECORDED, ", ".join(RECORDED)).values()
         p, q = (masses.astype(np.float64) for masses in (p, q))
         p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
         parents = [place[parent] for parent in shape.parents]
@@ -104,19 +105,19 @@ def _about(folder: Path) -> dict[str, Any]:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def main(folders: tuple[Path, ...], repeats: int, seed: int) -> None:
     """Tokens a target call as measured, and as simulation from the recorded trees of FOLDERS predicts it."""
-    made = Table("method", "drafts", "steps", "measured", "replayed", "ratio", title="tokens a target call")
+    table = Table("method", "drafts", "steps", "measured", "replayed", "ratio", title="tokens a target call")
     try:
         for folder in folders:
             method, measured = recorded(folder)
             if method.drafting.rule is None:
                 continue
             again = replay(folder, method.drafting.rule, repeats, seed)
-            cells = (f"{found.block_efficiency:.3f} ± {found.error:.3f}" for found in (measured, again))
+            cells = (f"{each.block_efficiency:.3f} ± {each.error:.3f}" for each in (measured, again))
             ratio = measured.block_efficiency / again.block_efficiency
-            made.add_row(method.label, method.drafts, str(measured.steps), *cells, f"{ratio:.3f}")
+            table.add_row(method.label, method.drafts, str(measured.steps), *cells, f"{ratio:.3f}")
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    Console().print(made)
+    Console().print(table)
 
 
 if __name__ == "__main__":

@@ -111,12 +111,12 @@ def node_laws(
     prefixes: list[tuple[int, ...]] = [()]
     for parent, token in zip(parents, drafted, strict=True):
         prefixes.append((*prefixes[parent], token))
-    found: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}
+    laws_after: dict[tuple[int, ...], tuple[Array, Array, Array]] = {}
     for node in inner:
-        if prefixes[node] not in found:
+        if prefixes[node] not in laws_after:
             laws = (p[node] / p[node].sum(), q[node] / q[node].sum())
-            found[prefixes[node]] = (*laws, np.arange(n)) if whole else _shrunk(*laws, drafted, kept)
-    columns = zip(*(found[prefixes[node]] for node in inner), strict=True)
+            laws_after[prefixes[node]] = (*laws, np.arange(n)) if whole else _shrunk(*laws, drafted, kept)
+    columns = zip(*(laws_after[prefixes[node]] for node in inner), strict=True)
     return {
         name: np.stack(column).astype(kind)
         for name, column, kind in zip(("p", "q", "tokens"), columns, ("f4", "f4", "i4"), strict=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import DraftLaw, Hybrid, WithoutReplacement
 from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
 from ...rules.speculative_sampling import SpeculativeSampling
@@ -59,7 +59,7 @@ def simulate_budget(
     "SpecDec++": one path, with the threshold at which it is `budget` long on average, or as near as its greatest length allows.
     """
     if way not in WAYS or budget < 1 or length < 1:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"{way!r}, budget {budget}, length {length}: give one of {', '.join(WAYS)}, and numbers >= 1"
         )
     if way in STATIC:

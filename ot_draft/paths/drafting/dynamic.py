@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import gather
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import Hybrid, WithoutReplacement, outside
 from ..model import Path
 from ..tree import DraftTree, TreeShape
@@ -149,7 +149,7 @@ class StoppingRule:
     def fit(cls, model: Any, threshold: float, contexts: int = 400, bins: int = 12, seed: int = 0) -> StoppingRule:
         """Predictions measured on drafted tokens of the model, in bins of equally many."""
         if not 0 <= threshold <= 1:
-            raise InvalidDrafts(f"threshold is {threshold!r}: give a probability")
+            raise InvalidArgument(f"threshold is {threshold!r}: give a probability")
         found = []
         for tree, _ in draft_trees(model, TreeShape.chains(1, 1), contexts, seed):
             q = gather(tree.q[:, 0], tree.tokens)[:, 0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from ..tree import TreeShape
 from .trees import Rows
@@ -41,7 +41,7 @@ def sequoia(acceptance: Sequence[float], budget: int, length: int) -> TreeShape:
     """
     taken = _unconditional(acceptance)
     if budget < 0 or length < 0:
-        raise InvalidDrafts(f"budget is {budget}, length is {length}: give numbers of nodes and of levels >= 0")
+        raise InvalidArgument(f"budget is {budget}, length is {length}: give numbers of nodes and of levels >= 0")
     # best[d][i][m]: most expected tokens of m nodes in the subtrees of children i, i + 1, ... with d levels left below;
     # split[d][i][m]: how many of them child i's subtree holds, itself included.
     best = np.full((length + 1, len(taken) + 1, budget + 1), -np.inf)
@@ -84,7 +84,7 @@ def expected_accepted(shape: TreeShape, acceptance: Sequence[float]) -> float:
     for node in range(1, shape.size + 1):
         place = shape.place(node)
         if place >= len(taken):
-            raise InvalidDrafts(f"node {node} is child {place + 1}: acceptance is given for {len(taken)} children")
+            raise InvalidArgument(f"node {node} is child {place + 1}: acceptance is given for {len(taken)} children")
         reached.append(reached[shape.parents[node - 1]] * taken[place])
     return sum(reached[1:])
 
@@ -94,7 +94,7 @@ def _unconditional(acceptance: Sequence[float]) -> list[float]:
     taken, refused = [], 1.0
     for place, share in enumerate(acceptance):
         if not 0 <= share <= 1:
-            raise InvalidDrafts(f"acceptance of child {place + 1} is {share!r}: give probabilities")
+            raise InvalidArgument(f"acceptance of child {place + 1} is {share!r}: give probabilities")
         taken.append(refused * share)
         refused *= 1 - share
     return taken

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..model import Path
 from ..rules.path_rule import Nodes
@@ -32,7 +32,7 @@ def draft_trees(
 ) -> Iterator[tuple[DraftTree, list[np.random.Generator]]]:
     """Drafted trees in batches, and the generator of every iteration, from which the drafts were taken already."""
     if iterations < 2:
-        raise InvalidDrafts(f"iterations is {iterations}: give at least 2, for a mean and its standard error")
+        raise InvalidArgument(f"iterations is {iterations}: give at least 2, for a mean and its standard error")
     law, rows = IID() if law is None else law, Rows(model)
     size = max(1, MEMORY // (16 * (shape.size + 1) * rows.n))
     for start in range(0, iterations, size):

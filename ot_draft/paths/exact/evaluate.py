@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import is_exact, one
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw
 from ...problem import TOLERANCE
 from ..model import Model, Path
@@ -109,7 +109,7 @@ def _judge(
         merge(emitted, probability, given_drafts)
         for tokens, mass in given_drafts.items():
             if not 1 <= len(tokens) <= L + 1:
-                raise InvalidDrafts(
+                raise InvalidArgument(
                     f"the path rule emitted {tokens}: it must emit accepted tokens and one more, 1 to L + 1 = {L + 1} tokens"
                 )
             expected_length += probability * mass * accepted(tokens[:-1])
@@ -129,7 +129,7 @@ def check_sizes(K: int, L: int) -> None:
 
 def _within_limit(number: int, what: str) -> None:
     if number > MAX_TUPLES:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"enumerating {what} is out of reach (limit {MAX_TUPLES}): take a smaller vocabulary, or fewer or shorter paths"
         )
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...arrays import is_exact
-from ...errors import InvalidDrafts, SolverFailed
+from ...errors import InvalidArgument, SolverFailed
 from ...lp.drafted_sets import drafted_sets
 from ...lp.program import as_fractions
-from ...lp.raw_solution import load
+from ...optional import load
 from ...problem import Problem
 from ..model import Model, Path
 from ..rules.path_rule import Nodes
@@ -153,7 +153,9 @@ def build(model: Model, K: int, L: int) -> PathProgram:
     nodes = Nodes.of(model)
     n = nodes.n
     if n ** (L + 1) > MAX_VARIABLES:
-        raise InvalidDrafts(f"{n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths")
+        raise InvalidArgument(
+            f"{n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"
+        )
     drafted: dict[Path, Fraction] = {(): Fraction(1)}
     targets: dict[Path, Fraction] = {}
     for _ in range(L):
@@ -167,7 +169,7 @@ def build(model: Model, K: int, L: int) -> PathProgram:
     mass = np.array(list(drafted.values()), dtype=object)
     sets = drafted_sets(Problem(mass, mass, K))
     if sum(len(tokens) for tokens in sets) * L > MAX_VARIABLES:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"the path program of {len(sets)} sets of drafted paths has over {MAX_VARIABLES} variables: take a smaller"
             " vocabulary, or fewer or shorter paths"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...arrays import Array, integers
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ..rules.path_rule import PathRule
 from ..tree import DraftTree
 
@@ -20,7 +20,7 @@ def survival(rule: PathRule, tree: DraftTree) -> list[float]:
     paths, and for several trees.
     """
     if len(tree.tokens) != 1:
-        raise InvalidDrafts(f"{len(tree.tokens)} trees were given: give one")
+        raise InvalidArgument(f"{len(tree.tokens)} trees were given: give one")
     tokens = [-1, *tree.tokens[0].tolist()]
     states: list[State] = [(1.0, [], [0])]
     lives = []
@@ -38,7 +38,7 @@ def _with_laws(rule: PathRule, tree: DraftTree, states: Sequence[State]) -> list
     chosen = integers([prefix for _, prefix, _ in states], tree.p).reshape(len(states), len(states[0][1]))
     laws = rule.output_law(tree.repeated(len(states)), chosen)
     if laws is None:
-        raise InvalidDrafts(f"{rule.name} decides along whole paths: give a rule that decides token by token")
+        raise InvalidArgument(f"{rule.name} decides along whole paths: give a rule that decides token by token")
     return list(zip(states, laws, strict=True))
 
 

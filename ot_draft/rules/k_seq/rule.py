@@ -25,7 +25,7 @@ from ...arrays import (
     unsmall,
     zero,
 )
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...kernels import wanted
 from ...laws import IID, DraftLaw
 from ...problem import Problem
@@ -49,9 +49,13 @@ class KSeq(SelectionRule):
     factor: float | Fraction | None = None
     law: DraftLaw = IID()
 
+    @property
+    def label(self) -> str:
+        return "K-SEQ"
+
     def __post_init__(self) -> None:
         if self.factor is not None and not self.factor >= 1:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"KSeq(factor={self.factor!r}): the division factor lies in [1, k]; None finds the best one"
             )
 
