@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IID",
+    "Audit",
     "DraftLaw",
     "DraftSelectionError",
     "Evaluation",
@@ -58,7 +59,7 @@ __all__ = [
     "solve",
 ]
 
-# Loaded when asked for: they need Hypothesis.
+# Loaded when asked for: the checks need Hypothesis.
 _CHECKS = (
     "Report",
     "SamplerReport",
@@ -70,6 +71,10 @@ _CHECKS = (
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Audit":
+        from .audit import Audit
+
+        return Audit
     if name in _CHECKS:
         from . import checks
 

@@ -38,3 +38,7 @@ class MissingPackage(DraftSelectionError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: run  {how_to_install(package, extra)}")
+
+
+class CannotAudit(DraftSelectionError, ValueError):
+    """A law, a log or an answer of a server from which nothing can be concluded about the tokens that were emitted."""

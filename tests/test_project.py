@@ -103,6 +103,7 @@ def dotted(node: ast.AST, bound: dict[str, str]) -> str:
 
 # Public, and not loaded by `import ot_draft`.
 PUBLIC_PACKAGES = (
+    "audit",
     "checks",
     "cli",
     "compare",

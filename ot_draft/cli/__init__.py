@@ -15,6 +15,7 @@ from .refused import Refused
 __all__ = ["Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
 
 COMMANDS = {
+    "audit": "ot_draft.cli.audit:audit",
     "capture": "ot_draft.cli.capture.command:capture",
     "check": "ot_draft.cli.check:check",
     "compare": "ot_draft.cli.compare:compare",

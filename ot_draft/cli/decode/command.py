@@ -60,6 +60,8 @@ class Tree(click.ParamType):
 )
 @click.option("--trace-rows", type=click.IntRange(0), help="Laws recorded at most.")
 @click.option("--trace-keep", type=click.IntRange(0), help="Tokens of a law that stay themselves, 0: all.")
+@click.option("--audit", type=click.Path(dir_okay=False, path_type=Path),
+              help="Test the emitted tokens against the target's laws, and log both in a new .jsonl file.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON, with costs for `ot-draft plan`.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the comparison as CSV.")
 def decode(**options: Any) -> None:

@@ -23,6 +23,7 @@ from ...decoding import (
 )
 from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from ..embedded import load_models
+from .audited import Audited
 from .live import legend, stream
 from .page.origins import ACCEPTED, BONUS, CORRECTED
 from .page.page import PageText, page
@@ -85,12 +86,14 @@ def _show(job: Job, method: Method) -> None:
     """One rule: the texts one after the other, each with its own row of random numbers."""
     console, settings = Console(), job.settings
     trace = _trace(settings, settings.trace, method, job.options)
+    audited = None if settings.audit is None else Audited(settings.audit)
     if console.is_terminal and settings.live:
         console.print(legend((ACCEPTED, CORRECTED, BONUS)))
     pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
     for number, prompt in enumerate(job.prompts):
         steps = decode_steps(job.pair, [job.tokens[number]], method.drafting, replace(job.options, rows=[number]))
         steps = _recorded(steps, trace, number, len(job.tokens[number]))
+        steps = audited(steps, number) if audited is not None else steps
         if settings.live:
             steps = stream(console, job.pair, prompt, method.drafting, steps)
         text: list[int] = []
@@ -102,6 +105,8 @@ def _show(job: Job, method: Method) -> None:
             click.echo(job.pair.text(text))
     if trace is not None:
         _close([trace])
+    if audited is not None:
+        click.echo(f"audit: {audited.close()}", err=True)
     if settings.html is not None:
         settings.html.write_text(page(pages, settings.told()), encoding="utf-8")
         click.echo(f"page: {settings.html}", err=True)

@@ -39,6 +39,7 @@ class DecodeSettings:
     trace: Path | None
     trace_rows: int | None
     trace_keep: int | None
+    audit: Path | None
     as_json: bool
     as_csv: bool
 
@@ -60,7 +61,12 @@ class DecodeSettings:
         if self.html is not None and self.compare:
             raise Refused("--html shows the text of one rule: leave --compare away")
 
+        if self.audit is not None and self.compare:
+            raise Refused("--audit tests the text of one rule: leave --compare away")
+
     def _check_files(self) -> None:
+        if self.audit is not None and self.audit.exists():
+            raise Refused(f"--audit {self.audit} is there already: name another file")
         if (self.trace_rows is not None or self.trace_keep is not None) and self.trace is None:
             raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
         if self.trace is not None and self.trace.exists() and any(self.trace.iterdir()):
@@ -70,8 +76,8 @@ class DecodeSettings:
 
     @property
     def laws_wanted(self) -> bool:
-        """Whether the whole laws of every step are looked at: for the page, and for a trace that records any."""
-        return self.html is not None or (self.trace is not None and self.trace_rows != 0)
+        """Whether the whole laws of every step are looked at: for the page, the audit, and a trace that records any."""
+        return self.html is not None or self.audit is not None or (self.trace is not None and self.trace_rows != 0)
 
     def told(self) -> list[tuple[str, str]]:
         """Names and values for a page or a record: models, numbers, sampling."""

@@ -1,0 +1,10 @@
+"""Is a running engine lossless? Its emitted tokens against the laws that it reports, by anytime-valid e-values."""
+
+from ..errors import CannotAudit
+from .audit import Audit
+from .log import audit_log
+from .steps import emitted_with_laws
+from .verdict import Finding, Verdict
+from .write_log import LogWriter
+
+__all__ = ["Audit", "CannotAudit", "Finding", "LogWriter", "Verdict", "audit_log", "emitted_with_laws"]

@@ -1,0 +1,236 @@
+"""What is bet on: for every emitted token, numbers y in [0, 1] whose mean m under the reported law is known beforehand.
+
+A bet is a function f_t of the token, with values in [0, 1], chosen from the past alone (the tokens before, their laws, and the
+law p_t of this one). y = f_t(emitted token), m = sum over x of p_t(x) f_t(x). Under the null hypothesis, that every token is drawn
+from its reported law given the past and apart from other requests, E[y | past] = m: this is all that `wealth` needs. On tokens
+outside the heaviest f_t is one constant, since only their mass together is known. Where a bet does not apply y = m = 0.
+Requests are read one after the other inside a block: under the hypothesis any order of them is as good.
+
+Two kinds. Scores f_t(x) are written down for every listed token and the rest; `learner` combines them too. Overlaps compare the
+token's interval of the unit interval with a window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array
+from .past import Past, Seen
+from .records import Tokens
+
+Column = tuple[Array, Array]  # y and m of one bet, (T,) each
+RANKS = (1, 2, 3, 5, 8, 16)
+MASSES = tuple(2.0**-i for i in (1, 2, 3, 4, 6, 8, 10))
+WINDOWS = (8, 16)
+PLACES = 5  # of a step; the last stands for all further ones
+HEAD = 4.0  # q / p from here on counts alike
+RATIOS = ((0.5, 1.0), (1.0, 2.0), (2.0, 4.0))  # of q / p
+LIKELY = 1 / 16
+
+
+@dataclass(frozen=True)
+class Bet:
+    """Name of a bet, the family whose weight it shares, and what a token counted by it is."""
+
+    name: str
+    family: str
+    event: str
+
+
+SCORED = (
+    *(Bet(f"rank {r}", "rank", f"one of the {r} likeliest tokens" if r > 1 else "the likeliest token") for r in RANKS),
+    Bet("second", "rank", "the second likeliest token"),
+    Bet("third", "rank", "the third likeliest token"),
+    Bet("listed", "rank", "one of the tokens that the law lists, not of the rest"),
+    *(Bet(f"mass {mass:g}", "mass", f"a token of probability {mass:g} or more") for mass in MASSES),
+    Bet("surprise", "mass", "an unlikely token, by the logarithm of its probability"),
+    Bet("rank middle", "calibration", "a token far down the list of ranks"),
+    Bet("id middle", "calibration", "a token of high id"),
+    Bet("same token again", "learned", "a token that came too often so far"),
+    Bet("same pair again", "learned", "a token that came too often so far after the one before"),
+    Bet("common token", "learned", "a token that is likelier on average than here"),
+    Bet("repeat of the last", "repeat", "the token before, again"),
+    Bet("repeat of the last but one", "repeat", "the token before the last, again"),
+    *(Bet(f"repeat within {w}", "repeat", f"one of the last {w} tokens, again") for w in WINDOWS),
+    Bet("law before", "neighbours", "a token that the law of the place before prefers"),
+    Bet("token of another request", "requests", "the token of another request at this position"),
+    Bet("draft law", "draft law", "a token that the draft model prefers"),
+    Bet("overlap with the draft law", "draft law", "a token that is drafted as often as it should come"),
+    Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
+    Bet("likeliest draft", "draft law", "the draft model's likeliest token"),
+    Bet("likely and drafted", "draft law", "a token of probability 0.0625 or more that the draft model prefers"),
+    *(
+        Bet(
+            f"drafted {low:g} to {high:g} times",
+            "draft law",
+            f"a token that the draft model gives {low:g} to {high:g} times its mass",
+        )
+        for low, high in RATIOS
+    ),
+    Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
+)
+OVERLAPS = (
+    Bet("rank last quarter", "calibration", "a token of the lightest quarter of the mass"),
+    Bet("rank last sixteenth", "calibration", "a token of the lightest sixteenth of the mass"),
+    *(Bet(f"id quarter {i}", "calibration", f"a token of quarter {i} of the mass, by token id") for i in range(1, 5)),
+    Bet(
+        "same number by rank", "neighbours", "the token that the random number of the token before would give, by rank"
+    ),
+    Bet("same number by id", "neighbours", "the token that the random number of the token before would give, by id"),
+    Bet("same side by rank", "neighbours", "a token on the same side of the median as the one before, by rank"),
+    Bet("same side by id", "neighbours", "a token on the same side of the median as the one before, by id"),
+    Bet(
+        "number of another request by rank",
+        "requests",
+        "the token that another request's random number would give, by rank",
+    ),
+    Bet(
+        "number of another request by id",
+        "requests",
+        "the token that another request's random number would give, by id",
+    ),
+    *(Bet(f"likeliest at place {i}", "place", f"the likeliest token, at place {i} of a step") for i in range(PLACES)),
+    *(
+        Bet(f"middle at place {i}", "place", f"a token far down the ranks, at place {i} of a step")
+        for i in range(PLACES)
+    ),
+)
+BETS = SCORED + OVERLAPS
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of the listed tokens and of the rest, for J bets: listed (T, N, J), rest (T, J)."""
+
+    listed: Array
+    rest: Array
+
+    def outcomes(self, tokens: Tokens) -> Column:
+        """y, the score of the emitted token, and m, the mean under the law: (T, J) each."""
+        there = self.listed[np.arange(len(tokens)), tokens.slot]
+        y = np.where((tokens.slot >= 0)[:, None], there, self.rest)
+        return y, (tokens.mass[:, None, :] @ self.listed)[:, 0, :] + tokens.rest[:, None] * self.rest
+
+
+def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
+    """The scores of the bets of SCORED, which depend on the past and the law alone."""
+    columns = [*_rank(tokens), *_mass(tokens), *_middles(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
+               _law_before(tokens, seen), (tokens.ids == seen.other[:, None], 0.0), *_draft_law(tokens)]  # fmt: skip
+    listed, rest = np.empty((*tokens.mass.shape, len(columns))), np.empty((len(tokens), len(columns)))
+    for j, column in enumerate(columns):
+        listed[:, :, j], rest[:, j] = column
+    return Scores(listed, rest)
+
+
+def overlaps(tokens: Tokens, seen: Seen) -> Column:
+    """y and m of the bets of OVERLAPS: (T, K) each."""
+    columns = [*_quarters(tokens), *_neighbours(tokens, seen), *_requests(tokens, seen), *_place(tokens)]
+    y, m = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
+    return y, m
+
+
+Score = tuple[Array, Array | float]  # of the listed tokens (T, N), and of the rest (T,)
+
+
+def _rank(tokens: Tokens) -> list[Score]:
+    rank = np.broadcast_to(np.arange(tokens.mass.shape[1]), tokens.mass.shape)
+    return [*((rank < r, 0.0) for r in RANKS), *((rank == i, 0.0) for i in (1, 2)), (rank >= 0, 0.0)]
+
+
+def _mass(tokens: Tokens) -> list[Score]:
+    surprise = np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
+    return [*((tokens.mass >= mass, 0.0) for mass in MASSES), (surprise, 1.0)]
+
+
+def _middles(tokens: Tokens) -> list[Score]:
+    """Middle of each token's interval, by rank and by id."""
+    return [(np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.rest / 2),
+            (tokens.along_ids(tokens.mass), 1 - tokens.rest / 2)]  # fmt: skip
+
+
+def _learned(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
+    """A half for the rest, which no table knows."""
+    columns: list[Score] = [
+        (np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(tokens, seen)
+    ]
+    return [*columns, (_prefers(past.average(tokens), tokens.mass), 0.5)]
+
+
+def _prefers(other: Array, mass: Array) -> Array:
+    """other / (other + mass): above 1/2 where the other law is larger; 1/2 where both are 0."""
+    both = other + mass
+    return np.where(both > 0, other / np.where(both > 0, both, 1.0), 0.5)
+
+
+def _repeat(tokens: Tokens, seen: Seen) -> list[Score]:
+    same = tokens.ids[:, :, None] == seen.before[:, None, :]
+    return [*((same[:, :, -i], 0.0) for i in (1, 2)), *((same[:, :, -window:].any(2), 0.0) for window in WINDOWS)]
+
+
+def _law_before(tokens: Tokens, seen: Seen) -> Score:
+    known = seen.mass_before.sum(1)
+    rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
+    return np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0), np.where(known > 0, rest, 0.0)
+
+
+def _draft_law(tokens: Tokens) -> list[Score]:
+    """Where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
+    known = ~np.isnan(tokens.draft_rest)
+    if not known.any():
+        return [(np.zeros(tokens.mass.shape), 0.0)] * (6 + len(RATIOS))
+    q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
+    ratio = q / np.maximum(tokens.mass, 1e-300)
+    ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)
+    left = np.maximum(tokens.mass - q, 0.0)
+    left /= np.maximum(left.sum(1, keepdims=True), 1e-300)
+    columns: list[Score] = [
+        (_prefers(q, tokens.mass), _prefers(rest, tokens.rest)),
+        (np.minimum(ratio, 1.0), np.minimum(ratio_of_rest, 1.0)),
+        (np.minimum(ratio / HEAD, 1.0), np.minimum(ratio_of_rest / HEAD, 1.0)),
+        (np.arange(q.shape[1]) == q.argmax(1)[:, None], 0.0),
+        (np.where(tokens.mass >= LIKELY, np.minimum(ratio / HEAD, 1.0), 0.0), 0.0),
+        *(((ratio > low) & (ratio <= high), 0.0) for low, high in RATIOS),
+        (np.where(left > 0, np.clip(tokens.along_ids(left), 0.0, 1.0), 0.0), 0.0),
+    ]
+    return [(np.where(known[:, None], listed, 0.0), np.where(known, of_rest, 0.0)) for listed, of_rest in columns]
+
+
+def overlap(interval: tuple[Array, Array], window: tuple[Array, Array]) -> Column:
+    """The part of the token's interval that lies in a window chosen beforehand: (T,) each.
+
+    Its mean is the length of the window: sum over x of p(x) |I_x and W| / p(x) = |W|, since the intervals I_x fill [0, 1].
+    """
+    (a, b), (start, end) = interval, window
+    common = np.maximum(0.0, np.minimum(b, end) - np.maximum(a, start))
+    return np.where(b > a, common / np.where(b > a, b - a, 1.0), 0.0), end - start
+
+
+def _quarters(tokens: Tokens) -> list[Column]:
+    ones = np.ones(len(tokens))
+    columns = [overlap(tokens.by_rank, (start * ones, ones)) for start in (0.75, 15 / 16)]
+    return columns + [overlap(tokens.by_id, (i / 4 * ones, (i + 1) / 4 * ones)) for i in range(4)]
+
+
+def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
+    intervals = ((tokens.by_rank, seen.by_rank), (tokens.by_id, seen.by_id))
+    columns = [overlap(interval, window) for interval, window in intervals]
+    for interval, (start, end) in intervals:
+        low = np.where((start + end) < 1, 0.0, 0.5)
+        known = end > start
+        columns.append(overlap(interval, (np.where(known, low, 0.0), np.where(known, low + 0.5, 0.0))))
+    return columns
+
+
+def _requests(tokens: Tokens, seen: Seen) -> list[Column]:
+    return [overlap(tokens.by_rank, seen.other_by_rank), overlap(tokens.by_id, seen.other_by_id)]
+
+
+def _place(tokens: Tokens) -> list[Column]:
+    """The middle (a + b) / 2 of the interval has mean 1/2: it is the mean of a uniform number in it."""
+    place = np.minimum(tokens.place, PLACES - 1)
+    top, heaviest = (tokens.slot == 0).astype(float), tokens.mass[:, 0]
+    middle = sum(tokens.by_rank) / 2
+    columns = [((place == i) * top, (place == i) * heaviest) for i in range(PLACES)]
+    return columns + [((place == i) * middle, (place == i) * 0.5) for i in range(PLACES)]

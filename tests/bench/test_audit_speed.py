@@ -1,0 +1,58 @@
+"""Cost of the audit a token: `make bench`. The goal is below 50 microseconds for laws of twenty listed tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+
+TOKENS = 4096
+
+
+def texts(n: int, tokens: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Tokens and their laws (tokens, n), of twenty contexts."""
+    generator = np.random.default_rng(0)
+    logits = 3 * generator.standard_normal((20, n))
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    context = generator.integers(20, size=tokens)
+    ends = p.cumsum(1)
+    token = [min(int(np.searchsorted(ends[c], generator.random())), n - 1) for c in context]
+    return np.array(token), p[context]
+
+
+@pytest.mark.parametrize("way", ["add_many", "add_top", "add"])
+def test_audit_of_4096_tokens_with_laws_of_20(benchmark: Any, way: str) -> None:
+    token, law = texts(20, TOKENS)
+    ids = np.arange(20)
+
+    def run() -> ot.Audit:
+        audit = ot.Audit()
+        if way == "add_many":
+            audit.add_many(token, law, request=np.arange(TOKENS) // 16)
+        else:
+            for i in range(TOKENS):
+                if way == "add":
+                    audit.add(int(token[i]), law[i], request=i // 16)
+                else:
+                    audit.add_top(int(token[i]), ids, law[i], request=i // 16, whole=True)
+        return audit
+
+    audit = benchmark.pedantic(run, rounds=3, warmup_rounds=1)
+    assert audit.tokens == TOKENS and not audit.biased
+
+
+@pytest.mark.parametrize("n", [32_000, 151_936])
+def test_audit_of_1024_tokens_with_whole_laws(benchmark: Any, n: int) -> None:
+    token, law = texts(n, 64)
+    law = law.astype(np.float32)
+
+    def run() -> ot.Audit:
+        audit = ot.Audit()
+        for i in range(1024):
+            audit.add(int(token[i % 64]), law[i % 64])
+        return audit
+
+    assert benchmark.pedantic(run, rounds=3, warmup_rounds=1).tokens == 1024
