@@ -30,8 +30,7 @@ from functools import partial
 from importlib import import_module
 
 from ..arrays import Array, inverse_cdf, namespace, positions, where
-from ..paths import PathRule
-from .chains import CHAIN_RULES, along_chains, number_of_uniforms
+from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms
 from .host import NotLossless, check_choice, check_parameters, check_version
 
 __all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
@@ -132,7 +131,7 @@ def along_chain(
     deterministic: bool,
     *,
     block_verification: bool = False,
-    rule: PathRule,
+    rule: ChainRule,
 ) -> None:
     """The same for chains of L = N - 1 drafts, node i + 1 below node i; draft_probs: (B, L or more, n), by which they were drawn.
 

@@ -27,13 +27,14 @@ What was found in the source of the host's own kernels; tests/test_integrations_
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ..arrays import Array, namespace, positions, where
-from ..paths import PathRule
-from .chains import CHAIN_RULES, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
+from ..arrays import Array, namespace, on_host, positions, small, unsmall, where
+from .chains import CHAIN_RULES, ChainRule, along_greedy_chains, number_of_uniforms
+from .chains_in_a_row import Chains, Drafts
 from .host import NotLossless, check_choice, check_parameters, check_version
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
@@ -81,7 +82,7 @@ def rejection_sample(
     fly_entropy_threshold: float | None = None,
     fly_entropy_top_k: int = 3,
     *,
-    rule: PathRule,
+    rule: ChainRule,
 ) -> Array:
     """Emitted tokens of B requests with T drafts in all, L = max_spec_len the longest: int32 (B, L + 1), -1 beyond.
 
@@ -93,44 +94,74 @@ def rejection_sample(
     """
     if synthetic_mode or synthetic_conditional_rates is not None or fly_window_size is not None:
         raise NotLossless(f"rejection_sample_method 'synthetic' or 'fly' is set: take 'standard', or unset {VARIABLE}")
-    tokens, index = _layout(draft_token_ids, cu_num_draft_tokens, max_spec_len, target_logits)
-    bonus = bonus_token_ids.long()
-    best = namespace(bonus).cat((target_logits.argmax(-1), bonus[:, 0]))[index]
-    greedy = along_greedy_chains(best, tokens)
+    if not max_spec_len:  # a step that reads prompts only, or in which nothing was drafted
+        return bonus_token_ids.int()
+    stop = cu_num_draft_tokens.long()
+    lengths = stop.diff(prepend=0 * stop[:1])
+    drafts = Drafts(draft_token_ids.long(), stop - lengths, lengths, max_spec_len)
+    step = _Step(drafts, target_logits, draft_probs, bonus_token_ids.long())
     if sampling_metadata.all_greedy:
-        return greedy.int()
-    p, q = _laws(target_logits, draft_probs, index, tokens, bonus)
-    if draft_probs is not None:
-        tokens = with_refused(tokens, index[:, :-1] < len(draft_token_ids), p)
+        return step.greedy().int()
     uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
-    emitted = along_chains(rule, p, q, tokens, uniforms)
-    return where((sampling_metadata.temperature == 0)[:, None], greedy, emitted).int()
+    if sampling_metadata.all_random:
+        return step.sampled(rule, uniforms).int()
+    greedy = sampling_metadata.temperature == 0
+    if not on_host(greedy):
+        return where(greedy[:, None], step.greedy(), step.sampled(rule, uniforms)).int()
+    emitted = step.bonus.new_empty((len(stop), max_spec_len + 1))
+    cold, hot = (chosen.nonzero()[:, 0] for chosen in (greedy, ~greedy))
+    emitted[cold] = step.of(cold).greedy()
+    emitted[hot] = step.of(hot).sampled(rule, uniforms[hot])
+    return emitted.int()
 
 
-def _layout(drafts: Array, sums: Array, length: int, like: Array) -> tuple[Array, Array]:
-    """A row a request: tokens int64 (B, L), -1 where absent; index int64 (B, L + 1) of the rows of the flat arrays.
+@dataclass(frozen=True)
+class _Step:
+    """Drafts of B requests, the target's logits at them (T, n), the drafts' law (T, n) or None, bonus tokens (B, 1)."""
 
-    From a request's last draft on the index is T + its number: what belongs there comes from its bonus token.
-    """
-    stop = sums.long()[:, None]
-    start = namespace(like).nn.functional.pad(stop[:-1], (0, 0, 1, 0))
-    index = start + positions(length + 1, like)
-    present = index < stop
-    tokens = where(present, drafts.long()[index.clamp(max=len(drafts) - 1)], -1)[:, :-1]
-    return tokens, where(present, index, len(drafts) + positions(len(stop), like)[:, None])
+    drafts: Drafts
+    logits: Array
+    draft_probs: Array | None
+    bonus: Array
+
+    def of(self, requests: Array) -> _Step:
+        """Some of the requests, with rows of their own: int (m,)."""
+        drafts = self.drafts.of(requests)
+        rows = drafts.rows[drafts.present]
+        stop = drafts.lengths.cumsum(0)
+        return _Step(
+            Drafts(self.drafts.tokens[rows], stop - drafts.lengths, drafts.lengths, self.drafts.longest),
+            self.logits[rows],
+            None if self.draft_probs is None else self.draft_probs[rows],
+            self.bonus[requests],
+        )
+
+    def greedy(self) -> Array:
+        """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
+        best = unsmall(small(self.logits).argmax(-1), self.logits)
+        return along_greedy_chains(
+            self.drafts.padded(best, self.bonus), self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
+        )
+
+    def sampled(self, rule: ChainRule, uniforms: Array) -> Array:
+        """What the rule accepts, and the token that follows: float64 (B, U) -> int (B, L + 1)."""
+        torch = namespace(uniforms)
+        chains = Chains(self.drafts, self.logits.softmax(-1, dtype=torch.float32), self.draft_probs)
+        accepted, weight, left = rule.accept(chains, uniforms)
+        following, ended = self.bonus, accepted >= self.drafts.lengths[:, None]
+        if on_host(ended):
+            open_ = (~ended[:, 0]).nonzero()[:, 0]
+            if len(open_):
+                fresh = chains.of(open_).after(accepted[open_], weight[open_], left[open_])
+                following = following.index_copy(0, open_, fresh)
+        else:
+            following = where(ended, following, chains.after(accepted, weight, left))
+        tokens = self.drafts.padded(self.drafts.tokens, self.bonus)
+        places = positions(tokens.shape[-1], tokens)
+        return where(places < accepted, tokens, where(places == accepted, following, -1))
 
 
-def _laws(logits: Array, draft_probs: Array | None, index: Array, tokens: Array, bonus: Array) -> tuple[Array, Array]:
-    """Target (B, L + 1, n) and draft (B, L, n). After its last draft a request's target is sure of the bonus token."""
-    torch, n = namespace(logits), logits.shape[-1]
-    p = logits.softmax(-1, dtype=torch.float32)
-    p = torch.cat((p, one_hot(bonus[:, 0], n, p)))[index]
-    if draft_probs is None:
-        return p, one_hot(tokens, n, p)
-    return p, draft_probs.to(p.dtype)[index[:, :-1].clamp(max=len(draft_probs) - 1)]
-
-
-def _uniforms(rule: PathRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:
+def _uniforms(rule: ChainRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:
     """Uniforms float64 (B, U), because in float32 one in 2^24 is 0. A seeded request has its own in the first columns."""
     torch = namespace(like)
     shape = (len(lengths), number_of_uniforms(rule, longest))

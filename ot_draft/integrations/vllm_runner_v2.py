@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..arrays import Array, namespace, positions, where
-from ..paths import PathRule
-from .chains import along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
+from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
 from .host import NotLossless
 
 
@@ -31,7 +30,7 @@ def rejection_sample(
     fly_entropy_threshold: float = 0.3,
     fly_entropy_top_k: int = 3,
     *,
-    rule: PathRule,
+    rule: ChainRule,
 ) -> tuple[Array, Array]:
     """Emitted tokens of B requests with T nodes in all: int64 (B, L + 1), -1 beyond; their number: int32 (B,).
 
