@@ -38,9 +38,9 @@ def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, A
 
 def measured(**sizes: Any) -> list[dict[str, Any]]:
     """Times on this machine; needs torch, transformers and the model."""
-    from llm_demo.latency import latency
-    from llm_demo.load_pair import load_pair
+    from llm_demo.bench.latency import latency
     from llm_demo.machine import machine
+    from llm_demo.models.load import load_pair
 
     return [row | machine() | {"dtype": "float32"} for row in latency(load_pair(), **sizes)]
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import ot_draft as ot
-from ot_draft.rules.levels import slopes_of
+from ot_draft.rules.optimal.levels import slopes_of
 
 pytest.importorskip("matplotlib")
 from figures import (

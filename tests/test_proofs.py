@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ot_draft.rules.levels import levels, slopes_of
+from ot_draft.rules.optimal.levels import levels, slopes_of
 from proofs_checks import __main__ as command
 from proofs_checks import checking, optimal_selection, page, random_orders
 from proofs_checks.random_cases import SIZES, draw
