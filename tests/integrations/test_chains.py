@@ -107,6 +107,18 @@ def test_a_step_without_any_draft_emits_the_bonus_tokens(rule: Any, given: bool,
 
 
 @RULES
+@pytest.mark.parametrize("cold", [0, 1])
+def test_of_two_requests_one_has_drafts_and_the_other_another_temperature(rule: Any, cold: int) -> None:
+    """What the engine sends when a greedy request joins sampled ones, or the other way round: its first step has no drafts."""
+    call = Call(3, 2, 5, 2, "plain")
+    call.lengths, call.longest, call.cold = torch.tensor([2, 0]), 2, torch.arange(2) == cold
+    call.logits, call.tokens, call.q = (x[:1].repeat(2, *[1] * (x.ndim - 1)) for x in (call.logits, call.tokens, call.q))
+    emitted = call.fast(rule)
+    assert emitted[1].tolist() == [int(call.bonus[1]), -1, -1]
+    assert emitted[0, 0] == call.logits[0].argmax() if cold == 0 else emitted[0, 0] >= 0
+
+
+@RULES
 def test_every_draft_refused_or_accepted(rule: Any) -> None:
     """The ends of the range: a draft that equals the target is always accepted, one without mass never."""
     torch.manual_seed(0)
