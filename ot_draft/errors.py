@@ -24,3 +24,7 @@ class MissingPackage(DraftSelectionError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: run  pip install 'ot_draft[{extra}]'")
+
+
+class CannotAudit(DraftSelectionError, ValueError):
+    """A law, a log or an answer of a server from which nothing can be concluded about the tokens that were emitted."""

@@ -14,6 +14,7 @@ from .refused import Refused
 __all__ = ["Numbers", "Refused", "main", "parts", "whole_numbers"]
 
 COMMANDS = {
+    "audit": "ot_draft.cli.audit:audit",
     "capture": "ot_draft.cli.capture.command:capture",
     "check": "ot_draft.cli.check:check",
     "compare": "ot_draft.cli.compare:compare",

@@ -1,0 +1,144 @@
+"""`Audit`: emitted tokens go in with their reported laws, a verdict comes out, whenever one asks."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from ..arrays import Array
+from ..errors import CannotAudit
+from .bets import outcomes
+from .bound import Bound
+from .past import Past
+from .records import Row, Tokens, dense_block, dense_row, number_of, stack, top_row
+from .verdict import Excess, Verdict
+from .wealth import NOTHING, Wealth
+
+BLOCK = 256  # tokens whose bets are settled together
+LEVEL = 1e-6
+CONFIDENCE = 0.999
+TOLERANCE = 1e-4
+
+
+class Audit:
+    """Whether tokens follow the laws reported for them: an e-value that may be looked at after every token.
+
+    level: probability of ever calling right tokens biased. confidence: of the bound on what bias is left. tolerance: relative error
+    that the reported probabilities may have. Memory is constant. Sources: Ville 1939; Shafer 2021 (testing by betting); Fan, Grama,
+    Liu 2015 (the bound).
+    """
+
+    def __init__(self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE) -> None:
+        for name, value in (("level", level), ("confidence", confidence)):
+            if not 0 < value < 1:
+                raise CannotAudit(f"{name} is {value}: give a number between 0 and 1")
+        if not 0 <= tolerance < 0.1:
+            raise CannotAudit(f"tolerance is {tolerance}: give a relative error from 0 up to 0.1")
+        self.level, self.confidence, self.tolerance = level, confidence, tolerance
+        self._past, self._wealth, self._bound, self._excess = Past(), Wealth(tolerance), Bound(), Excess()
+        self._rows: list[tuple[int, Row, float, int, int, int, int, Array | None, float]] = []
+        self._largest = 0.0
+        self._crossed: int | None = None
+        self.skipped = 0
+
+    def add(
+        self, token: int, law: Array, *, request: object = 0, position: int = -1, batch: object = 0, place: int = -1,
+        draft_law: Array | None = None
+    ) -> None:  # fmt: skip
+        """One emitted token and its whole law (n,).
+
+        request, position: the text it belongs to, and where in it (counted here if it is not said). batch: name of the requests that
+        ran together. place: tokens that the same step of speculation emitted before it, where the rule decides token by token.
+        draft_law: the draft model's law (n,). CannotAudit if a law is no law, or the token is outside it.
+        """
+        where = f"token {self.tokens}"
+        row, law = dense_row(law, where), np.asarray(law)
+        if not 0 <= token < len(law):
+            raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
+        draft, rest = None, float("nan")
+        if draft_law is not None:
+            dense_row(draft_law, f"{where}, draft law")
+            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
+            rest = max(0.0, 1 - float(draft.sum()))
+        self._take(
+            (int(token), row, float(law[token]), number_of(request), position, number_of(batch), place, draft, rest)
+        )
+
+    def add_top(
+        self, token: int, ids: Array, probabilities: Array, own: float = float("nan"), *, request: object = 0,
+        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False
+    ) -> None:  # fmt: skip
+        """One emitted token, its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
+
+        own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
+        no other token can come. The list must not depend on the token: leave away the entry that servers append for it.
+        """
+        row = top_row(ids, probabilities, f"token {self.tokens}", len(ids) if whole else 0)
+        at = np.flatnonzero(row.ids == token)
+        own = float(row.mass[at[0]]) if len(at) else own
+        draft, rest = None, float("nan")
+        if draft_law is not None:
+            order = {int(x): i for i, x in enumerate(np.asarray(ids))}
+            draft = np.asarray(draft_law, dtype=np.float64)[[order[int(x)] for x in row.ids]]
+            rest = max(0.0, 1 - float(draft.sum()))
+        self._take((int(token), row, own, number_of(request), position, number_of(batch), place, draft, rest))
+
+    def add_many(self, tokens: Array, laws: Array, **known: Array) -> None:
+        """Emitted tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
+        self._flush()
+        block = dense_block(tokens, laws, **known)
+        for start in range(0, len(block), BLOCK):
+            self._read(block.take(np.arange(start, min(start + BLOCK, len(block)))))
+
+    def _take(self, row: tuple[int, Row, float, int, int, int, int, Array | None, float]) -> None:
+        self._rows.append(row)
+        if len(self._rows) == BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._read(stack(rows))
+
+    def _read(self, tokens: Tokens) -> None:
+        """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
+        tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
+        seen = self._past.read(tokens)
+        y, m = outcomes(tokens, self._past, seen)
+        self._wealth.settle(y, m)
+        own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
+        none = int(np.count_nonzero(own < NOTHING))
+        self._wealth.settle_no_mass(none, len(tokens) - none)
+        self._excess.add(y, m, none)
+        self._bound.add(tokens)
+        self._past.learn(tokens, seen)
+        self._largest = max(self._largest, self._wealth.total)
+        if self._crossed is None and self._largest >= -log(self.level):
+            self._crossed = self._bound.count
+
+    def skip(self, tokens: int = 1) -> None:
+        """Count tokens that were left out, for a reason that does not depend on them."""
+        self.skipped += tokens
+
+    @property
+    def tokens(self) -> int:
+        """Tokens added."""
+        return self._bound.count + len(self._rows)
+
+    @property
+    def log_e_value(self) -> float:
+        """Logarithm of the e-value now: of the wealth after all tokens."""
+        self._flush()
+        return self._wealth.total
+
+    @property
+    def biased(self) -> bool:
+        """Whether the e-value has ever reached 1 / level."""
+        self._flush()
+        return self._crossed is not None
+
+    def verdict(self) -> Verdict:
+        """What can be said after the tokens so far."""
+        self._flush()
+        return Verdict.of(self, self._wealth, self._bound, self._excess, self._largest, self._crossed)

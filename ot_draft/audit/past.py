@@ -1,0 +1,163 @@
+"""What the bets may know: the tokens before, their laws and intervals, other requests, and what came too often so far.
+
+Constant memory: the last REQUESTS requests, MOMENTS positions of batches, and tables of fixed size indexed by hashed tokens.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..arrays import Array
+from .records import NO_TOKEN, Tokens
+
+WINDOW = 32  # tokens before that are remembered
+REQUESTS = 4096
+MOMENTS = 65_536
+CELLS = (4096, 65_536)  # of the tables by token, and by pair of tokens
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplying by it scatters neighbours
+
+
+@dataclass(frozen=True)
+class Seen:
+    """For every token of a block what stands before it.
+
+    before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids. by_rank, by_id,
+    other_by_rank, other_by_id: intervals [start, end), empty ones where there is none. other (T,): token of the request read
+    before at the same batch and position.
+    """
+
+    before: Array
+    mass_before: Array
+    by_rank: tuple[Array, Array]
+    by_id: tuple[Array, Array]
+    other: Array
+    other_by_rank: tuple[Array, Array]
+    other_by_id: tuple[Array, Array]
+
+
+@dataclass
+class Table:
+    """How often tokens of each cell came beyond what their laws said, and the variance of that."""
+
+    cells: int
+    excess: Array = field(init=False)
+    variance: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.excess, self.variance = np.zeros(self.cells), np.zeros(self.cells)
+
+    def scores(self, cells: Array) -> Array:
+        """Above 1/2 for cells that came too often: a half plus a quarter of the shrunk standard score, in [0, 1]."""
+        score = self.excess[cells] / (np.sqrt(self.variance[cells]) + 2)
+        return np.clip(0.5 + score / 4, 0.0, 1.0)
+
+    def learn(self, cells: Array, mass: Array, came: Array) -> None:
+        """Masses (T, N) of the cells, and which of them came (T, N)."""
+        where = cells.ravel()
+        self.excess += np.bincount(where, (came - mass).ravel(), self.cells)
+        self.variance += np.bincount(where, (mass * (1 - mass)).ravel(), self.cells)
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a request stopped: its last tokens, last law, last intervals, and how many tokens it has."""
+
+    before: Array
+    ids: Array
+    mass: Array
+    intervals: Array  # rank start, rank end, id start, id end
+    length: int
+
+
+class Past:
+    """Everything read so far, as far as the bets use it."""
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[int, End] = OrderedDict()
+        self._moments: OrderedDict[tuple[int, int], tuple[float, ...]] = OrderedDict()
+        self._tables = tuple(Table(cells) for cells in CELLS)
+        self._masses = np.zeros(CELLS[0])
+
+    def read(self, tokens: Tokens) -> Seen:
+        """What stands before every token of a block that is sorted by request; the block's ends are remembered."""
+        count, width = tokens.mass.shape
+        before = np.empty((count, WINDOW), dtype=np.int64)
+        ids, mass = np.full((count, width), NO_TOKEN), np.zeros((count, width))
+        own = np.stack([*tokens.by_rank, *tokens.by_id], axis=1)
+        intervals, position = np.zeros((count, 4)), tokens.position.copy()
+        ids[1:], mass[1:], intervals[1:] = tokens.ids[:-1], tokens.mass[:-1], own[:-1]
+        starts = np.flatnonzero(np.r_[True, tokens.request[1:] != tokens.request[:-1]])
+        for start, end in zip(starts, [*starts[1:], count], strict=True):
+            last = self._end(int(tokens.request[start]))
+            every = np.concatenate([last.before, tokens.token[start:end]])
+            before[start:end] = np.lib.stride_tricks.sliding_window_view(every, WINDOW)[: end - start]
+            kept = min(width, len(last.ids))
+            ids[start], mass[start], intervals[start] = NO_TOKEN, 0.0, last.intervals
+            ids[start, :kept], mass[start, :kept] = last.ids[:kept], last.mass[:kept]
+            unknown = position[start:end] < 0
+            position[start:end][unknown] = (last.length + np.arange(end - start))[unknown]
+            final = End(
+                every[-WINDOW:], tokens.ids[end - 1], tokens.mass[end - 1], own[end - 1], last.length + end - start
+            )
+            self._ends[int(tokens.request[start])] = final
+        while len(self._ends) > REQUESTS:
+            self._ends.popitem(last=False)
+        other = self._others(tokens, position, own)
+        return Seen(
+            before, _matched(tokens.ids, ids, mass), _pair(intervals, 0), _pair(intervals, 2), other[:, 0].astype(np.int64),
+            _pair(other, 1), _pair(other, 3)
+        )  # fmt: skip
+
+    def _end(self, request: int) -> End:
+        none = End(np.full(WINDOW, -2), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(4), 0)
+        return self._ends.pop(request, none)
+
+    def _others(self, tokens: Tokens, position: Array, own: Array) -> Array:
+        """Token and intervals of the request read before at the same batch and position: (T, 5), token -2 where there is none."""
+        nobody = (-2.0, 0.0, 0.0, 0.0, 0.0)
+        found, moments = [], self._moments
+        mine = np.concatenate([tokens.token[:, None], own], axis=1).tolist()
+        for batch, at, row in zip(tokens.batch.tolist(), position.tolist(), mine, strict=True):
+            found.append(moments.get((batch, at), nobody))
+            moments[batch, at] = row
+        while len(moments) > MOMENTS:
+            moments.popitem(last=False)
+        return np.array(found)
+
+    def tables(self, tokens: Tokens, seen: Seen) -> Iterator[tuple[Table, Array]]:
+        """The tables, and the cells of the tokens' heaviest in them: by token, and by token and the one before."""
+        ids = tokens.ids.astype(np.uint64)
+        last = seen.before[:, [-1]].astype(np.uint64)
+        for table, keys in zip(self._tables, (ids, ids + last * np.uint64(1_000_003)), strict=True):
+            yield table, _cells(keys, table.cells)
+
+    def average(self, tokens: Tokens) -> Array:
+        """Mean mass so far of the tokens' heaviest, over all laws: (T, N)."""
+        total = self._masses.sum()
+        return self._masses[_cells(tokens.ids.astype(np.uint64), CELLS[0])] / (total or 1.0)
+
+    def learn(self, tokens: Tokens, seen: Seen) -> None:
+        """Fill the tables with a block, once all bets on it are settled."""
+        came = (np.arange(tokens.mass.shape[1]) == tokens.slot[:, None]).astype(float)
+        for table, cells in self.tables(tokens, seen):
+            table.learn(cells, tokens.mass, came)
+        cells = _cells(tokens.ids.astype(np.uint64), CELLS[0])
+        self._masses += np.bincount(cells.ravel(), tokens.mass.ravel(), CELLS[0])
+
+
+def _pair(columns: Array, first: int) -> tuple[Array, Array]:
+    return columns[:, first], columns[:, first + 1]
+
+
+def _cells(keys: Array, cells: int) -> Array:
+    return ((keys * _FACTOR) >> np.uint64(40)).astype(np.int64) % cells
+
+
+def _matched(ids: Array, other_ids: Array, other_mass: Array) -> Array:
+    """other_mass at the tokens `ids`, 0 where they are not listed: (T, N) each."""
+    same = (ids[:, :, None] == other_ids[:, None, :]) & (ids >= 0)[:, :, None]
+    return np.where(same, other_mass[:, None, :], 0.0).sum(2)

@@ -1,0 +1,128 @@
+"""What an audit says: biased or not, what gave it away, how much bias can be left, how many tokens would tell more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import ceil, exp, log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Array
+from .bets import BETS
+from .bound import Bound
+from .wealth import NO_MASS, NOTHING, Wealth
+
+if TYPE_CHECKING:
+    from .audit import Audit
+
+SUSPICIOUS = log(20)  # an e-value of which one says how many tokens would decide
+TARGETS = (0.05, 0.01, 0.001)  # bounds for which the number of tokens is told
+SHOWN = 3
+
+
+class Excess:
+    """How often each bet's event came, and how often the laws said."""
+
+    def __init__(self) -> None:
+        self.came, self.expected = np.zeros(len(BETS)), np.zeros(len(BETS))
+        self.tokens = np.zeros(len(BETS))  # to which the bet applied
+        self.no_mass = 0
+
+    def add(self, y: Array, m: Array, no_mass: int) -> None:
+        """Count a block (T, K)."""
+        self.came += y.sum(0)
+        self.expected += m.sum(0)
+        self.tokens += (m > 0).sum(0)
+        self.no_mass += no_mass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One bet: how often its event came, how often the laws said, shares of the tokens it applies to, and its own e-value."""
+
+    name: str
+    family: str
+    event: str
+    tokens: int
+    came: float
+    expected: float
+    log_e_value: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict.
+
+    biased: whether the e-value ever reached 1 / level, after decided_at tokens. log_e_value: now; log_largest: at its largest.
+    bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
+    on average over the tokens (see `bound`); seen: by how much it differed. families: logarithm of each family's own e-value.
+    findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
+    for_bounds: tokens in all after which the bound would be so small, about.
+    """
+
+    tokens: int
+    skipped: int
+    biased: bool
+    decided_at: int | None
+    level: float
+    log_e_value: float
+    log_largest: float
+    bound: float
+    confidence: float
+    seen: float
+    loosest: str
+    families: dict[str, float]
+    findings: tuple[Finding, ...]
+    more: int | None
+    for_bounds: dict[str, int]
+
+    @classmethod
+    def of(
+        cls, audit: Audit, wealth: Wealth, bound: Bound, excess: Excess, largest: float, crossed: int | None
+    ) -> Verdict:
+        """The verdict on what an audit has read."""
+        tokens, now = bound.count, wealth.total
+        most, loosest = bound.largest(audit.confidence, audit.tolerance)
+        alone = wealth.bets()
+        findings = [
+            Finding(
+                bet.name, bet.family, bet.event, int(used), came / max(used, 1), expected / max(used, 1), float(log_e)
+            )
+            for bet, used, came, expected, log_e in zip(
+                BETS, excess.tokens, excess.came.tolist(), excess.expected.tolist(), alone, strict=True
+            )
+        ]
+        families = wealth.families()
+        event = f"a token of probability below {NOTHING:g}"
+        none = Finding(NO_MASS, NO_MASS, event, tokens, excess.no_mass / max(tokens, 1), 0.0, families[NO_MASS])
+        findings = sorted([*findings, none], key=lambda finding: -finding.log_e_value)
+        need = -log(audit.level)
+        more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
+        for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
+        return cls(tokens, audit.skipped, crossed is not None, crossed, audit.level, now, largest, most, audit.confidence,
+                   bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
+
+    def __str__(self) -> str:
+        if self.biased:
+            strongest = self.findings[0]
+            return (
+                f"biased: e-value {_power(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
+                f"What gave it away: {strongest.event}: {strongest.came:.4%} came, {strongest.expected:.4%} were reported"
+            )
+        said = (
+            f"no bias found in {self.tokens:,} tokens: total variation a token, as far as these tests see it, below {self.bound:.3g} "
+            f"with {self.confidence:.4g} confidence; e-value {_power(self.log_e_value)}"
+        )
+        return (
+            said if self.more is None else f"{said}. It hints at a bias: about {self.more:,} tokens more would decide"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {"verdict": "biased" if self.biased else "no bias found", **asdict(self), "text": str(self)}
+
+
+def _power(logarithm: float) -> str:
+    """e to this power, readable where it overflows."""
+    return f"{exp(logarithm):.3g}" if abs(logarithm) < 30 else f"10^{logarithm / log(10):.1f}"

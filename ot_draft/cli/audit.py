@@ -1,0 +1,182 @@
+"""`ot-draft audit`: whether a running server, or a log, emits tokens by the law that it reports."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..audit import Audit, Verdict
+from ..audit.page import html_page
+from ..audit.reported import MODES, Reported
+from ..errors import CannotAudit, MissingPackage
+from .refused import Refused
+
+ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
+ROWS = 8  # bets in the table
+
+
+@click.command()
+@click.argument("subject", metavar="URL|LOG")
+@click.option("--model", default="", help="Name of the model, as the server has it [default: its first].")
+@click.option("--prompts", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Texts to continue, one a line; a line in JSON is a text, or token ids [default: sixteen of our own].")  # fmt: skip
+@click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="To read in all, at most.")
+@click.option("--length", type=click.IntRange(1), default=16, show_default=True, help="Tokens an answer.")
+@click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True, help="Requests at a time.")
+@click.option("--temperature", type=float, default=1.0, show_default=True)
+@click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
+@click.option("--top-p", type=float, default=1.0, show_default=True)
+@click.option("--logprobs", "mode", type=click.Choice(MODES),
+              help="What the server reports: raw (of the model), tempered (after the temperature), processed (of the law that is "
+              "drawn from) [default: tempered for SGLang, else raw].")  # fmt: skip
+@click.option("--listed", type=click.IntRange(1), default=20, show_default=True, help="Likeliest tokens to ask for.")
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+              help="Whose fields to send; openai: only the standard's.")  # fmt: skip
+@click.option("--ignore-eos", is_flag=True, help="Ask the server to go on after the end of text.")
+@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds an answer.")
+@click.option("--level", type=float, default=1e-6, show_default=True, help="Probability of a false alarm, ever.")
+@click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the bound.")
+@click.option(
+    "--tolerance", type=float, default=1e-4, show_default=True, help="Relative error of reported probabilities."
+)
+@click.option("--reference", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Folder of the model that should be served: its law is computed here, by transformers.")  # fmt: skip
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the verdict as JSON; -: print."
+)
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page.")
+def audit(subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None,
+          **given: Any) -> None:  # fmt: skip
+    """Whether tokens follow the law that is reported for them, from a running server or from a log.
+
+    URL: an OpenAI-compatible server that reports log-probabilities (http://localhost:8000). It alone is talked to; a key is read from
+    OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their laws (docs/audit.md).
+
+    Exit status: 0 if no bias was found, 1 if there is one, 2 if it cannot be decided from what was given.
+    """
+    try:
+        judge = Audit(level, confidence, tolerance)
+        is_url = subject.startswith(("http://", "https://"))
+        notes = _ask(subject, judge, given) if is_url else _read(Path(subject), judge, given)
+        verdict = judge.verdict()
+        _write(verdict, subject, notes, json_file, html)
+    except (CannotAudit, MissingPackage, OSError) as error:
+        raise Refused(str(error)) from error
+    sys.exit(1 if verdict.biased or dict(notes).get("reference", "").startswith("differs") else 0)
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"))
+    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+
+
+def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:
+    from ..audit.log import audit_log
+
+    if not path.is_file():
+        raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
+    if given["reference"] is not None:
+        raise Refused("--reference compares the law that a server reports: give its address, not a log")
+    with _bar() as bar:
+        task = bar.add_task("reading", total=100)
+        audit_log(path, judge, lambda share: bar.update(task, completed=100 * share))
+    if not judge.tokens:
+        raise Refused(f"{path}: no token is in it")
+    return []
+
+
+def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:
+    from ..audit.client import Client
+    from ..audit.server import PROMPTS, Plan, audit_server, introduce
+
+    plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], given["length"], given["concurrency"],
+                ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
+    _law(given, given["mode"] or "raw")  # refused before anybody is asked
+    with closing(Client(url, given["timeout"])) as client, _bar() as bar:
+        plan, engine = introduce(client, plan)
+        mode = given["mode"] or ("tempered" if engine.tempered else "raw")
+        law = _law(given, mode, engine.temperature_last)
+        task = bar.add_task(f"asking {plan.model}", total=plan.tokens)
+        outcome = audit_server(client, plan, law, judge, lambda tokens: bar.update(task, completed=tokens))
+    notes = [
+        ("model", plan.model),
+        ("engine", plan.engine),
+        ("log-probabilities", mode),
+        ("answers", f"{outcome.answers:,}"),
+    ]
+    return notes + [
+        ("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)
+    ]
+
+
+def _law(given: dict[str, Any], mode: str, temperature_last: bool = False) -> Reported:
+    return Reported(given["temperature"], given["top_k"], given["top_p"], mode, given["listed"], temperature_last)
+
+
+def _prompts(path: Path | None) -> list[str | list[int]]:
+    """One a line, empty lines apart; what begins as a JSON text or list is one."""
+    if path is None:
+        return []
+    found: list[str | list[int]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        prompt: Any = line
+        if line.lstrip()[0] in '["':
+            try:
+                prompt = json.loads(line)
+            except ValueError as error:
+                raise Refused(f"{path}, line {number}: begins like JSON and is none: {error}") from error
+        if not prompt or (type(prompt) is list and not all(type(token) is int for token in prompt)):
+            raise Refused(f"{path}, line {number}: give a text, or a list of token ids")
+        found.append(prompt)
+    if not found:
+        raise Refused(f"{path}: no prompt is in it")
+    return found
+
+
+def _write(
+    verdict: Verdict, subject: str, notes: list[tuple[str, str]], json_file: Path | None, html: Path | None
+) -> None:
+    text = json.dumps({"subject": subject, "notes": notes, **verdict.as_dict()}, indent=1)
+    if html is not None:
+        html.write_text(html_page(verdict, subject, notes), encoding="utf-8")
+        click.echo(f"page: {html}", err=True)
+    if json_file == Path("-"):
+        click.echo(text)
+        return
+    if json_file is not None:
+        json_file.write_text(text + "\n", encoding="utf-8")
+    console = Console()
+    console = console if console.is_terminal else Console(width=140)
+    console.print(_table(verdict))
+    for name, said in notes:
+        console.print(f"{name}: {said}", style="dim", highlight=False, markup=False)
+    console.print(f"{verdict}.", style="bold red" if verdict.biased else "green", highlight=False, markup=False)
+    for target, tokens in verdict.for_bounds.items():
+        console.print(f"A bound of {target} takes about {tokens:,} tokens.", style="dim", highlight=False)
+
+
+def _table(verdict: Verdict) -> Table:
+    """The bets that won most."""
+    made = Table(
+        "what is bet on",
+        "tokens",
+        "came",
+        "reported",
+        "e-value",
+        title=f"{verdict.tokens:,} tokens",
+        title_justify="left",
+    )
+    for each in verdict.findings[:ROWS]:
+        power = f"10^{each.log_e_value / 2.302585:.1f}"
+        made.add_row(each.event, f"{each.tokens:,}", f"{each.came:.4%}", f"{each.expected:.4%}", power)
+    return made

@@ -1,0 +1,171 @@
+"""Pairs of small random Markov models, and samplers on them: speculative ones as engines have them, right and wrong.
+
+A state is the last two tokens; target and draft look at the last one only, so that "the law of the place before" is another row.
+Everything a token-wise sampler does in a state is four tables: the law the drafts are really drawn from, the chance of taking each,
+the law of the token in the place of a refused one, and the law of the token after a whole accepted path. They are drawn from as an
+engine draws, token by token, and the total variation of what comes out is computed from them exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ot_draft.arrays import Array
+
+LENGTH = 3  # drafts a step
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Target p and draft q by the last token: (n, n) each."""
+
+    p: Array
+    q: Array
+
+    @property
+    def n(self) -> int:
+        return len(self.p)
+
+    def rows(self, laws: Array, back: int = 0) -> Array:
+        """Laws by the last token (back = 0) or by the one before (back = 1), for all states: (n * n, n)."""
+        states = np.arange(self.n**2)
+        return laws[states % self.n if back == 0 else states // self.n]
+
+
+def random_pair(seed: int, n: int = 16) -> Pair:
+    """A target with sharp and flat rows, and a draft that is blunter and errs by .7 in every logit."""
+    generator = np.random.default_rng(seed)
+    sharpness = generator.uniform(0.5, 2.5, (n, 1))
+    logits = sharpness * generator.normal(size=(n, n))
+    return Pair(_softmax(logits), _softmax(0.8 * logits + 0.7 * generator.normal(size=(n, n))))
+
+
+def _softmax(logits: Array) -> Array:
+    mass = np.exp(logits - logits.max(-1, keepdims=True))
+    return mass / mass.sum(-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A token-wise sampler: draft (S, n), accept (S, n), refused (S, n, n) by the refused draft, bonus (S, n); S states."""
+
+    draft: Array
+    accept: Array
+    refused: Array
+    bonus: Array
+
+    def accepted(self) -> Array:
+        """Probability that x is drafted and taken: (S, n)."""
+        return self.draft * self.accept
+
+    def corrected(self) -> Array:
+        """Probability that x comes in the place of a refused draft: (S, n)."""
+        return np.einsum("sd,sdx->sx", self.draft * (1 - self.accept), self.refused)
+
+
+def residual(p: Array, q: Array) -> Array:
+    """(p - q)+ over its sum; p where that is 0."""
+    mass = np.maximum(p - q, 0)
+    total = mass.sum(-1, keepdims=True)
+    return np.where(total > 1e-14, mass / np.where(total > 1e-14, total, 1), p)
+
+
+def whatever_was_refused(law: Array) -> Array:
+    """The same law after every refused draft: (S, n) -> (S, n, n)."""
+    return np.repeat(law[:, None, :], law.shape[1], axis=1)
+
+
+def right(pair: Pair) -> Tables:
+    """Speculative sampling (Leviathan et al., Chen et al. 2023)."""
+    p, q = pair.rows(pair.p), pair.rows(pair.q)
+    return Tables(q, np.minimum(1, p / q), whatever_was_refused(residual(p, q)), p)
+
+
+def distance(pair: Pair, wrong: Tables, share: float = 1.0) -> float:
+    """Mean total variation a token, exact: `share` of the tokens are drawn by the wrong tables, the others by the right ones.
+
+    The chain over (state, place in the step) is solved for its stationary law; at every place the law of the emitted token, given
+    the state, is compared with the target's.
+    """
+    n, good = pair.n, right(pair)
+    mixed = [share * getattr(wrong, part)() + (1 - share) * getattr(good, part)() for part in ("accepted", "corrected")]
+    bonus = share * wrong.bonus + (1 - share) * good.bonus
+    states, places = n * n, LENGTH + 1
+    move = np.zeros((places, states, places, states))
+    following = np.arange(states)[:, None] % n * n + np.arange(n)
+    rows = np.arange(states)[:, None]
+    for place in range(LENGTH):
+        np.add.at(move[place], (rows, place + 1, following), mixed[0])
+        np.add.at(move[place], (rows, 0, following), mixed[1])
+    np.add.at(move[LENGTH], (rows, 0, following), bonus)
+    stationary = _stationary(move.reshape(places * states, -1)).reshape(places, states)
+    emitted = np.stack([mixed[0] + mixed[1]] * LENGTH + [bonus])
+    return float((stationary * np.abs(emitted - pair.rows(pair.p)).sum(-1)).sum() / 2)
+
+
+def _stationary(move: Array) -> Array:
+    law = np.full(len(move), 1 / len(move))
+    for _ in range(400):
+        law = law @ move
+    return law / law.sum()
+
+
+def share_for(pair: Pair, wrong: Tables, bias: float) -> float:
+    """The share of wrongly drawn tokens that gives this mean total variation a token; ValueError if all of them give less."""
+    if distance(pair, wrong) < bias:
+        raise ValueError(f"all tokens drawn wrongly differ by {distance(pair, wrong):.4f} only")
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if distance(pair, wrong, middle) < bias else (low, middle)
+    return high
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """Tokens of R requests, T each: token, place in the step, last token before (R, T)."""
+
+    token: Array
+    place: Array
+    last: Array
+
+
+def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, generator: np.random.Generator) -> Emitted:
+    """Speculative sampling of `requests` texts at once: draft, test, and the token in its place or after them."""
+    good = right(pair)
+    state, place = generator.integers(pair.n**2, size=requests), np.zeros(requests, dtype=int)
+    columns: list[tuple[Array, Array, Array]] = []
+    for _ in range(length):
+        wrongly = generator.random(requests) < share
+        draft = _draw(_chosen(wrongly, wrong.draft, good.draft, state), generator)
+        chance = np.where(wrongly, wrong.accept[state, draft], good.accept[state, draft])
+        taken = generator.random(requests) < chance
+        refused = np.where(wrongly[:, None], wrong.refused[state, draft], good.refused[state, draft])
+        bonus = _chosen(wrongly, wrong.bonus, good.bonus, state)
+        at_end = place == LENGTH
+        other = _draw(np.where(at_end[:, None], bonus, refused), generator)
+        token = np.where(taken & ~at_end, draft, other)
+        columns.append((token, place, state % pair.n))
+        place = np.where(taken & ~at_end, place + 1, 0)
+        state = state % pair.n * pair.n + token
+    return Emitted(*(np.stack(column, axis=1) for column in zip(*columns, strict=True)))
+
+
+def _chosen(wrongly: Array, wrong: Array, good: Array, state: Array) -> Array:
+    return np.where(wrongly[:, None], wrong[state], good[state])
+
+
+def _draw(laws: Array, generator: np.random.Generator) -> Array:
+    return inverse(laws, generator.random(len(laws)))
+
+
+def inverse(laws: Array, uniforms: Array) -> Array:
+    """The tokens whose intervals, in the order of ids, hold the uniforms: (R, n), (R,) -> (R,)."""
+    return np.minimum((laws.cumsum(-1) <= uniforms[:, None]).sum(-1), laws.shape[-1] - 1)
+
+
+def with_tables(tables: Tables, **other: Array) -> Tables:
+    """The tables, some of them others."""
+    return replace(tables, **other)
