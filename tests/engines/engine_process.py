@@ -122,14 +122,17 @@ def main(job_file: str, out_file: str) -> None:
         before, begun = counters(llm), time.perf_counter()
         with sampler(name):
             try:
-                answer["texts"][name] = texts(llm, {kind: known[kind] for kind in names}, count, seed)
-            except Exception as error:
+                found: Any = texts(llm, {kind: known[kind] for kind in names}, count, seed)
+            except Exception as error:  # memory that nobody wrote may hold anything; an engine that raised cannot go on
                 if "not mended" not in name:
                     raise
-                answer["texts"][name] = f"{type(error).__name__}: {error}"  # memory that nobody wrote may hold anything
+                found = f"{type(error).__name__}: {error}"
+        answer["texts"][name] = found
         answer["counters"][name] = {key: value - before.get(key, 0) for key, value in counters(llm).items()}
         answer["seconds"][name] = time.perf_counter() - begun
-    Path(out_file).write_text(json.dumps(answer))
+        Path(out_file).write_text(json.dumps(answer))
+        if isinstance(found, str):
+            break
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""llama.cpp's own server on one GGUF file, in a process of its own, until its standard input ends.
+"""llama.cpp's own server on one GGUF file, in a process of its own, until it is ended.
 
-Called as  python llama_process.py GGUF DRAFTS; DRAFTS is "none", "ngram", "greedy" or "drawn": by a draft model, here the same file.
-The first line written is the address.
+Called as  python llama_process.py GGUF DRAFTS PORT; DRAFTS is "none", "ngram", "greedy" or "drawn": by a draft model, here the same file.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import xllamacpp as llama
@@ -19,10 +19,10 @@ DRAFTS = {
 }
 
 
-def main(gguf: str, drafts: str) -> None:
+def main(gguf: str, drafts: str, port: str) -> None:
     parameters = llama.CommonParams()
     parameters.model.path = gguf
-    parameters.n_ctx, parameters.n_parallel, parameters.port = 2048, 4, 0
+    parameters.n_ctx, parameters.n_parallel, parameters.port = 2048, 4, int(port)
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
     parameters.verbosity = -1
     if DRAFTS[drafts]:
@@ -35,7 +35,7 @@ def main(gguf: str, drafts: str) -> None:
         draft.cpuparams.n_threads = draft.cpuparams_batch.n_threads = 1
     server = llama.Server(parameters)
     print(server.listening_address, flush=True)
-    sys.stdin.read()
+    signal.pause()
 
 
 if __name__ == "__main__":

@@ -59,7 +59,11 @@ class Kind:
         seen = (counts + np.bincount(self.prompt, minlength=N)) > 0
         by = np.where(seen, options.get("repetition_penalty", 1.0), 1.0)
         logits = np.where(logits > 0, logits / by, logits * by)
-        logits = logits - options.get("frequency_penalty", 0.0) * counts - options.get("presence_penalty", 0.0) * (counts > 0)
+        logits = (
+            logits
+            - options.get("frequency_penalty", 0.0) * counts
+            - options.get("presence_penalty", 0.0) * (counts > 0)
+        )
         if self.temperature == 0:
             return np.eye(N)[logits.argmax()]
         logits = logits / self.temperature
@@ -80,7 +84,9 @@ KINDS = {
     "top-k": Kind((5, 1, 6), 0.7, {"top_k": 4}),
     "top-p": Kind((2, 0, 2), 1.2, {"top_p": 0.8}),
     "seeded": Kind((1, 2, 3, 4, 5), seeded=True),
-    "penalised": Kind((4, 4, 1, 0), 0.9, {"repetition_penalty": 1.4, "presence_penalty": 0.6, "frequency_penalty": 0.5}),
+    "penalised": Kind(
+        (4, 4, 1, 0), 0.9, {"repetition_penalty": 1.4, "presence_penalty": 0.6, "frequency_penalty": 0.5}
+    ),
     "greedy": Kind((3, 3, 2), 0.0),
     "some tokens": Kind((6, 5, 4), 1.0, {"allowed_token_ids": [0, 2, 3, 5]}),
     "repeating": Kind((1, 2, 3, 1, 2, 3, 1, 2)),
@@ -90,13 +96,22 @@ MIN_P = {"min-p": Kind((2, 3), 1.0, {"min_p": 0.15})}  # vLLM refuses it beside 
 
 
 def p_value(law: dict[Text, float], texts: Sequence[Sequence[int]]) -> float:
-    """By chi-square, small cells taken together; 0 where a text has no mass at all."""
-    counts = Counter(tuple(text[:DEPTH]) for text in texts)
-    if any(text not in law for text in counts):
+    """By chi-square: of whole beginnings, of neighbouring pairs, of single places, times their number; 0 for a text without mass."""
+    found = [tuple(text[:DEPTH]) for text in texts]
+    if any(text not in law for text in found):
         return 0.0
+    views = [slice(0, DEPTH), *(slice(i, i + width) for width in (1, 2) for i in range(DEPTH - width + 1))]
+    return min(1.0, len(views) * min(_p_value(law, found, view) for view in views))
+
+
+def _p_value(law: dict[Text, float], texts: list[Text], view: slice) -> float:
+    """Of a part of the texts, small cells taken together."""
+    counts, masses = Counter(text[view] for text in texts), Counter[Text]()
+    for text, mass in law.items():
+        masses[text[view]] += mass  # type: ignore[assignment]  # a Counter of floats
     cells, observed, expected = [], 0, 0.0
-    for text, mass in sorted(law.items(), key=lambda item: -item[1]):
-        observed, expected = observed + counts[text], expected + mass * len(texts)
+    for part, mass in masses.most_common():
+        observed, expected = observed + counts[part], expected + mass * len(texts)
         if expected >= 8:
             cells.append((observed, expected))
             observed, expected = 0, 0.0

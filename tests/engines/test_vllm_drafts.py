@@ -33,7 +33,7 @@ def test_law_in_mixed_batches(sampler: str, answer: dict[str, Any], law: dict[st
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_drafts_were_accepted(sampler: str, answer: dict[str, Any]) -> None:
-    assert answer["counters"][sampler]["spec_decode_num_accepted_tokens"] > 1000
+    assert answer["counters"][sampler]["spec_decode_num_accepted_tokens"] > 500
 
 
 def test_the_laws_are_those_of_the_engine_without_drafts(

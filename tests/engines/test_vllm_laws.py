@@ -33,7 +33,7 @@ def test_law_in_mixed_batches(sampler: str, kind: str, answer: dict[str, Any], l
 def test_drafts_are_accepted_about_as_often_as_by_the_engine_itself(rule: str, answer: dict[str, Any]) -> None:
     own, ours = (answer["counters"][name]["spec_decode_num_accepted_tokens"] for name in ("own", rule))
     drafted = [answer["counters"][name]["spec_decode_num_draft_tokens"] for name in ("own", rule)]
-    assert min(drafted) > 20_000
+    assert min(drafted) > 8_000
     assert ours / drafted[1] > own / drafted[0] - 0.02  # more than four standard deviations of either
 
 

@@ -40,7 +40,7 @@ def _wrong_row() -> Any:
 
 def _scaled() -> Any:
     ratios = Chains.ratios.func  # type: ignore[attr-defined]
-    return _in(Chains, "ratios", property(lambda chains: 1.15 * ratios(chains)))
+    return _in(Chains, "ratios", property(lambda chains: 1.4 * ratios(chains)))
 
 
 def _bonus() -> Any:
@@ -65,7 +65,7 @@ def _with_q(change: Any) -> Any:
 
 
 def _sharper(q: Any) -> Any:
-    return q**1.3 / (q**1.3).sum(-1, keepdim=True)
+    return q**1.6 / (q**1.6).sum(-1, keepdim=True)
 
 
 def _no_residual() -> Any:

@@ -112,7 +112,9 @@ def test_of_two_requests_one_has_drafts_and_the_other_another_temperature(rule: 
     """What the engine sends when a greedy request joins sampled ones, or the other way round: its first step has no drafts."""
     call = Call(3, 2, 5, 2, "plain")
     call.lengths, call.longest, call.cold = torch.tensor([2, 0]), 2, torch.arange(2) == cold
-    call.logits, call.tokens, call.q = (x[:1].repeat(2, *[1] * (x.ndim - 1)) for x in (call.logits, call.tokens, call.q))
+    call.logits, call.tokens, call.q = (
+        x[:1].repeat(2, *[1] * (x.ndim - 1)) for x in (call.logits, call.tokens, call.q)
+    )
     emitted = call.fast(rule)
     assert emitted[1].tolist() == [int(call.bonus[1]), -1, -1]
     assert emitted[0, 0] == call.logits[0].argmax() if cold == 0 else emitted[0, 0] >= 0
@@ -127,7 +129,14 @@ def test_every_draft_refused_or_accepted(rule: Any) -> None:
     metadata = SamplingMetadata(torch.ones(2), False, True)
     for _ in range(50):
         emitted = vllm.rejection_sample(
-            torch.tensor([1, 0, 2, 2]), [2, 2], 2, torch.tensor([2, 4]), q, p.log(), torch.tensor([[1], [1]]), metadata, rule=rule
+            torch.tensor([1, 0, 2, 2]),
+            [2, 2],
+            2,
+            torch.tensor([2, 4]),
+            q,
+            p.log(),
+            torch.tensor([[1], [1]]),
+            metadata,
+            rule=rule,
         )
         assert emitted.tolist() == [[1, 0, 1], [0, -1, -1]]
-

