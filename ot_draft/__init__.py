@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import paths, rules
+from . import laws, paths, rules
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IID",
+    "Audit",
     "DraftLaw",
     "DraftSelectionError",
     "Evaluation",
@@ -39,6 +40,7 @@ __all__ = [
     "draw",
     "evaluate",
     "kseq_bound",
+    "laws",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",
@@ -47,7 +49,7 @@ __all__ = [
     "solve",
 ]
 
-# Loaded when asked for: they need Hypothesis.
+# Loaded when asked for: the checks need Hypothesis.
 _CHECKS = (
     "Report",
     "SamplerReport",
@@ -59,6 +61,10 @@ _CHECKS = (
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Audit":
+        from .audit import Audit
+
+        return Audit
     if name in _CHECKS:
         from . import checks
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from math import log
 
 import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
-from .bets import outcomes
+from .bets import overlaps, scores
 from .bound import Bound
+from .learner import Learner
 from .past import Past
-from .records import Row, Tokens, dense_block, dense_row, number_of, stack, top_row
+from .records import Added, Tokens, dense_block, dense_row, number_of, stack, top_row
 from .verdict import Excess, Verdict
 from .wealth import NOTHING, Wealth
 
-BLOCK = 256  # tokens whose bets are settled together
+BLOCK = 512  # tokens whose bets are settled together
 LEVEL = 1e-6
 CONFIDENCE = 0.999
 TOLERANCE = 1e-4
@@ -37,7 +39,8 @@ class Audit:
             raise CannotAudit(f"tolerance is {tolerance}: give a relative error from 0 up to 0.1")
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
         self._past, self._wealth, self._bound, self._excess = Past(), Wealth(tolerance), Bound(), Excess()
-        self._rows: list[tuple[int, Row, float, int, int, int, int, Array | None, float]] = []
+        self._learner = Learner()
+        self._rows: list[Added] = []
         self._largest = 0.0
         self._crossed: int | None = None
         self.skipped = 0
@@ -56,17 +59,19 @@ class Audit:
         row, law = dense_row(law, where), np.asarray(law)
         if not 0 <= token < len(law):
             raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
-        draft, rest = None, float("nan")
+        draft, rest = None, math.nan
         if draft_law is not None:
             dense_row(draft_law, f"{where}, draft law")
-            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
-            rest = max(0.0, 1 - float(draft.sum()))
+            if len(draft_law) != len(law):
+                raise CannotAudit(f"{where}: a draft law of {len(draft_law)} tokens for a law of {len(law)}")
+            draft = np.asarray(draft_law, dtype=np.float64)[row.ids].tolist()
+            rest = max(0.0, 1 - sum(draft))
         self._take(
             (int(token), row, float(law[token]), number_of(request), position, number_of(batch), place, draft, rest)
         )
 
     def add_top(
-        self, token: int, ids: Array, probabilities: Array, own: float = float("nan"), *, request: object = 0,
+        self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = 0,
         position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False
     ) -> None:  # fmt: skip
         """One emitted token, its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
@@ -74,14 +79,15 @@ class Audit:
         own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
         no other token can come. The list must not depend on the token: leave away the entry that servers append for it.
         """
-        row = top_row(ids, probabilities, f"token {self.tokens}", len(ids) if whole else 0)
-        at = np.flatnonzero(row.ids == token)
-        own = float(row.mass[at[0]]) if len(at) else own
-        draft, rest = None, float("nan")
+        row = top_row(ids, probabilities, f"token {self.tokens}", whole)
+        if token in row.ids:
+            own = row.mass[row.ids.index(token)]
+        draft, rest = None, math.nan
         if draft_law is not None:
-            order = {int(x): i for i, x in enumerate(np.asarray(ids))}
-            draft = np.asarray(draft_law, dtype=np.float64)[[order[int(x)] for x in row.ids]]
-            rest = max(0.0, 1 - float(draft.sum()))
+            there = top_row(ids, draft_law, f"token {self.tokens}, draft law")
+            here = dict(zip(there.ids, there.mass, strict=True))
+            draft = [here[x] for x in row.ids]
+            rest = max(0.0, 1 - sum(draft))
         self._take((int(token), row, own, number_of(request), position, number_of(batch), place, draft, rest))
 
     def add_many(self, tokens: Array, laws: Array, **known: Array) -> None:
@@ -91,7 +97,7 @@ class Audit:
         for start in range(0, len(block), BLOCK):
             self._read(block.take(np.arange(start, min(start + BLOCK, len(block)))))
 
-    def _take(self, row: tuple[int, Row, float, int, int, int, int, Array | None, float]) -> None:
+    def _take(self, row: Added) -> None:
         self._rows.append(row)
         if len(self._rows) == BLOCK:
             self._flush()
@@ -105,14 +111,18 @@ class Audit:
         """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
         tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
         seen = self._past.read(tokens)
-        y, m = outcomes(tokens, self._past, seen)
+        scored = scores(tokens, self._past, seen)
+        y_scored, m_scored = scored.outcomes(tokens)
+        y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
         self._wealth.settle(y, m)
+        self._wealth.settle_combined(*self._learner.bet(tokens, scored, m_scored))
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
         none = int(np.count_nonzero(own < NOTHING))
         self._wealth.settle_no_mass(none, len(tokens) - none)
         self._excess.add(y, m, none)
         self._bound.add(tokens)
         self._past.learn(tokens, seen)
+        self._learner.learn(tokens, scored, y_scored, m_scored)
         self._largest = max(self._largest, self._wealth.total)
         if self._crossed is None and self._largest >= -log(self.level):
             self._crossed = self._bound.count

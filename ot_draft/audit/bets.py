@@ -5,6 +5,9 @@ law p_t of this one). y = f_t(emitted token), m = sum over x of p_t(x) f_t(x). U
 from its reported law given the past and apart from other requests, E[y | past] = m: this is all that `wealth` needs. On tokens
 outside the heaviest f_t is one constant, since only their mass together is known. Where a bet does not apply y = m = 0.
 Requests are read one after the other inside a block: under the hypothesis any order of them is as good.
+
+Two kinds. Scores f_t(x) are written down for every listed token and the rest; `learner` combines them too. Overlaps compare the
+token's interval of the unit interval with a window.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from .records import Tokens
 Column = tuple[Array, Array]  # y and m of one bet, (T,) each
 RANKS = (1, 2, 3, 5, 8, 16)
 MASSES = tuple(2.0**-i for i in (1, 2, 3, 4, 6, 8, 10))
-WINDOWS = (8, 32)
+WINDOWS = (8, 16)
 PLACES = 5  # of a step; the last stands for all further ones
+HEAD = 4.0  # q / p from here on counts alike
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Bet:
     event: str
 
 
-BETS = (
+SCORED = (
     *(Bet(f"rank {r}", "rank", f"one of the {r} likeliest tokens" if r > 1 else "the likeliest token") for r in RANKS),
     Bet("second", "rank", "the second likeliest token"),
     Bet("third", "rank", "the third likeliest token"),
@@ -41,10 +45,7 @@ BETS = (
     *(Bet(f"mass {mass:g}", "mass", f"a token of probability {mass:g} or more") for mass in MASSES),
     Bet("surprise", "mass", "an unlikely token, by the logarithm of its probability"),
     Bet("rank middle", "calibration", "a token far down the list of ranks"),
-    Bet("rank last quarter", "calibration", "a token of the lightest quarter of the mass"),
-    Bet("rank last sixteenth", "calibration", "a token of the lightest sixteenth of the mass"),
     Bet("id middle", "calibration", "a token of high id"),
-    *(Bet(f"id quarter {i}", "calibration", f"a token of quarter {i} of the mass, by token id") for i in range(1, 5)),
     Bet("same token again", "learned", "a token that came too often so far"),
     Bet("same pair again", "learned", "a token that came too often so far after the one before"),
     Bet("common token", "learned", "a token that is likelier on average than here"),
@@ -52,13 +53,23 @@ BETS = (
     Bet("repeat of the last but one", "repeat", "the token before the last, again"),
     *(Bet(f"repeat within {w}", "repeat", f"one of the last {w} tokens, again") for w in WINDOWS),
     Bet("law before", "neighbours", "a token that the law of the place before prefers"),
+    Bet("token of another request", "requests", "the token of another request at this position"),
+    Bet("draft law", "draft law", "a token that the draft model prefers"),
+    Bet("overlap with the draft law", "draft law", "a token that is drafted as often as it should come"),
+    Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
+    Bet("likeliest draft", "draft law", "the draft model's likeliest token"),
+    Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
+)
+OVERLAPS = (
+    Bet("rank last quarter", "calibration", "a token of the lightest quarter of the mass"),
+    Bet("rank last sixteenth", "calibration", "a token of the lightest sixteenth of the mass"),
+    *(Bet(f"id quarter {i}", "calibration", f"a token of quarter {i} of the mass, by token id") for i in range(1, 5)),
     Bet(
         "same number by rank", "neighbours", "the token that the random number of the token before would give, by rank"
     ),
     Bet("same number by id", "neighbours", "the token that the random number of the token before would give, by id"),
     Bet("same side by rank", "neighbours", "a token on the same side of the median as the one before, by rank"),
     Bet("same side by id", "neighbours", "a token on the same side of the median as the one before, by id"),
-    Bet("token of another request", "requests", "the token of another request at this position"),
     Bet(
         "number of another request by rank",
         "requests",
@@ -74,43 +85,103 @@ BETS = (
         Bet(f"middle at place {i}", "place", f"a token far down the ranks, at place {i} of a step")
         for i in range(PLACES)
     ),
-    Bet("draft law", "draft law", "a token that the draft model prefers"),
 )
+BETS = SCORED + OVERLAPS
 
 
-def outcomes(tokens: Tokens, past: Past, seen: Seen) -> Column:
-    """y and m of every bet of BETS for every token: (T, K) each."""
-    columns = [*_rank(tokens), *_mass(tokens), *_calibration(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
-               *_neighbours(tokens, seen), *_requests(tokens, seen), *_place(tokens), _draft_law(tokens)]  # fmt: skip
+@dataclass(frozen=True)
+class Scores:
+    """Scores of the listed tokens and of the rest, for J bets: listed (T, N, J), rest (T, J)."""
+
+    listed: Array
+    rest: Array
+
+    def outcomes(self, tokens: Tokens) -> Column:
+        """y, the score of the emitted token, and m, the mean under the law: (T, J) each."""
+        there = self.listed[np.arange(len(tokens)), tokens.slot]
+        y = np.where((tokens.slot >= 0)[:, None], there, self.rest)
+        return y, (tokens.mass[:, None, :] @ self.listed)[:, 0, :] + tokens.rest[:, None] * self.rest
+
+
+def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
+    """The scores of the bets of SCORED, which depend on the past and the law alone."""
+    columns = [*_rank(tokens), *_mass(tokens), *_middles(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
+               _law_before(tokens, seen), (tokens.ids == seen.other[:, None], 0.0), *_draft_law(tokens)]  # fmt: skip
+    listed, rest = np.empty((*tokens.mass.shape, len(columns))), np.empty((len(tokens), len(columns)))
+    for j, column in enumerate(columns):
+        listed[:, :, j], rest[:, j] = column
+    return Scores(listed, rest)
+
+
+def overlaps(tokens: Tokens, seen: Seen) -> Column:
+    """y and m of the bets of OVERLAPS: (T, K) each."""
+    columns = [*_quarters(tokens), *_neighbours(tokens, seen), *_requests(tokens, seen), *_place(tokens)]
     y, m = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
     return y, m
 
 
-def _of_set(tokens: Tokens, members: Array) -> Column:
-    """A set of tokens (T, N) of the heaviest: its mass is their sum."""
-    return tokens.at_slot(members, False).astype(float), np.where(members, tokens.mass, 0.0).sum(1)
+Score = tuple[Array, Array | float]  # of the listed tokens (T, N), and of the rest (T,)
 
 
-def _of_scores(tokens: Tokens, scores: Array, rest: Array | float) -> Column:
-    """Scores in [0, 1] of the heaviest (T, N), one for the rest (T,): their mean is a sum over the law."""
-    rest = np.broadcast_to(rest, len(tokens))
-    return tokens.at_slot(scores, rest), (tokens.mass * scores).sum(1) + tokens.rest * rest
+def _rank(tokens: Tokens) -> list[Score]:
+    rank = np.broadcast_to(np.arange(tokens.mass.shape[1]), tokens.mass.shape)
+    return [*((rank < r, 0.0) for r in RANKS), *((rank == i, 0.0) for i in (1, 2)), (rank >= 0, 0.0)]
 
 
-def _rank(tokens: Tokens) -> list[Column]:
-    before = np.cumsum(tokens.mass, axis=1)
-    width, listed = before.shape[1], tokens.slot >= 0
-    columns: list[Column] = [((listed & (tokens.slot < r)).astype(float), before[:, min(r, width) - 1]) for r in RANKS]
-    for i in (1, 2):
-        there = tokens.mass[:, i] if i < width else np.zeros(len(tokens))
-        columns.append(((tokens.slot == i).astype(float), there))
-    return [*columns, (listed.astype(float), before[:, -1])]
-
-
-def _mass(tokens: Tokens) -> list[Column]:
-    columns = [_of_set(tokens, tokens.mass >= mass) for mass in MASSES]
+def _mass(tokens: Tokens) -> list[Score]:
     surprise = np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
-    return [*columns, _of_scores(tokens, surprise, 1.0)]
+    return [*((tokens.mass >= mass, 0.0) for mass in MASSES), (surprise, 1.0)]
+
+
+def _middles(tokens: Tokens) -> list[Score]:
+    """Middle of each token's interval, by rank and by id."""
+    return [(np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.rest / 2),
+            (tokens.along_ids(tokens.mass), 1 - tokens.rest / 2)]  # fmt: skip
+
+
+def _learned(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
+    """A half for the rest, which no table knows."""
+    columns: list[Score] = [
+        (np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(tokens, seen)
+    ]
+    return [*columns, (_prefers(past.average(tokens), tokens.mass), 0.5)]
+
+
+def _prefers(other: Array, mass: Array) -> Array:
+    """other / (other + mass): above 1/2 where the other law is larger; 1/2 where both are 0."""
+    both = other + mass
+    return np.where(both > 0, other / np.where(both > 0, both, 1.0), 0.5)
+
+
+def _repeat(tokens: Tokens, seen: Seen) -> list[Score]:
+    same = tokens.ids[:, :, None] == seen.before[:, None, :]
+    return [*((same[:, :, -i], 0.0) for i in (1, 2)), *((same[:, :, -window:].any(2), 0.0) for window in WINDOWS)]
+
+
+def _law_before(tokens: Tokens, seen: Seen) -> Score:
+    known = seen.mass_before.sum(1)
+    rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
+    return np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0), np.where(known > 0, rest, 0.0)
+
+
+def _draft_law(tokens: Tokens) -> list[Score]:
+    """Where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
+    known = ~np.isnan(tokens.draft_rest)
+    if not known.any():
+        return [(np.zeros(tokens.mass.shape), 0.0)] * 5
+    q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
+    ratio = q / np.maximum(tokens.mass, 1e-300)
+    ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)
+    left = np.maximum(tokens.mass - q, 0.0)
+    left /= np.maximum(left.sum(1, keepdims=True), 1e-300)
+    columns: list[Score] = [
+        (_prefers(q, tokens.mass), _prefers(rest, tokens.rest)),
+        (np.minimum(ratio, 1.0), np.minimum(ratio_of_rest, 1.0)),
+        (np.minimum(ratio / HEAD, 1.0), np.minimum(ratio_of_rest / HEAD, 1.0)),
+        (np.arange(q.shape[1]) == q.argmax(1)[:, None], 0.0),
+        (np.where(left > 0, np.clip(tokens.along_ids(left), 0.0, 1.0), 0.0), 0.0),
+    ]
+    return [(np.where(known[:, None], listed, 0.0), np.where(known, of_rest, 0.0)) for listed, of_rest in columns]
 
 
 def overlap(interval: tuple[Array, Array], window: tuple[Array, Array]) -> Column:
@@ -123,64 +194,30 @@ def overlap(interval: tuple[Array, Array], window: tuple[Array, Array]) -> Colum
     return np.where(b > a, common / np.where(b > a, b - a, 1.0), 0.0), end - start
 
 
-def _calibration(tokens: Tokens) -> list[Column]:
-    """The middle (a + b) / 2 of the interval has mean 1/2: it is the mean of a uniform number in it."""
-    half, ones = np.full(len(tokens), 0.5), np.ones(len(tokens))
-    columns = [(sum(tokens.by_rank) / 2, half)]
-    columns += [overlap(tokens.by_rank, (start * ones, ones)) for start in (0.75, 15 / 16)]
-    columns += [(sum(tokens.by_id) / 2, half)]
+def _quarters(tokens: Tokens) -> list[Column]:
+    ones = np.ones(len(tokens))
+    columns = [overlap(tokens.by_rank, (start * ones, ones)) for start in (0.75, 15 / 16)]
     return columns + [overlap(tokens.by_id, (i / 4 * ones, (i + 1) / 4 * ones)) for i in range(4)]
 
 
-def _learned(tokens: Tokens, past: Past, seen: Seen) -> list[Column]:
-    columns = [_of_scores(tokens, np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5)
-               for table, keys in past.tables(tokens, seen)]  # fmt: skip
-    average = past.average(tokens)
-    return [*columns, _of_scores(tokens, _prefers(average, tokens.mass), 0.5)]
-
-
-def _prefers(other: Array, mass: Array) -> Array:
-    """other / (other + mass): above 1/2 where the other law is larger; 1/2 where both are 0."""
-    both = other + mass
-    return np.where(both > 0, other / np.where(both > 0, both, 1.0), 0.5)
-
-
-def _repeat(tokens: Tokens, seen: Seen) -> list[Column]:
-    columns = [_of_set(tokens, tokens.ids == seen.before[:, [-i]]) for i in (1, 2)]
-    same = (tokens.ids[:, :, None] == seen.before[:, None, :]) & (tokens.ids >= 0)[:, :, None]
-    return columns + [_of_set(tokens, same[:, :, -window:].any(2)) for window in WINDOWS]
-
-
 def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
-    known = seen.mass_before.sum(1) > 0
-    score = _prefers(seen.mass_before, tokens.mass)
-    rest = _prefers(np.maximum(0.0, 1 - seen.mass_before.sum(1)), tokens.rest)
-    y, m = _of_scores(tokens, score, rest)
-    columns = [(np.where(known, y, 0.0), np.where(known, m, 0.0))]
     intervals = ((tokens.by_rank, seen.by_rank), (tokens.by_id, seen.by_id))
-    columns += [overlap(interval, window) for interval, window in intervals]
+    columns = [overlap(interval, window) for interval, window in intervals]
     for interval, (start, end) in intervals:
-        low, high = np.where((start + end) < 1, 0.0, 0.5), np.where((start + end) < 1, 0.5, 1.0)
+        low = np.where((start + end) < 1, 0.0, 0.5)
         known = end > start
-        columns.append(overlap(interval, (np.where(known, low, 0.0), np.where(known, high, 0.0))))
+        columns.append(overlap(interval, (np.where(known, low, 0.0), np.where(known, low + 0.5, 0.0))))
     return columns
 
 
 def _requests(tokens: Tokens, seen: Seen) -> list[Column]:
-    same = _of_set(tokens, (tokens.ids == seen.other[:, None]) & (tokens.ids >= 0))
-    return [same, overlap(tokens.by_rank, seen.other_by_rank), overlap(tokens.by_id, seen.other_by_id)]
+    return [overlap(tokens.by_rank, seen.other_by_rank), overlap(tokens.by_id, seen.other_by_id)]
 
 
 def _place(tokens: Tokens) -> list[Column]:
+    """The middle (a + b) / 2 of the interval has mean 1/2: it is the mean of a uniform number in it."""
     place = np.minimum(tokens.place, PLACES - 1)
     top, heaviest = (tokens.slot == 0).astype(float), tokens.mass[:, 0]
     middle = sum(tokens.by_rank) / 2
     columns = [((place == i) * top, (place == i) * heaviest) for i in range(PLACES)]
     return columns + [((place == i) * middle, (place == i) * 0.5) for i in range(PLACES)]
-
-
-def _draft_law(tokens: Tokens) -> Column:
-    known = ~np.isnan(tokens.draft_rest)
-    draft, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
-    y, m = _of_scores(tokens, _prefers(draft, tokens.mass), _prefers(rest, tokens.rest))
-    return np.where(known, y, 0.0), np.where(known, m, 0.0)

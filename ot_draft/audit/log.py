@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -108,9 +109,9 @@ def _numbers(entry: dict[str, Any], name: str) -> Array:
 
 def _read_arrays(path: Path, audit: Audit, advance: Advance) -> None:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise CannotAudit(f"{path}: no readable .npz file: {error}") from error
     if unknown := sorted(set(arrays) - KEYS):
         raise CannotAudit(f"{path}: {unknown[0]!r} is not known: the names are {', '.join(sorted(KEYS))}")

@@ -14,10 +14,12 @@ import numpy as np
 from ..arrays import Array
 from .records import NO_TOKEN, Tokens
 
-WINDOW = 32  # tokens before that are remembered
+WINDOW = 16  # tokens before that are remembered
+HEAVIEST = 8  # tokens of the law before that are remembered
 REQUESTS = 4096
 MOMENTS = 65_536
 CELLS = (4096, 65_536)  # of the tables by token, and by pair of tokens
+SHRINKAGE = 30.0  # variance of which the prior of a cell's relative excess is worth
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplying by it scatters neighbours
 
 
@@ -25,7 +27,8 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplyi
 class Seen:
     """For every token of a block what stands before it.
 
-    before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids. by_rank, by_id,
+    before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids, as far as they were
+    among its heaviest. by_rank, by_id,
     other_by_rank, other_by_id: intervals [start, end), empty ones where there is none. other (T,): token of the request read
     before at the same batch and position.
     """
@@ -51,9 +54,8 @@ class Table:
         self.excess, self.variance = np.zeros(self.cells), np.zeros(self.cells)
 
     def scores(self, cells: Array) -> Array:
-        """Above 1/2 for cells that came too often: a half plus a quarter of the shrunk standard score, in [0, 1]."""
-        score = self.excess[cells] / (np.sqrt(self.variance[cells]) + 2)
-        return np.clip(0.5 + score / 4, 0.0, 1.0)
+        """Above 1/2 for cells that came too often: a half plus the relative excess, shrunk, in [0, 1]."""
+        return np.clip(0.5 + self.excess[cells] / (self.variance[cells] + SHRINKAGE), 0.0, 1.0)
 
     def learn(self, cells: Array, mass: Array, came: Array) -> None:
         """Masses (T, N) of the cells, and which of them came (T, N)."""
@@ -64,13 +66,16 @@ class Table:
 
 @dataclass(frozen=True)
 class End:
-    """Where a request stopped: its last tokens, last law, last intervals, and how many tokens it has."""
+    """Where a request stopped: its last tokens, the heaviest of its last law, its last intervals, its length."""
 
     before: Array
     ids: Array
     mass: Array
-    intervals: Array  # rank start, rank end, id start, id end
+    interval: Array  # rank start, rank end, id start, id end
     length: int
+
+
+NOWHERE = End(np.full(WINDOW, -2), np.full(HEAVIEST, NO_TOKEN), np.zeros(HEAVIEST), np.zeros(4), 0)
 
 
 class Past:
@@ -84,37 +89,31 @@ class Past:
 
     def read(self, tokens: Tokens) -> Seen:
         """What stands before every token of a block that is sorted by request; the block's ends are remembered."""
-        count, width = tokens.mass.shape
-        before = np.empty((count, WINDOW), dtype=np.int64)
-        ids, mass = np.full((count, width), NO_TOKEN), np.zeros((count, width))
         own = np.stack([*tokens.by_rank, *tokens.by_id], axis=1)
-        intervals, position = np.zeros((count, 4)), tokens.position.copy()
-        ids[1:], mass[1:], intervals[1:] = tokens.ids[:-1], tokens.mass[:-1], own[:-1]
-        starts = np.flatnonzero(np.r_[True, tokens.request[1:] != tokens.request[:-1]])
-        for start, end in zip(starts, [*starts[1:], count], strict=True):
-            last = self._end(int(tokens.request[start]))
-            every = np.concatenate([last.before, tokens.token[start:end]])
-            before[start:end] = np.lib.stride_tricks.sliding_window_view(every, WINDOW)[: end - start]
-            kept = min(width, len(last.ids))
-            ids[start], mass[start], intervals[start] = NO_TOKEN, 0.0, last.intervals
-            ids[start, :kept], mass[start, :kept] = last.ids[:kept], last.mass[:kept]
-            unknown = position[start:end] < 0
-            position[start:end][unknown] = (last.length + np.arange(end - start))[unknown]
-            final = End(
-                every[-WINDOW:], tokens.ids[end - 1], tokens.mass[end - 1], own[end - 1], last.length + end - start
-            )
-            self._ends[int(tokens.request[start])] = final
+        kept = min(HEAVIEST, tokens.ids.shape[1])
+        laws = [np.full((len(tokens), HEAVIEST), NO_TOKEN), np.zeros((len(tokens), HEAVIEST))]
+        laws[0][:, :kept], laws[1][:, :kept] = tokens.ids[:, :kept], tokens.mass[:, :kept]
+        ids, mass, intervals = (np.roll(side, 1, axis=0) for side in (*laws, own))
+        position, every, at = tokens.position.copy(), [], np.arange(len(tokens)) + WINDOW
+        starts = np.flatnonzero(np.r_[True, tokens.request[1:] != tokens.request[:-1]]).tolist()
+        for group, (start, end) in enumerate(zip(starts, [*starts[1:], len(tokens)], strict=True)):
+            request = int(tokens.request[start])
+            last = self._ends.pop(request, NOWHERE)
+            ids[start], mass[start], intervals[start] = last.ids, last.mass, last.interval
+            every += [last.before, tokens.token[start:end]]
+            at[start:end] += group * WINDOW
+            if position[start] < 0:
+                position[start:end] = last.length + np.arange(end - start)
+            before = np.concatenate(every[-2:])[-WINDOW:]
+            heaviest = [side[end - 1].copy() for side in laws]
+            self._ends[request] = End(before, heaviest[0], heaviest[1], own[end - 1].copy(), last.length + end - start)
         while len(self._ends) > REQUESTS:
             self._ends.popitem(last=False)
         other = self._others(tokens, position, own)
         return Seen(
-            before, _matched(tokens.ids, ids, mass), _pair(intervals, 0), _pair(intervals, 2), other[:, 0].astype(np.int64),
-            _pair(other, 1), _pair(other, 3)
+            np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)], _matched(tokens.ids, ids, mass), _pair(intervals, 0),
+            _pair(intervals, 2), other[:, 0].astype(np.int64), _pair(other, 1), _pair(other, 3)
         )  # fmt: skip
-
-    def _end(self, request: int) -> End:
-        none = End(np.full(WINDOW, -2), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(4), 0)
-        return self._ends.pop(request, none)
 
     def _others(self, tokens: Tokens, position: Array, own: Array) -> Array:
         """Token and intervals of the request read before at the same batch and position: (T, 5), token -2 where there is none."""
@@ -158,6 +157,8 @@ def _cells(keys: Array, cells: int) -> Array:
 
 
 def _matched(ids: Array, other_ids: Array, other_mass: Array) -> Array:
-    """other_mass at the tokens `ids`, 0 where they are not listed: (T, N) each."""
-    same = (ids[:, :, None] == other_ids[:, None, :]) & (ids >= 0)[:, :, None]
-    return np.where(same, other_mass[:, None, :], 0.0).sum(2)
+    """Masses (T, HEAVIEST) of other tokens at the tokens `ids`, 0 where they are not among them: (T, N)."""
+    found = np.zeros(ids.shape)
+    for token, mass in zip(other_ids.T, other_mass.T, strict=True):
+        found += np.where(ids == token[:, None], mass[:, None], 0.0)
+    return found

@@ -6,10 +6,12 @@ that was emitted: otherwise the mass of "the tokens that we look at" would not b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -68,22 +70,30 @@ class Tokens:
         before = np.where(self.ids < self.token[:, None], self.mass, 0.0).sum(1)
         return self._interval(np.broadcast_to(before[:, None], self.mass.shape))
 
+    def along_ids(self, mass: Array) -> Array:
+        """For every listed token the mass of those before it in the order of ids, and half its own: (T, N) -> (T, N)."""
+        order = np.argsort(self.ids, axis=1)
+        there = np.take_along_axis(mass, order, axis=1)
+        found = np.empty_like(mass)
+        np.put_along_axis(found, order, np.cumsum(there, axis=1) - there / 2, axis=1)
+        return found
+
     def _interval(self, starts: Array) -> tuple[Array, Array]:
         start = self.at_slot(starts, 1 - self.rest)
         return start, np.minimum(start + self.at_slot(self.mass, self.rest), 1.0)
 
     def at_slot(self, values: Array, otherwise: Array | float) -> Array:
         """values[t, slot t], and `otherwise` where the emitted token is one of the rest: (T, N) -> (T,)."""
-        there = np.take_along_axis(values, np.maximum(self.slot, 0)[:, None], axis=1)[:, 0]
+        there = values[np.arange(len(self)), self.slot]
         return np.where(self.slot >= 0, there, otherwise)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One law, cut to its heaviest tokens."""
+    """One law, cut to its heaviest tokens in descending order. Lists: for twenty numbers Python is quicker than numpy."""
 
-    ids: Array
-    mass: Array
+    ids: list[int]
+    mass: list[float]
     rest: float
 
 
@@ -92,36 +102,38 @@ def dense_row(law: Array, where: str) -> Row:
     law = np.asarray(law)
     if law.ndim != 1 or not len(law):
         raise CannotAudit(f"{where}: the law has shape {law.shape}: give one probability a token, (n,)")
-    total = float(law.sum(dtype=np.float64))
-    if not (law.min() >= 0) or abs(total - 1) > OFF:  # `not >=` is true of NaN
-        raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {law.min():.6g}: give probabilities")
-    ids = np.arange(len(law)) if len(law) <= TOP else np.flatnonzero(law > LIGHT)
-    return _cut(ids, law[ids].astype(np.float64) / total, len(law))
+    total, least = float(law.sum(dtype=np.float64)), float(law.min())
+    if not (least >= 0) or abs(total - 1) > OFF:  # `not >=` is true of NaN
+        raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {least:.6g}: give probabilities")
+    if len(law) <= TOP:
+        return _cut(list(range(len(law))), law.tolist(), total, len(law))
+    ids = np.flatnonzero(law > LIGHT)
+    return _cut(ids.tolist(), law[ids].tolist(), total, len(law))
 
 
-def top_row(ids: Sequence[int] | Array, mass: Sequence[float] | Array, where: str, size: int = 0) -> Row:
-    """A law of which some tokens are known, the heaviest; size: tokens of the vocabulary, where known.
+def top_row(ids: Sequence[int] | Array, mass: Sequence[float] | Array, where: str, whole: bool = False) -> Row:
+    """A law of which some tokens are known, the heaviest; whole: there are no others.
 
     CannotAudit where ids come twice, a mass is no number from 0 to 1, or their sum is above 1.
     """
-    ids, mass = np.asarray(ids, dtype=np.int64), np.asarray(mass, dtype=np.float64)
-    if ids.shape != mass.shape or ids.ndim != 1 or not len(ids):
-        raise CannotAudit(f"{where}: {ids.shape} token ids for {mass.shape} probabilities: give one for each")
-    if len(np.unique(ids)) < len(ids):
+    ids, mass = np.asarray(ids).tolist(), np.asarray(mass, dtype=np.float64).tolist()
+    if type(ids) is not list or type(mass) is not list or len(ids) != len(mass) or not ids:
+        raise CannotAudit(f"{where}: {np.shape(ids)} token ids for {np.shape(mass)} probabilities: give one for each")
+    if len(set(ids)) < len(ids):
         raise CannotAudit(f"{where}: a token stands twice among the {len(ids)} of the law")
-    if not np.all((mass >= 0) & (mass <= 1 + OFF)):
-        bad = int(np.flatnonzero(~((mass >= 0) & (mass <= 1 + OFF)))[0])
-        raise CannotAudit(f"{where}: token {ids[bad]} has probability {mass[bad]:.6g}: give numbers from 0 to 1")
-    total = float(mass.sum())
-    if total > 1 + OFF:
+    total = sum(mass)
+    if not (min(mass) >= 0 and total <= 1 + OFF):
+        bad = next((i for i, each in enumerate(mass) if not 0 <= each <= 1 + OFF), None)
+        if bad is not None:
+            raise CannotAudit(f"{where}: token {ids[bad]} has probability {mass[bad]:.6g}: give numbers from 0 to 1")
         raise CannotAudit(f"{where}: the probabilities of {len(ids)} tokens sum to {total:.6g}: a law has at most 1")
-    return _cut(ids, mass / max(total, 1.0), size)
+    return _cut(ids, mass, total if whole else max(total, 1.0), len(ids) if whole else 0)
 
 
-def _cut(ids: Array, mass: Array, size: int) -> Row:
-    order = np.lexsort((ids, -mass))[:TOP]
-    ids, mass = ids[order], mass[order]
-    return Row(ids, mass, 0.0 if len(ids) == size else max(0.0, 1.0 - float(mass.sum())))
+def _cut(ids: list[int], mass: list[float], total: float, size: int) -> Row:
+    order = sorted(zip([-each for each in mass], ids, strict=True))[:TOP]
+    mass = [-each / total for each, _ in order]
+    return Row([token for _, token in order], mass, 0.0 if len(mass) == size else max(0.0, 1.0 - sum(mass)))
 
 
 def number_of(name: object) -> int:
@@ -131,18 +143,17 @@ def number_of(name: object) -> int:
     return int.from_bytes(blake2b(str(name).encode(), digest_size=8).digest(), "big") >> 2
 
 
-def stack(rows: Sequence[tuple[int, Row, float, int, int, int, int, Array | None, float]]) -> Tokens:
+Added = tuple[int, Row, float, int, int, int, int, list[float] | None, float]
+
+
+def stack(rows: Sequence[Added]) -> Tokens:
     """Rows (token, law, own, request, position, batch, place, draft law at the law's ids, its rest) as one block."""
     width = max(len(row[1].ids) for row in rows)
     token, laws, own, request, position, batch, place, draft, draft_rest = zip(*rows, strict=True)
-    ids = np.full((len(rows), width), NO_TOKEN)
-    mass, q = np.zeros((len(rows), width)), np.full((len(rows), width), np.nan)
-    for i, law in enumerate(laws):
-        ids[i, : len(law.ids)] = law.ids
-        mass[i, : len(law.ids)] = law.mass
-        if draft[i] is not None:
-            q[i] = 0.0
-            q[i, : len(law.ids)] = draft[i]
+    padding: list[list[Any]] = [[NO_TOKEN] * width, [0.0] * width, [math.nan] * width]
+    ids = np.array([law.ids + padding[0][len(law.ids) :] for law in laws])
+    mass = np.array([law.mass + padding[1][len(law.ids) :] for law in laws])
+    q = np.array([padding[2] if law is None else law + padding[1][len(law) :] for law in draft])
     rest = np.array([law.rest for law in laws])
     names = ("token", "request", "position", "batch", "place")
     columns = zip(names, (token, request, position, batch, place), strict=True)

@@ -36,22 +36,25 @@ TILT_WEIGHTS = (
     0.01,
 )  # most of it on biases of about one per cent
 FAMILIES = {  # weight of each; shared alike among its bets
-    "rank": 0.22,
-    "mass": 0.16,
-    "calibration": 0.14,
-    "learned": 0.08,
+    "rank": 0.13,
+    "mass": 0.1,
+    "calibration": 0.1,
+    "learned": 0.05,
     "repeat": 0.06,
-    "neighbours": 0.1,
+    "neighbours": 0.07,
     "requests": 0.06,
     "place": 0.06,
-    "draft law": 0.1,
+    "draft law": 0.15,
 }
+COMBINED = "combined"
+COMBINED_WEIGHT = 0.2
+COMBINED_SLOPES = np.array([0.5, 1.0, 2.0])  # 1: the learned weights are believed
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
 NOTHING = 1e-15  # a probability below this is no mass
 VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 STAKES = np.array([1e-2, 1e-4, 1e-6])  # on the next token being one of no mass
-GROUP = 16  # tokens whose factors are multiplied before a logarithm is taken; 16 factors of e^5 stay far from overflow
+GROUP = 32  # tokens whose factors are multiplied before a logarithm is taken; 32 factors of e^5 stay far from overflow
 
 
 class Wealth:
@@ -66,17 +69,30 @@ class Wealth:
         self._log = np.zeros((len(BETS), len(steps)))
         sizes = {name: sum(bet.family == name for bet in BETS) for name in FAMILIES}
         each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in BETS])
-        each *= (1 - NO_MASS_WEIGHT) / each.sum()
+        each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT) / each.sum()
         tilts = np.tile(TILT_WEIGHTS, 2) / (2 * sum(TILT_WEIGHTS))
         self._weights = np.log(each)[:, None] + np.log(tilts)
-        self._no_mass = np.zeros(len(STAKES))
+        self._no_mass, self._combined, self._tolerance = (
+            np.zeros(len(STAKES)),
+            np.zeros(len(COMBINED_SLOPES)),
+            tolerance,
+        )
 
     def settle(self, y: Array, m: Array) -> None:
         """Pay out a block of bets: y, m (T, K)."""
+        used = np.flatnonzero(m.any(axis=0))
+        y, m = y[:, used, None], m[:, used, None]
         for start in range(0, len(y), GROUP):
             part = slice(start, start + GROUP)
-            ratio = (1 + y[part, :, None] * self._slope) / (1 + m[part, :, None] * self._bound)
-            self._log += np.log(ratio.prod(axis=0))
+            won, asked = y[part] * self._slope, m[part] * self._bound
+            won += 1
+            asked += 1
+            self._log[used] += np.log(won.prod(axis=0)) - np.log(asked.prod(axis=0))
+
+    def settle_combined(self, y: Array, m: Array) -> None:
+        """Pay out the learner's bet: y, m (T,) in [-1/2, 1/2]. A relative error t of the probabilities moves m by at most t / 2."""
+        asked = 1 + COMBINED_SLOPES * (m[:, None] + self._tolerance / 2)
+        self._combined += np.log((1 + COMBINED_SLOPES * y[:, None]) / asked).sum(axis=0)
 
     def settle_no_mass(self, came: int, others: int) -> None:
         """Pay out the bet on tokens of no mass.
@@ -89,8 +105,9 @@ class Wealth:
     @property
     def total(self) -> float:
         """Logarithm of the whole wealth, from 0 on."""
-        mine = np.append((self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)))
-        return float(np.logaddexp.reduce(mine))
+        mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
+                self._combined + log(COMBINED_WEIGHT / len(COMBINED_SLOPES))]  # fmt: skip
+        return float(np.logaddexp.reduce(np.concatenate(mine)))
 
     def families(self) -> dict[str, float]:
         """Logarithm of the wealth of each family alone, had it started with 1."""
@@ -101,6 +118,7 @@ class Wealth:
             found[name] = float(
                 np.logaddexp.reduce((self._log[mine] + weights).ravel()) - np.logaddexp.reduce(weights.ravel())
             )
+        found[COMBINED] = float(np.logaddexp.reduce(self._combined) - log(len(COMBINED_SLOPES)))
         found[NO_MASS] = float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
         return found
 

@@ -6,19 +6,24 @@ import json
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ..audit import Audit, Verdict
 from ..audit.page import html_page
 from ..audit.reported import MODES, Reported
-from ..errors import CannotAudit, MissingPackage
+from ..errors import DraftSelectionError
+from .console import one_line, print_json, progress_bar, table_console
 from .refused import Refused
 
+if TYPE_CHECKING:
+    from ..audit.answers import Answer
+    from ..audit.reference import Reference
+
+DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
 ROWS = 8  # bets in the table
 
@@ -60,22 +65,17 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
     URL: an OpenAI-compatible server that reports log-probabilities (http://localhost:8000). It alone is talked to; a key is read from
     OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their laws (docs/audit.md).
 
-    Exit status: 0 if no bias was found, 1 if there is one, 2 if it cannot be decided from what was given.
+    Exit status: 0 if no bias was found, 1 if there is one (or the reference is another model), 2 if it cannot be decided from what
+    was given.
     """
-    try:
+    with one_line((DraftSelectionError, OSError, UnicodeDecodeError)):
         judge = Audit(level, confidence, tolerance)
         is_url = subject.startswith(("http://", "https://"))
         notes = _ask(subject, judge, given) if is_url else _read(Path(subject), judge, given)
         verdict = judge.verdict()
         _write(verdict, subject, notes, json_file, html)
-    except (CannotAudit, MissingPackage, OSError) as error:
-        raise Refused(str(error)) from error
-    sys.exit(1 if verdict.biased or dict(notes).get("reference", "").startswith("differs") else 0)
-
-
-def _bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"))
-    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    differs = dict(notes).get("reference", "").startswith(DIFFERS)
+    sys.exit(1 if verdict.biased or differs else 0)
 
 
 def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:
@@ -85,9 +85,8 @@ def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, st
         raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
     if given["reference"] is not None:
         raise Refused("--reference compares the law that a server reports: give its address, not a log")
-    with _bar() as bar:
-        task = bar.add_task("reading", total=100)
-        audit_log(path, judge, lambda share: bar.update(task, completed=100 * share))
+    with progress_bar(100, f"reading {path.name}, per cent") as advance:
+        audit_log(path, judge, lambda share: advance(to=round(100 * share)))
     if not judge.tokens:
         raise Refused(f"{path}: no token is in it")
     return []
@@ -100,21 +99,35 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]
     plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], given["length"], given["concurrency"],
                 ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
     _law(given, given["mode"] or "raw")  # refused before anybody is asked
-    with closing(Client(url, given["timeout"])) as client, _bar() as bar:
+    reference = _reference(given)
+    with closing(Client(url, given["timeout"])) as client:
         plan, engine = introduce(client, plan)
         mode = given["mode"] or ("tempered" if engine.tempered else "raw")
         law = _law(given, mode, engine.temperature_last)
-        task = bar.add_task(f"asking {plan.model}", total=plan.tokens)
-        outcome = audit_server(client, plan, law, judge, lambda tokens: bar.update(task, completed=tokens))
-    notes = [
-        ("model", plan.model),
-        ("engine", plan.engine),
-        ("log-probabilities", mode),
-        ("answers", f"{outcome.answers:,}"),
-    ]
-    return notes + [
-        ("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)
-    ]
+
+        def compare(prompt: str | list[int], answer: Answer) -> None:
+            if reference is not None:
+                reference.add(prompt, answer, law)
+
+        with progress_bar(plan.tokens, f"tokens of {plan.model}") as advance:
+            outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare)
+    notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode)]
+    notes += [("answers", f"{outcome.answers:,}")]
+    notes += [("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)]
+    return notes + ([("reference", str(reference.comparison()))] if reference is not None else [])
+
+
+def _reference(given: dict[str, Any]) -> Reference | None:
+    if given["reference"] is None:
+        return None
+    from ..audit.reference import Reference
+
+    if given["mode"] == "processed" and (given["top_k"] or given["top_p"] < 1):
+        raise Refused(
+            "--reference compares whole laws: leave --top-k and --top-p away, or let the server report raw ones"
+        )
+    with Console(stderr=True).status("loading the reference"):
+        return Reference(given["reference"])
 
 
 def _law(given: dict[str, Any], mode: str, temperature_last: bool = False) -> Reported:
@@ -146,17 +159,16 @@ def _prompts(path: Path | None) -> list[str | list[int]]:
 def _write(
     verdict: Verdict, subject: str, notes: list[tuple[str, str]], json_file: Path | None, html: Path | None
 ) -> None:
-    text = json.dumps({"subject": subject, "notes": notes, **verdict.as_dict()}, indent=1)
+    record = {"subject": subject, "notes": notes, **verdict.as_dict()}
     if html is not None:
         html.write_text(html_page(verdict, subject, notes), encoding="utf-8")
         click.echo(f"page: {html}", err=True)
     if json_file == Path("-"):
-        click.echo(text)
+        print_json(record)
         return
     if json_file is not None:
-        json_file.write_text(text + "\n", encoding="utf-8")
-    console = Console()
-    console = console if console.is_terminal else Console(width=140)
+        json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    console = table_console(140)
     console.print(_table(verdict))
     for name, said in notes:
         console.print(f"{name}: {said}", style="dim", highlight=False, markup=False)

@@ -222,12 +222,11 @@ def repetition_penalty(pair: Pair) -> Tables:
     return _tested(mass / mass.sum(-1, keepdims=True), _q(pair), _q(pair))
 
 
-def two_drafts_one_residual(pair: Pair) -> Tables:
-    """Two drafts, tested one after the other against the same p and q; the residual is that of one."""
-    good = right(pair)
-    again = np.einsum("sd,sdx->sx", good.draft * (1 - good.accept), good.refused)
-    second = good.accepted() + again
-    return with_tables(good, refused=whatever_was_refused(second / second.sum(-1, keepdims=True)))
+def second_draft_against_a_raw_residual(pair: Pair) -> Tables:
+    """Two drafts; the second is tested against (p - q)+ that nobody has divided by its sum, and then p is drawn from."""
+    good, p, q = right(pair), _p(pair), _q(pair)
+    second = np.minimum(q, np.maximum(p - q, 0))
+    return with_tables(good, refused=whatever_was_refused(second + (1 - second.sum(-1, keepdims=True)) * p))
 
 
 TABLES: dict[str, Callable[[Pair], Tables]] = {
@@ -238,61 +237,72 @@ TABLES: dict[str, Callable[[Pair], Tables]] = {
         residual_without_the_draft, residual_of_absolute_difference, residual_with_a_floor, residual_greedy,
         bonus_from_the_draft, bonus_of_the_row_before, bonus_greedy, lenient, fixed_threshold, typical_acceptance,
         always_taken, ratio_upside_down, forgotten_division, top_p_after_the_test, top_k_bonus, min_p_target,
-        coarse_target, banned_token, repetition_penalty, two_drafts_one_residual,
+        coarse_target, banned_token, repetition_penalty, second_draft_against_a_raw_residual,
     )
 }  # fmt: skip
 
 
 def _along(
-    pair: Pair, share: float, requests: int, length: int, generator: np.random.Generator,
-    number: Callable[[Array | None, Array | None], Array]
-) -> tuple[Emitted, float]:  # fmt: skip
-    """Plain sampling by inverse transform, where a `share` of the tokens use an old random number: text and mean bias.
+    pair: Pair, share: float, shape: tuple[int, int], generator: np.random.Generator, old: Callable[[Array, Array], Array]
+) -> Emitted:  # fmt: skip
+    """Plain sampling by inverse transform, (requests, length), where a `share` of the tokens use an old random number.
 
-    number(of the token before (R,), all of this position (R,)): the old numbers, NaN where there is none. Given the past, which
-    determines the interval of the old number, the law of a token is the mixture of p and the overlap with that interval; its
-    distance from p is what is averaged.
+    old(numbers of the tokens before, fresh numbers of this position): the old ones (R,), NaN where there is none.
     """
-    last, before = generator.integers(pair.n, size=requests), None
-    columns, distances = [], []
+    requests, length = shape
+    last, before = generator.integers(pair.n, size=requests), np.full(requests, np.nan)
+    columns: list[tuple[Array, Array, Array]] = []
     for _ in range(length):
-        laws = pair.p[last]
         fresh = generator.random(requests)
-        old = number(before, fresh)
-        used = (generator.random(requests) < share) & ~np.isnan(old)
-        uniforms = np.where(used, np.nan_to_num(old), fresh)
-        token = inverse(laws, uniforms)
-        distances.append(np.where(np.isnan(old), 0, share * (1 - np.take_along_axis(laws, token[:, None], 1)[:, 0])))
-        columns.append((token, last * 0 - 1, last))
-        before, last = uniforms, token
-    return Emitted(*(np.stack(column, axis=1) for column in zip(*columns, strict=True))), float(np.mean(distances))
+        numbers = old(before, fresh)
+        used = (generator.random(requests) < share) & ~np.isnan(numbers)
+        before = np.where(used, np.nan_to_num(numbers), fresh)
+        token = inverse(pair.p[last], before)
+        columns.append((token, np.full(requests, -1), last))
+        last = token
+    return Emitted(*(np.stack(column, axis=1) for column in zip(*columns, strict=True)))
 
 
 def number_of_the_token_before(
-    pair: Pair, share: float, requests: int, length: int, generator: np.random.Generator
+    pair: Pair, share: float, shape: tuple[int, int], generator: np.random.Generator
 ) -> Emitted:
     """A share of the tokens is drawn with the random number of the token before."""
-    return _along(
-        pair,
-        share,
-        requests,
-        length,
-        generator,
-        lambda before, now: np.full_like(now, np.nan) if before is None else before,
-    )[0]
+    return _along(pair, share, shape, generator, lambda before, fresh: before)
 
 
-def number_of_the_neighbouring_request(
-    pair: Pair, share: float, requests: int, length: int, generator: np.random.Generator
+def number_of_the_request_beside(
+    pair: Pair, share: float, shape: tuple[int, int], generator: np.random.Generator
 ) -> Emitted:
-    """A seed shared between requests: a share of the tokens is drawn with the number of the request beside it in the batch."""
+    """A seed shared between requests: a share of every second request's tokens is drawn with its neighbour's number."""
 
-    def beside(before: Array | None, now: Array) -> Array:
-        old = np.full_like(now, np.nan)
-        old[1::2] = now[: len(now) - 1 : 2]
-        return old
+    def beside(before: Array, fresh: Array) -> Array:
+        numbers = np.full_like(fresh, np.nan)
+        numbers[1::2] = fresh[: len(fresh) - 1 : 2]
+        return numbers
 
-    return _along(pair, share, requests, length, generator, beside)[0]
+    return _along(pair, share, shape, generator, beside)
 
 
-RANDOMNESS = {make.__name__: make for make in (number_of_the_token_before, number_of_the_neighbouring_request)}
+RANDOMNESS = {make.__name__: make for make in (number_of_the_token_before, number_of_the_request_beside)}
+
+
+def share_of_old_numbers(name: str, pair: Pair, bias: float) -> float:
+    """The share that gives this mean total variation a token, given the token that the old number drew.
+
+    Given that token's interval W the old number is uniform in W, and the new token x has probability |I_x and W| / |W|; enumerated
+    over the last tokens of both and over W.
+    """
+    law = np.linalg.matrix_power(pair.p, 200)[0]
+    end = pair.p.cumsum(1)
+    start, lengths = end - pair.p, pair.p[:, None, None, :]
+    low = np.maximum(start[:, None, None, :], start[None, :, :, None])
+    common = np.maximum(np.minimum(end[:, None, None, :], end[None, :, :, None]) - low, 0)
+    there = common / pair.p[None, :, :, None]  # now's last token, then's last token, then's token, now's token
+    distance = np.abs(there - lengths).sum(-1) / 2
+    if name == "number_of_the_token_before":
+        whole = np.einsum("a,ax,xax->", law, pair.p, distance)
+    else:
+        whole = np.einsum("c,a,ax,cax->", law, law, pair.p, distance) / 2
+    if whole < bias:
+        raise ValueError(f"all tokens with old numbers differ by {whole:.4f} only")
+    return bias / float(whole)

@@ -1,0 +1,138 @@
+"""SpecTr's Table 1 beside the path rules on real models: block efficiency on the same trees, and wall clock on a CPU.
+
+Sun et al., SpecTr: fast speculative decoding via optimal transport, NeurIPS 2023, Table 1 (LM1B; PaLM-2 Gecko drafts for Bison).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figures import style
+from figures.about import About, Number
+from figures.paths.path_rules import JOINT, KSEQ, look
+from figures.paths.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
+
+TREES = style.DATA / "real_block_efficiency.csv"
+BENCH = style.DATA / "bench_cpu.csv"
+ONE = "TokenWise(SpeculativeSampling)"
+# By block efficiency at K = 8, L = 4, as expected: each is compared with the next one.
+ORDER = (JOINT, "TokenWise(Optimal)", KSEQ, "TokenWise(RecursiveRejection)", ONE)
+MEASURED = dict(zip(ORDER, ("joint", "optimal", "kseq", "recursiverejection", "speculativesampling"), strict=True))
+GAP = " over "
+TEXTS_EACH = 10  # texts a control variate must have, else it is left out
+Values = NDArray[np.float64]
+ABOUT = About(
+    title="SpecTr's Table 1 on real models",
+    claim="With eight drafted paths in the place of one, fewer target calls are needed on a real pair, too, and joint selection needs the"
+    " fewest; on a CPU, where a target call costs more for every drafted token, none of it pays.",
+    source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
+)
+NOTE = "another pair and other texts: our draft accepts about one drafted token in three"
+CPU = "ours on a CPU, where a target call costs more for every position that it reads"
+CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours: SmolLM2-135M-Instruct, its draft of two layers,
+temperature 1. Left: expected tokens a target call given the drafted trees, all rules on the same {trees} trees of {texts} texts
+(a quarter of them at L = 8), control variates for the luck of the drafts, one standard error over texts. Right: tokens a second over
+autoregressive decoding by the same engine, {machine}, load {load}; runs in turns, one standard error."""
+
+
+def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
+    """A row for each rule and (K, L), published and ours, and for each gap between neighbours of ORDER; from committed data."""
+    trees, bench = style.read(TREES), style.read(BENCH)
+    common: dict[str, Any] = {"trees": sum(int(row["trees"]) for row in trees), "texts": len(trees)}
+    common |= {"machine": bench[0]["machine"], "load": bench[0]["load"]}
+    rows: list[dict[str, Any]] = []
+    for (K, L), (published, speed_up) in PUBLISHED.items():
+        theirs = {"block_efficiency": published, "error": 0, "speed_up": speed_up, "speed_up_error": 0}
+        rows.append({"rule": TABLE, "K": K, "L": L} | theirs | common)
+        for rule in (ONE, JOINT) if K == 1 else ORDER[:-1]:
+            line: dict[str, Any] = {"rule": rule, "K": K, "L": L} | efficiency(trees, [(1, column(rule, K, L))], 1)
+            rows.append(line | speed(bench, rule, K, L) | common)
+    for better, worse in pairwise(ORDER):
+        pair = [(1, column(better, 8, 4)), (-1, column(worse, 1 if worse == ONE else 8, 4))]
+        gap = {"rule": better + GAP + worse, "K": 8, "L": 4} | efficiency(trees, pair, 0)
+        rows.append(gap | {"speed_up": "", "speed_up_error": ""} | common)
+    return rows
+
+
+def column(rule: str, K: int, L: int) -> str:
+    """Name of a column of the trees' file; for one path, joint selection is block verification."""
+    return f"{'BlockVerification' if (rule, K) == (JOINT, 1) else rule} {K}x{L}"
+
+
+def efficiency(trees: style.Rows, terms: list[tuple[int, str]], start: float) -> dict[str, float]:
+    """start plus a sum of columns, averaged over trees, with its error over texts."""
+    rows = [row for row in trees if all(row[name] for _, name in terms)]
+    values = start + sum(sign * np.array([float(row[name]) for row in rows]) for sign, name in terms)
+    weights = np.array([float(row["trees"]) for row in rows])
+    names = sorted((name for name in trees[0] if name.startswith("control")), key=lambda name: "Optimal" not in name)
+    controls = np.array([[float(row[name]) for name in names] for row in rows])
+    mean, error = controlled_mean(np.asarray(values), weights, controls)
+    return {"block_efficiency": mean, "error": error}
+
+
+def controlled_mean(values: Values, weights: Values, controls: Values) -> tuple[float, float]:
+    """Weighted mean over texts, with what is known to have mean 0 taken out, and its standard error; texts are the draws.
+
+    values: (T,) a mean over weights[t] trees of each text; controls: (T, C) of mean 0 in expectation. The mean is where a weighted
+    least-squares line through the controls crosses 0; the error is the sandwich estimate. Without controls, the plain
+    mean.
+    """
+    texts = len(values)
+    kept = min(controls.shape[1], max(texts // TEXTS_EACH - 1, 0))
+    x = np.column_stack((np.ones(texts), controls[:, :kept]))
+    inverse = np.linalg.inv(x.T @ (weights[:, None] * x))
+    fitted = inverse @ x.T @ (weights * values)
+    scores = x * (weights * (values - x @ fitted))[:, None]
+    covariance = inverse @ (scores.T @ scores) @ inverse * texts / max(texts - x.shape[1], 1)
+    return float(fitted[0]), float(np.sqrt(covariance[0, 0]))
+
+
+def speed(bench: style.Rows, rule: str, K: int, L: int) -> dict[str, Any]:
+    """Measured speed-up of a rule, one text at a time, at temperature 1."""
+    wanted = ("block" if (rule, K) == (JOINT, 1) else MEASURED[rule], "iid", str(K), str(L), "1", 1.0)
+    names = ("rule", "law", "K", "L", "batch")
+    run = next(row for row in bench if (*(row[name] for name in names), float(row["temperature"])) == wanted)
+    return {name: run[name] for name in ("speed_up", "speed_up_error")}
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """Block efficiency and speed-up beside the published ones, and the gaps between rules."""
+    lines = []
+    for row in rows:
+        size = f"K = {row['K']}, L = {row['L']}"
+        value, error = float(row["block_efficiency"]), float(row["error"])
+        if GAP in row["rule"]:
+            better, worse = (look(rule).label for rule in row["rule"].split(GAP))
+            what = f"block efficiency at {size}: {better} over {worse}"
+            lines.append(Number(what + ("" if value > 3 * error else " (indistinguishable)"), value, error=error))
+        elif row["rule"] in (KSEQ, JOINT, ONE):
+            theirs = PUBLISHED[int(row["K"]), int(row["L"])]
+            name = look(row["rule"]).label
+            lines.append(Number(f"block efficiency, {name}, {size}", value, theirs[0], "~", NOTE, error))
+            gain, spread = float(row["speed_up"]), float(row["speed_up_error"])
+            lines.append(Number(f"speed-up on this CPU, {name}, {size}", gain, theirs[1], "~", CPU, spread))
+    return lines
+
+
+def draw(rows: style.Rows) -> Any:
+    """Block efficiency and speed-up, a group for each (K, L)."""
+    figure, panels = style.canvas(2, CAPTION.format(**rows[0]), share_y=False)
+    entries: list[list[style.Entry]] = [[], []]
+    sizes = list(PUBLISHED)
+    for number, rule_rows in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
+        rule_look = look_beside_published(rule_rows[0]["rule"])
+        place = [sizes.index((int(row["K"]), int(row["L"]))) + 0.11 * (number - 2.5) for row in rule_rows]
+        parts = (("block_efficiency", "error"), ("speed_up", "speed_up_error"))
+        for axes, names, (value, error) in zip(panels, entries, parts, strict=True):
+            y, bars = ([float(row[name]) for row in rule_rows] for name in (value, error))
+            axes.errorbar(place, y, bars, color=rule_look.colour, marker=rule_look.marker, ls="", ms=5, elinewidth=0.8)
+            names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
+    for axes, title in zip(panels, ("block efficiency: tokens a target call", "speed-up, ours on a CPU"), strict=True):
+        axes.set_xticks(range(len(sizes)), [f"K = {K}\nL = {L}" for K, L in sizes])
+        axes.set(title=title, ylim=(0, None))
+    style.label(panels, entries)
+    return figure

@@ -1,0 +1,89 @@
+"""What is drafted in one step, by which law, and by which rule it is selected from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+import ot_draft as ot
+
+from ..errors import CannotDecode
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Neighbouring nodes with the same number of children: slices of the nodes, and of their children among nodes 1 .. N."""
+
+    nodes: slice
+    children: slice
+    count: int
+
+
+@dataclass(frozen=True)
+class DraftLevel:
+    """One pass of the draft model: the nodes first .. last of one depth, and the draws of their children."""
+
+    nodes: slice
+    draws: tuple[Draw, ...]
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """A tree of drafted tokens, the law of the children of every node, and the path rule that selects.
+
+    shape: an `ot.paths.TreeShape` of N nodes and depth L. InvalidDrafts where the rule is not valid on trees of this shape
+    under the law. Without shape and rule: autoregressive decoding.
+    """
+
+    shape: ot.paths.TreeShape = field(default_factory=ot.paths.TreeShape)
+    rule: ot.paths.PathRule | None = None
+    law: ot.DraftLaw = ot.IID()
+
+    def __post_init__(self) -> None:
+        if (self.shape.size == 0) != (self.rule is None):
+            raise CannotDecode(
+                "a path rule needs a tree and a tree needs a path rule: give K >= 1 paths of length L >= 1, or neither to"
+                " decode autoregressively"
+            )
+        if self.rule is not None:
+            self.rule.check(self.shape, self.law)
+            for count in self.shape.branching:
+                self.law.check(count)
+
+    @classmethod
+    def chains(cls, paths: int, length: int, rule: ot.paths.PathRule, law: ot.DraftLaw | None = None) -> Drafting:
+        """K paths of length L that share nothing but the root."""
+        if paths < 1 or length < 1:
+            raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
+        return cls(ot.paths.TreeShape.chains(paths, length), rule, ot.IID() if law is None else law)
+
+    @property
+    def inner(self) -> int:
+        """Number M of nodes up to the last one with children: those the draft model must look at."""
+        return max(self.shape.parents, default=-1) + 1
+
+    @property
+    def uniforms(self) -> int:
+        """Random numbers of one step: one a node for the drafts, then those of the rule."""
+        return 1 if self.rule is None else self.shape.size + self.rule.uniforms(self.shape)
+
+    @cached_property
+    def levels(self) -> tuple[DraftLevel, ...]:
+        """The passes in which the draft model makes the tree, one a depth."""
+        return tuple(self._level(nodes) for nodes in self.shape.levels if self._branching(nodes))
+
+    def _branching(self, nodes: range) -> list[int]:
+        return [node for node in nodes if len(self.shape.children(node)) > 0]
+
+    def _level(self, nodes: range) -> DraftLevel:
+        branching = self._branching(nodes)
+        # A childless node among them is passed through too: a range of nodes is a view of q, a list would be a copy.
+        passed = range(branching[0], branching[-1] + 1)
+        draws = []
+        for count, group in groupby(passed, key=lambda node: len(self.shape.children(node))):
+            run = list(group)
+            first, last = self.shape.children(run[0]), self.shape.children(run[-1])
+            if count:
+                draws.append(Draw(slice(run[0], run[-1] + 1), slice(first.start - 1, last.stop - 1), count))
+        return DraftLevel(slice(passed.start, passed.stop), tuple(draws))

@@ -1,0 +1,166 @@
+"""`Audit`: wrong samplers are found, right ones are not; what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.audit import Audit, CannotAudit
+
+from .chains import Pair, distance, inverse, random_pair, right, run, share_for
+from .power import REQUESTS, feed
+from .wrong_samplers import RANDOMNESS, TABLES, share_of_old_numbers
+
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return random_pair(SEED)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_wrong_sampler_is_found(name: str, pair: Pair) -> None:
+    """At its full strength or 10 % total variation a token, whichever is less, at the level 1e-6."""
+    wrong = TABLES[name](pair)
+    share = min(1.0, 0.1 / distance(pair, wrong))
+    audit = Audit()
+    feed(audit, pair, run(pair, wrong, share, REQUESTS, 480, np.random.default_rng(SEED)), with_draft=True)
+    verdict = audit.verdict()
+    assert verdict.biased, verdict
+    assert "What gave it away" in str(verdict)
+
+
+@pytest.mark.parametrize("name", RANDOMNESS)
+def test_random_numbers_used_twice_are_found(name: str, pair: Pair) -> None:
+    audit = Audit()
+    share = share_of_old_numbers(name, pair, 0.1)
+    feed(audit, pair, RANDOMNESS[name](pair, share, (REQUESTS, 200), np.random.default_rng(SEED)), with_draft=False)
+    verdict = audit.verdict()
+    assert verdict.biased, verdict
+    assert verdict.findings[0].family in {"neighbours", "requests"}
+    assert "number" in verdict.findings[0].event
+
+
+def test_there_are_more_than_twenty_wrong_samplers_and_their_bias_is_what_is_said(pair: Pair) -> None:
+    """The enumerated distance of two of them against the frequencies of a long run."""
+    assert len(TABLES) + len(RANDOMNESS) > 20
+    assert distance(pair, right(pair)) < 1e-12
+    for name in ("lenient", "bonus_greedy"):
+        wrong = TABLES[name](pair)
+        assert distance(pair, wrong, share_for(pair, wrong, 0.01)) == pytest.approx(0.01, rel=1e-3)
+        emitted = run(pair, wrong, 1.0, 400, 500, np.random.default_rng(0))
+        counts = np.zeros((4, pair.n, pair.n))
+        np.add.at(counts, (emitted.place[:, 20:], emitted.last[:, 20:], emitted.token[:, 20:]), 1)
+        total = counts.sum(-1, keepdims=True)
+        seen = (np.abs(counts - total * pair.p).sum(-1) / 2).sum() / counts.sum()
+        noise = 0.5 * np.sqrt(2 / np.pi * total * pair.p * (1 - pair.p)).sum() / counts.sum()
+        assert distance(pair, wrong) - 0.01 < seen < distance(pair, wrong) + noise + 0.01
+
+
+def test_right_samplers_are_not_called_wrong() -> None:
+    """100 runs of 512 tokens at the level .01; `power.py right` is the long form."""
+    alarms = 0
+    pairs = [random_pair(seed) for seed in range(10)]
+    for seed in range(100):
+        audit = Audit(level=0.01)
+        pair, generator = pairs[seed % 10], np.random.default_rng([seed, 3])
+        last = generator.integers(pair.n, size=512)
+        audit.add_many(inverse(pair.p[last], generator.random(512)), pair.p[last], request=np.arange(512) // 16)
+        alarms += audit.biased
+    assert alarms <= 1  # expected below .1
+
+
+def test_one_by_one_is_as_in_blocks(pair: Pair) -> None:
+    emitted = run(pair, right(pair), 0.0, 1, 700, np.random.default_rng(0))
+    token, last, place = emitted.token[0], emitted.last[0], emitted.place[0]
+    singly, at_once, by_top = Audit(), Audit(), Audit()
+    at_once.add_many(token, pair.p[last], place=place, draft=pair.q[last])
+    for i in range(700):
+        law = pair.p[last[i]]
+        singly.add(int(token[i]), law, place=int(place[i]), draft_law=pair.q[last[i]])
+        order = np.argsort(-law)
+        by_top.add_top(
+            int(token[i]), order, law[order], place=int(place[i]), draft_law=pair.q[last[i]][order], whole=True
+        )
+    assert singly.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
+    assert by_top.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
+    assert singly.verdict().bound == pytest.approx(at_once.verdict().bound)
+
+
+def test_memory_is_constant(pair: Pair) -> None:
+    audit, generator = Audit(), np.random.default_rng(0)
+
+    def more(requests: range) -> int:
+        for request in requests:
+            last = generator.integers(pair.n, size=64)
+            audit.add_many(inverse(pair.p[last], generator.random(64)), pair.p[last], request=np.full(64, request))
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        first, second = more(range(40)), more(range(40, 80))
+    finally:
+        tracemalloc.stop()
+    assert second - first < 40 * 2_500  # what is remembered of a request, of the last 4,096 of them
+    assert audit.tokens == 80 * 64
+
+
+def test_it_says_what_it_knows(pair: Pair) -> None:
+    audit, generator = Audit(), np.random.default_rng(5)
+    last = generator.integers(pair.n, size=4000)
+    audit.add_many(inverse(pair.p[last], generator.random(4000)), pair.p[last])
+    verdict = audit.verdict()
+    assert not verdict.biased and verdict.decided_at is None
+    assert 0.01 < verdict.bound < 0.1 and verdict.seen < verdict.bound
+    assert 4000 < verdict.for_bounds["0.01"] < verdict.for_bounds["0.001"]
+    assert "no bias found in 4,000 tokens" in str(verdict)
+    assert verdict.as_dict()["verdict"] == "no bias found"
+    hinted = Audit(level=1e-12)
+    slightly = 0.85 * pair.p[last] + 0.15 / pair.n
+    while hinted.log_e_value < 5:
+        hinted.add_many(inverse(slightly, generator.random(4000)), pair.p[last])
+    assert hinted.biased or hinted.verdict().more
+
+
+def test_a_token_of_no_mass_is_enough() -> None:
+    audit = Audit()
+    audit.add(0, np.array([1.0, 0.0]))
+    assert not audit.biased
+    audit.add(1, np.array([1.0, 0.0]))
+    audit.add(1, np.array([1.0, 0.0]))
+    assert audit.biased and audit.verdict().findings[0].name == "no mass"
+
+
+def test_it_is_there_when_it_is_asked_for() -> None:
+    assert ot.Audit is Audit and issubclass(CannotAudit, ot.DraftSelectionError)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda audit: audit.add(0, np.array([0.5, 0.2])), "token 0: the law has sum 0.7"),
+        (lambda audit: audit.add(0, np.array([1.5, -0.5])), "least entry -0.5"),
+        (lambda audit: audit.add(0, np.array([np.nan, 1])), "nan"),
+        (lambda audit: audit.add(2, np.array([0.5, 0.5])), "2 is not one of the 2 tokens"),
+        (lambda audit: audit.add(0, np.ones((1, 2)) / 2), "shape"),
+        (lambda audit: audit.add(0, np.ones(2) / 2, draft_law=np.ones(3) / 3), "draft law of 3 tokens"),
+        (lambda audit: audit.add(0, np.ones(2) / 2, draft_law=np.ones(2)), "draft law: the law has sum 2"),
+        (lambda audit: audit.add_top(0, [1, 1], [0.2, 0.2]), "stands twice"),
+        (lambda audit: audit.add_top(0, [1, 2], [0.7, 0.7]), "sum to 1.4"),
+        (lambda audit: audit.add_top(0, [1, 2], [0.7, -0.1]), "token 2 has probability -0.1"),
+        (lambda audit: audit.add_top(0, [1], [0.7, 0.1]), "give one for each"),
+        (lambda audit: audit.add_many(np.array([0, 5]), np.ones((2, 2)) / 2), "row 1: token 5"),
+        (lambda audit: audit.add_many(np.array([0, 0]), np.array([[0.5, 0.5], [1, 1]])), "row 1: the law has sum 2"),
+        (lambda audit: audit.add_many(np.array([0]), np.ones((2, 2)) / 2), "give (T,) and (T, n)"),
+        (lambda audit: Audit(level=0), "level is 0"),
+        (lambda audit: Audit(confidence=1), "confidence is 1"),
+        (lambda audit: Audit(tolerance=-1), "tolerance is -1"),
+    ],
+)  # fmt: skip
+def test_what_is_no_law_is_refused(call: object, said: str) -> None:
+    with pytest.raises(CannotAudit, match=said.replace("(", r"\(").replace(")", r"\)")):
+        call(Audit())  # type: ignore[operator]

@@ -1,0 +1,176 @@
+"""Every bet is fair: with the past fixed, the mean of its payoff over all tokens, under the reported law, is what was said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ot_draft.arrays import Array
+from ot_draft.audit.bets import BETS, SCORED, overlaps, scores
+from ot_draft.audit.bound import Bound
+from ot_draft.audit.learner import Learner
+from ot_draft.audit.past import Past, Seen
+from ot_draft.audit.records import Tokens, dense_block, dense_row, stack, top_row
+from ot_draft.audit.wealth import Wealth
+
+N = 12
+
+
+def laws(generator: np.random.Generator, count: int, n: int = N) -> Array:
+    return generator.dirichlet(np.full(n, 0.4), count)
+
+
+def block(generator: np.random.Generator, listed: int, count: int = 60) -> Tokens:
+    """Random tokens of three requests and two batches, with draft laws; listed < N: top tokens and the rest."""
+    p, q = laws(generator, count), laws(generator, count)
+    known = {"request": generator.integers(3, size=count), "batch": generator.integers(2, size=count)}
+    known["place"] = generator.integers(-1, 6, size=count)
+    token = generator.integers(N, size=count)
+    if listed == N:
+        return dense_block(token, p, draft=q, **known)
+    rows = []
+    for i in range(count):
+        ids = np.argsort(-p[i])[:listed]
+        draft = q[i][ids].tolist()
+        own = float(p[i, token[i]])
+        places = (int(known["request"][i]), -1, int(known["batch"][i]), int(known["place"][i]))
+        rows.append((int(token[i]), top_row(ids, p[i][ids], ""), own, *places, draft, 1 - sum(draft)))
+    return stack(rows)
+
+
+def with_token(tokens: Tokens, token: int) -> Tokens:
+    """The same laws, each with this token emitted."""
+    fields = {name: getattr(tokens, name) for name in Tokens.__dataclass_fields__}
+    return Tokens(**fields | {"token": np.full(len(tokens), token)})
+
+
+def state(generator: np.random.Generator, listed: int) -> tuple[Past, Learner, Tokens, Seen]:
+    """A past of several blocks, and one more block of which nothing is settled yet."""
+    past, learner = Past(), Learner()
+    for _ in range(4):
+        tokens = block(generator, listed)
+        tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
+        seen = past.read(tokens)
+        scored = scores(tokens, past, seen)
+        learner.learn(tokens, scored, *scored.outcomes(tokens))
+        past.learn(tokens, seen)
+    last = block(generator, listed)
+    last = last.take(np.argsort(last.request, kind="stable"))
+    return past, learner, last, past.read(last)
+
+
+def atoms(tokens: Tokens) -> list[tuple[Array, Tokens]]:
+    """Every token that can come with its probability (T,): the listed ones by slot, and one that stands for the rest."""
+    found = []
+    for slot in range(tokens.mass.shape[1]):
+        fields = {name: getattr(tokens, name) for name in Tokens.__dataclass_fields__}
+        found.append((tokens.mass[:, slot], Tokens(**fields | {"token": tokens.ids[:, slot]})))
+    return [*found, (tokens.rest, with_token(tokens, 10**6))]
+
+
+@pytest.mark.parametrize("listed", [N, 5, 1])
+def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
+    generator = np.random.default_rng(listed)
+    past, learner, tokens, seen = state(generator, listed)
+    means = np.zeros((len(tokens), len(BETS)))
+    combined = np.zeros(len(tokens))
+    for mass, each in atoms(tokens):
+        scored = scores(each, past, seen)
+        sides = (scored.outcomes(each), overlaps(each, seen))
+        y, m = (np.hstack(side) for side in zip(*sides, strict=True))
+        assert np.all((y >= 0) & (y <= 1 + 1e-12))
+        means += mass[:, None] * y
+        score, centre = learner.bet(each, scored, m[:, : len(SCORED)])
+        combined += mass * score
+    assert learner.weights.any()
+    assert listed == 1 or m.any(axis=0).all(), "a bet that never applies is not tested"
+    assert np.allclose(means, m, atol=1e-12)
+    assert np.allclose(combined, centre, atol=1e-12)
+
+
+def test_the_wealth_is_fair_at_every_tilt() -> None:
+    """The mean factor of every bet and tilt is 1; with a tolerance it is below."""
+    generator = np.random.default_rng(1)
+    past, _, tokens, seen = state(generator, 5)
+    for tolerance in (0.0, 0.01):
+        means = 0.0
+        for mass, each in atoms(tokens.take(np.arange(1))):
+            first = Seen(
+                *(tuple(x[:1] for x in side) if type(side) is tuple else side[:1] for side in seen.__dict__.values())
+            )
+            scored = scores(each, past, first)
+            sides = (scored.outcomes(each), overlaps(each, first))
+            y, m = (np.hstack(side) for side in zip(*sides, strict=True))
+            wealth = Wealth(tolerance)
+            wealth.settle(y, m)
+            means = means + mass[0] * np.exp(wealth._log)
+        assert np.all(means <= 1 + 1e-12)
+        assert np.allclose(means, 1, atol=1e-12) == (tolerance == 0)
+
+
+def test_settling_in_groups_is_settling_one_by_one() -> None:
+    generator = np.random.default_rng(2)
+    y, m = generator.random((100, len(BETS))), generator.random((100, len(BETS)))
+    at_once, singly = Wealth(1e-4), Wealth(1e-4)
+    at_once.settle(y, m)
+    for i in range(100):
+        singly.settle(y[[i]], m[[i]])
+    assert np.allclose(at_once._log, singly._log)
+    assert at_once.total == pytest.approx(singly.total)
+
+
+def test_a_token_of_no_mass_is_worth_at_most_its_bound() -> None:
+    """Mean factor 1 where the event has the largest mass that it can have."""
+    wealth = Wealth(0)
+    wealth.settle_no_mass(1, 0)
+    there = np.exp(wealth._no_mass)
+    wealth = Wealth(0)
+    wealth.settle_no_mass(0, 1)
+    m = 2.0**20 * 1e-15
+    assert np.allclose(m * there + (1 - m) * np.exp(wealth._no_mass), 1, atol=1e-8)
+    assert Wealth(0).total == pytest.approx(0)
+
+
+def test_the_bound_holds_for_the_bias_that_there_is() -> None:
+    """Texts drawn from laws with 2 % of a uniform law: the bound is above the bias of the sets, and close after many tokens."""
+    generator = np.random.default_rng(3)
+    table = laws(generator, 50)
+    bound, distances = Bound(), []
+    for _ in range(40):
+        p = table[generator.integers(50, size=500)]
+        drawn = 0.98 * p + 0.02 / N
+        token = (drawn.cumsum(1) < generator.random(500)[:, None]).sum(1)
+        bound.add(dense_block(np.minimum(token, N - 1), p))
+        order = np.argsort(-p, axis=1)
+        heads = np.take_along_axis(drawn - p, order, axis=1).cumsum(1)[:, [0, 1, 2, 4]]  # unions of cells by rank
+        distances.append(heads.mean(0))
+        assert bound.largest(0.999, 0)[0] >= np.abs(np.mean(distances, axis=0)).max()
+    assert bound.largest(0.999, 0)[0] < 0.05
+    assert bound.largest(0.9, 0)[0] < bound.largest(0.999, 0)[0] < bound.largest(0.999999, 0)[0]
+
+
+def test_a_large_vocabulary_is_cut_by_the_law_alone() -> None:
+    generator = np.random.default_rng(4)
+    law = generator.dirichlet(np.full(5000, 0.01))
+    row = dense_row(law, "")
+    order = np.argsort(-law, kind="stable")[: len(row.ids)]
+    assert row.ids == order.tolist()
+    assert row.rest == pytest.approx(1 - law[order].sum())
+    small = dense_row(law[:20] / law[:20].sum(), "")
+    assert small.rest == 0 and len(small.ids) == 20
+
+
+def test_requests_that_are_added_together_are_told_apart() -> None:
+    """The token before, and the other request's token at the position, whatever the order of the rows."""
+    p = np.full((6, 3), 1 / 3)
+    token, request = np.array([0, 1, 2, 0, 1, 2]), np.array([7, 9, 7, 9, 7, 9])
+    tokens = dense_block(token, p, request=request)
+    tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
+    past = Past()
+    seen = past.read(tokens)
+    assert tokens.token.tolist() == [0, 2, 1, 1, 0, 2]
+    assert seen.before[:, -1].tolist() == [-2, 0, 2, -2, 1, 0]
+    assert seen.other.tolist() == [-2, -2, -2, 0, 2, 1]
+    again = past.read(tokens)
+    assert again.before[:, -1].tolist() == [1, 0, 2, 2, 1, 0]
+    assert np.allclose(seen.by_rank[0][1:3], tokens.by_rank[0][:2])

@@ -1,0 +1,137 @@
+"""Logs and what reported log-probabilities mean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from ot_draft.audit import CannotAudit
+from ot_draft.audit.reported import Reported
+from ot_draft.cli import main
+
+from .chains import random_pair, right, run
+from .wrong_samplers import TABLES
+
+
+def audit(*words: str) -> Result:
+    return CliRunner().invoke(main, ["audit", *words])
+
+
+def lines(wrong: str | None, count: int, dense: bool) -> list[dict[str, Any]]:
+    pair = random_pair(1)
+    tables = right(pair) if wrong is None else TABLES[wrong](pair)
+    emitted = run(pair, tables, 1.0, 4, count // 4, np.random.default_rng(0))
+    found = []
+    for i, (request, at) in enumerate(np.ndindex(emitted.token.shape)):
+        law, token = pair.p[emitted.last[request, at]], int(emitted.token[request, at])
+        entry: dict[str, Any] = {"token": token, "request": f"r{request}", "place": int(emitted.place[request, at])}
+        order = np.argsort(-law)[:8]
+        top = {"ids": order.tolist(), "own": float(law[token])}
+        top |= {"logprobs": np.log(law[order]).tolist()} if i % 2 else {"probabilities": law[order].tolist()}
+        found.append(entry | ({"law": law.tolist()} if dense else top))
+    return found
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "top"])
+def test_a_log_in_lines(dense: bool, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines(None, 1200, dense))) + "\n\n")
+    done = audit(str(log), "--json", "-")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["tokens"] == 1200
+    log.write_text("\n".join(map(json.dumps, lines("bonus_greedy", 4000, dense))))
+    done = audit(str(log))
+    assert done.exit_code == 1 and "biased" in done.output, done.output
+
+
+def test_a_log_in_arrays(tmp_path: Path) -> None:
+    entries = lines("always_taken", 6000, dense=True)
+    token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "law"))
+    np.savez(tmp_path / "dense.npz", token=token, law=law)
+    ids = np.argsort(-law, axis=1)[:, :8]
+    mass = np.take_along_axis(law, ids, axis=1)
+    ids[0, 5:] = -1
+    np.savez(tmp_path / "sparse.npz", token=token, ids=ids, probabilities=mass, request=np.arange(6000) // 100)
+    for name in ("dense.npz", "sparse.npz"):
+        done = audit(str(tmp_path / name), "--html", str(tmp_path / "a.html"))
+        assert done.exit_code == 1, (name, done.output)
+    assert "biased" in (tmp_path / "a.html").read_text()
+    np.savez(tmp_path / "short.npz", token=token[:5], law=law)
+    assert "law has shape (6000, 24), and there are 5 tokens" in " ".join(
+        audit(str(tmp_path / "short.npz")).output.split()
+    )
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
+    assert audit(str(tmp_path / "bad.npz")).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"token": 1, "law": [0.5, 0.5]', "line 2: not JSON"),
+        ("[1]", "line 2: [1] is no object"),
+        ('{"law": [0.5, 0.5]}', "line 2: the token is missing"),
+        ('{"token": true, "law": [0.5, 0.5]}', "line 2: the token is missing"),
+        ('{"token": 1, "law": [0.5, 0.6]}', "line 2: the law has sum 1.1"),
+        ('{"token": 1, "law": [NaN, 1]}', "line 2: law is no list of numbers"),
+        ('{"token": 1, "law": ["a"]}', "line 2: "),
+        ('{"token": 1}', "line 2: no law"),
+        ('{"token": 1, "ids": [1, 2]}', "line 2: no law"),
+        ('{"token": 1, "ids": [1, 2.5], "probabilities": [0.5, 0.1]}', "line 2: ids are not whole numbers"),
+        ('{"token": 1, "ids": [1, 2], "logprobs": [0.5, -1]}', "line 2: logprobs hold 0.5"),
+        ('{"token": 1, "law": [0.5, 0.5], "lwa": 1}', "line 2: 'lwa' is not known"),
+        ('{"token": 1, "law": [0.5, 0.5], "place": "x"}', "line 2: place is 'x'"),
+    ],
+)  # fmt: skip
+def test_a_line_that_cannot_be_read_is_named(line: str, said: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"token": 1, "law": [0.5, 0.5]}\n' + line + "\n")
+    done = audit(str(log))
+    assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+
+
+def test_no_log() -> None:
+    assert "begins with http" in audit("nothing.jsonl").output
+
+
+LOGS = np.log(np.array([0.4, 0.3, 0.15, 0.1, 0.03]))  # of five tokens; .02 is the rest
+
+
+def test_a_law_that_can_be_known() -> None:
+    def law(**given: Any) -> Any:
+        found = Reported(listed=5, **given).law(LOGS)
+        return None if found is None else found.tolist()
+
+    assert law() == pytest.approx([0.4, 0.3, 0.15, 0.1, 0.03])
+    assert law(top_k=2) == pytest.approx([4 / 7, 3 / 7, 0, 0, 0])
+    assert law(top_k=2, temperature=0.5) == pytest.approx([16 / 25, 9 / 25, 0, 0, 0])
+    assert law(temperature=0) == pytest.approx([1, 0, 0, 0, 0])
+    assert law(top_p=0.6) == pytest.approx([4 / 7, 3 / 7, 0, 0, 0])
+    assert law(top_p=0.7) is None  # .4 + .3 is .7: rounding decides
+    assert law(top_p=0.99) is None  # the list ends before
+    assert law(top_k=2, temperature=0.5, top_p=0.6) == pytest.approx([1, 0, 0, 0, 0])
+    assert law(top_k=2, temperature=0.5, top_p=0.6, temperature_last=True) == pytest.approx([16 / 25, 9 / 25, 0, 0, 0])
+    assert law(mode="tempered", temperature=0.5, top_k=2) == pytest.approx([4 / 7, 3 / 7, 0, 0, 0])
+    assert law(mode="processed", temperature=0.5, top_k=40) == pytest.approx([0.4, 0.3, 0.15, 0.1, 0.03])
+    assert Reported(listed=3, top_k=1).law(np.log([0.4, 0.4, 0.1])) is None  # a tie at the edge
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"temperature": 0.7}, "raw log-probabilities of 20 tokens"),
+        ({"temperature": 0.7, "top_k": 21}, "raw log-probabilities of 20 tokens"),
+        ({"top_k": 50}, "top-k 50"),
+        ({"temperature": 0.7, "mode": "tempered", "top_k": 50}, "top-k 50"),
+        ({"temperature": -1}, "temperature -1"),
+        ({"top_p": 0}, "top-p 0"),
+        ({"mode": "cooked"}, "cooked"),
+    ],
+)
+def test_a_law_that_cannot_be_known_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(CannotAudit, match=said):
+        Reported(**given)

@@ -1,0 +1,142 @@
+"""Every figure computes and draws at a tiny size; the command computes again only what has changed."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import ot_draft as ot
+
+pytest.importorskip("matplotlib")
+from figures import store, style
+from figures.__main__ import main
+from figures.about import About, Number
+from figures.scripts import MODULES, NAMES, script
+from figures.selection import transport_plans
+from ot_draft.compare import pyplot
+
+TINY: dict[str, dict[str, Any]] = {
+    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5},
+    "khisti_figure_2": {"steps": 4},
+    "acceptance_bernoulli": {"ks": (1, 2, 3)},
+    "acceptance_random": {"count": 2, "ks": (1, 8)},
+    "acceptance_real": {"limit": 2, "ks": (1, 8)},
+    "classes": {"n": 300, "ks": (2, 8), "classes": (16, 64)},
+    "construction": {},
+    "hybrid": {"limit": 2, "ks": (1, 2)},
+    "without_replacement": {"count": 2, "ks": (1, 2)},
+    "division_factor": {"points": 5, "count": 3, "ks": (1, 2)},
+    "draft_laws": {"limit": 2, "ks": (2, 3)},
+    "k_seq_share": {"count": 2, "searches": 1, "ks": (1, 2)},
+    "list_level": {"count": 3, "ks": (1, 5)},
+    "multi_candidate": {"limit": 2, "ks": (1, 2)},
+    "real_kinds": {"limit": 4},
+    "temperature": {"limit": 2, "ks": (2, 4)},
+    "transport_plans": {},
+    "truncation": {"limit": 2},
+    "block_efficiency": {"n": 60, "iterations": 8, "budgets": (8,)},
+    "spectr_table_1": {"n": 60, "iterations": 8},
+    "spectr_real": {},
+    "latency": {},
+    "path_gap": {"count": 2},
+    "decoding_tree": {},
+}
+
+
+@pytest.mark.filterwarnings("default")  # solvers' libraries may warn about themselves
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
+    if name == "classes":
+        pytest.importorskip("torch")
+    module = script(name)
+    style.write(module.compute(**TINY[name]), tmp_path / "data.csv")
+    files = style.save(module.draw(style.read(tmp_path / "data.csv")), tmp_path, name)
+    assert [file.suffix for file in files] == [".svg", ".png"] and all(file.stat().st_size > 5_000 for file in files)
+    numbers = module.numbers(style.read(tmp_path / "data.csv"))
+    assert numbers and all(np.isfinite(number.ours) and number.what for number in numbers)
+    assert isinstance(module.ABOUT, About) and all((module.ABOUT.title, module.ABOUT.claim, module.ABOUT.source))
+    assert (
+        module.ABOUT.comparison
+        or any(number.published is not None for number in numbers)
+        or "this project" in module.ABOUT.source
+    )
+    if hasattr(module, "table"):
+        lines = module.table(style.read(tmp_path / "data.csv")).split("\n\n")[-1].splitlines()
+        assert len(lines) > 3 and len({line.count("|") for line in lines}) == 1
+    again = io.BytesIO()
+    figure = module.draw(style.read(tmp_path / "data.csv"))
+    figure.savefig(again, format="svg", dpi=160, metadata={"Date": None})
+    pyplot().close(figure)
+    assert again.getvalue() == files[0].read_bytes()
+
+
+def test_the_list_names_every_script_and_no_file_is_long() -> None:
+    sources = {
+        ".".join(file.relative_to(store.FOLDER).with_suffix("").parts): file.read_text()
+        for file in store.FOLDER.rglob("*.py")
+    }
+    assert {name for name, source in sources.items() if "\ndef compute(" in source} == set(MODULES.values())
+    assert [name for name, source in sources.items() if len(source.splitlines()) > 200] == []
+
+
+def test_a_figure_is_computed_again_only_if_something_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*options: str) -> str:
+        done = CliRunner().invoke(main, ["transport_plans", "--out", str(tmp_path), *options])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "cached" not in run() and "cached" in run()
+    assert "cached" not in run("--full") and "cached" not in run()  # other options, other data
+    assert "cached" not in run("--force")
+    (tmp_path / "transport_plans.png").unlink()
+    assert "cached" not in run() and "cached" in run()
+    monkeypatch.setattr(transport_plans, "compute", lambda **_: 1 / 0)
+    assert "cached" in run()
+    assert CliRunner().invoke(main, ["transport_plans", "--force", "--out", str(tmp_path)]).exit_code != 0
+    assert not store.is_current(tmp_path, "transport_plans", False)  # a run that failed left nothing that seems done
+
+
+def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store.modules("truncation") == {"acceptance.truncation", "acceptance.temperature", "style", "about"}
+    folder = tmp_path / "figures"
+    shutil.copytree(store.FOLDER, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
+    monkeypatch.setattr(store, "FOLDER", folder)
+    keys = [store.key("truncation", False), store.key("truncation", True)]
+    for file in ("acceptance/temperature.py", "data/smollm2_settings.npz", "laws/hybrid.py"):
+        with (folder / file).open("ab") as stream:
+            stream.write(b"#")
+        keys.append(store.key("truncation", False))
+    assert len(set(keys)) == 4 and keys[-1] == keys[-2]  # hybrid.py is none of its modules
+
+
+def test_numbers_say_what_needs_a_word() -> None:
+    assert Number("", 1.2, 1.0).unexplained and not Number("", 1.2, 1.0, note="other texts").unexplained
+    assert not Number("", 1.05, 1.0).unexplained and not Number("", 5.0).unexplained
+    assert Number("", 0.5, 0.6, "≥").unexplained and not Number("", 0.9, 0.6, "≥").unexplained
+    assert not Number("", 0.5, 0.6, "≥", note="why").holds and Number("", 0.5, 0.6, "≤").holds
+
+
+def test_every_rule_has_a_look_of_its_own() -> None:
+    looks = [style.look(rule.name) for rule in ot.rules.ALL]
+    assert all(
+        look.label != rule.name or rule.name in ("Optimal", "SpecHub")
+        for look, rule in zip(looks, ot.rules.ALL, strict=True)
+    )
+    assert len({(look.colour, look.marker) for look in looks}) == len(looks)
+
+
+def test_the_command_makes_and_redraws(tmp_path: Path) -> None:
+    missing = CliRunner().invoke(main, ["khisti_figure_2", "--redraw", "--out", str(tmp_path)])
+    assert missing.exit_code != 0 and "without --redraw" in missing.output
+    for options in ((), ("--redraw",)):
+        done = CliRunner().invoke(main, ["khisti_figure_2", "--out", str(tmp_path), *options])
+        assert done.exit_code == 0, done.output
+        assert {file.suffix for file in tmp_path.iterdir()} == {".csv", ".svg", ".png", ".json", ".html"}
