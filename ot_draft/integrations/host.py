@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -20,7 +20,7 @@ class NotLossless(DraftSelectionError, ValueError):
     """The host was asked for something under which no rule keeps the target's law."""
 
 
-def check_version(known: dict[str, tuple[str, ...]], variable: str) -> str:
+def check_version(known: Mapping[str, tuple[str, ...]], variable: str) -> str:
     """The name of the distribution that is installed, of those known by name and versions; raises UnsupportedHost for another version.
 
     A build's local part (0.33.0+cu130) does not matter. variable: the environment variable that switches the adapter on.
