@@ -2,8 +2,15 @@
 
 from typing import Any
 
-from . import laws, paths, rules
-from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
+from . import arrays, laws, losses, paths, rules
+from .errors import (
+    DraftSelectionError,
+    InvalidArgument,
+    InvalidDistribution,
+    InvalidDrafts,
+    MissingPackage,
+    SolverFailed,
+)
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
 from .lp import Solution, solve
@@ -22,6 +29,7 @@ __all__ = [
     "Evaluation",
     "Hub",
     "Hybrid",
+    "InvalidArgument",
     "InvalidDistribution",
     "InvalidDrafts",
     "MissingPackage",
@@ -33,6 +41,7 @@ __all__ = [
     "Solution",
     "SolverFailed",
     "WithoutReplacement",
+    "arrays",
     "check_draws",
     "check_rule",
     "check_sampler",
@@ -41,6 +50,7 @@ __all__ = [
     "evaluate",
     "kseq_bound",
     "laws",
+    "losses",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",
@@ -69,4 +79,7 @@ def __getattr__(name: str) -> Any:
         from . import checks
 
         return getattr(checks, name)
+    of_laws = {law.name: type(law) for law in laws.ALL}
+    if name in of_laws:
+        return of_laws[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

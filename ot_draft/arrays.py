@@ -1,9 +1,9 @@
-"""The only file that knows that arrays come in kinds.
+"""What the kinds of arrays do differently; a rule that uses these helpers runs on every kind.
 
 Three kinds run through the same code: object arrays of `Fraction` (proof), float numpy (theory) and torch tensors
-(decoding; also on the `meta` device, which exposes every hidden host sync). Only what the kinds do differently stands
-here: everything else is operators, `.sum(-1)` and indexing. Reductions keep the last axis, with length 1, because a
-1-D object array would otherwise collapse to a bare `Fraction`.
+(decoding; also on the `meta` device, which exposes every hidden host sync). Everything else is operators, `.sum(-1)` and
+indexing. Reductions keep the last axis, with length 1, because a 1-D object array would otherwise collapse to a bare
+`Fraction`. What stands in `__all__` is for rules of your own; the rest is how the library does it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,37 @@ from typing import Any
 import numpy as np
 
 from .kernels import wanted
+
+__all__ = [
+    "Array",
+    "argsort",
+    "as_number",
+    "broadcast",
+    "divide",
+    "excess",
+    "full",
+    "gather",
+    "is_exact",
+    "is_torch",
+    "largest",
+    "maximum",
+    "members",
+    "minimum",
+    "normalise",
+    "one",
+    "overlap",
+    "positions",
+    "prefix_sums",
+    "ratio",
+    "smallest",
+    "spread",
+    "stack",
+    "take",
+    "top_tokens",
+    "total",
+    "where",
+    "zero",
+]
 
 Array = Any  # numpy.ndarray of float or Fraction, or torch.Tensor
 
@@ -97,6 +128,11 @@ def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
 def copy(x: Array) -> Array:
     """x in memory of its own."""
     return x.clone() if is_torch(x) else x.copy()
+
+
+def constant(x: Array) -> Array:
+    """x as a constant: no gradient flows through what is computed from it."""
+    return x.detach() if is_torch(x) else x
 
 
 def batch_shape(*arrays: Array) -> tuple[int, ...]:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from .extras import how_to_install
+
 
 class DraftSelectionError(Exception):
     """Base of every error that ot_draft raises on purpose."""
 
 
 class InvalidDistribution(DraftSelectionError, ValueError):
-    """p or q is no probability vector, or the two do not belong together."""
+    """p or q is no probability vector, the two do not belong together, or the file that should hold them does not."""
 
 
 class InvalidDrafts(DraftSelectionError, ValueError):
     """The drafts (token ids, their number, or the law that they follow) do not fit the problem."""
+
+
+class InvalidArgument(InvalidDrafts):
+    """An argument that is neither a law of tokens nor drafts: a size, a name, a generator, an option.
+
+    Whoever catches these as InvalidDrafts, which they were in version 0.1, still does with this one; with the
+    next, only DraftSelectionError and ValueError will be above it.
+    """
 
 
 class SolverFailed(DraftSelectionError, RuntimeError):
@@ -24,10 +34,10 @@ class CannotDecode(DraftSelectionError, ValueError):
 
 
 class MissingPackage(DraftSelectionError, ImportError):
-    """A package of an optional extra is needed and not installed."""
+    """A package of an optional extra is needed and not installed; the text is the command that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run  pip install 'ot_draft[{extra}]'")
+        super().__init__(f"{package} is not installed: run  {how_to_install(package, extra)}")
 
 
 class CannotAudit(DraftSelectionError, ValueError):

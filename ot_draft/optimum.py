@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, argsort, is_torch, namespace, prefix_sums, take, to_host, total, where, zero
-from .errors import InvalidDrafts
+from .errors import InvalidArgument, InvalidDrafts
 from .laws import DraftLaw
 from .problem import Problem, common_batch
 
@@ -44,7 +44,7 @@ def cut_value(problem: Problem, token_set: Array) -> Any:
 def _as_set(token_set: Any, p: Array) -> Array:
     found = token_set if is_torch(token_set) else np.asarray(token_set)
     if str(found.dtype).removeprefix("torch.") != "bool" or found.shape[-1:] != p.shape[-1:]:
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"token_set has dtype {found.dtype} and shape {tuple(found.shape)}: give bool (..., {p.shape[-1]}), True for its tokens"
         )
     common_batch(token_set=found, p=p)

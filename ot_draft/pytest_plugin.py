@@ -6,7 +6,7 @@ Loaded by every pytest run where ot_draft is installed, so what the checks need 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-KINDS = ("html", "json", "junit")
+FORMATS = ("html", "json", "junit")
 
 
 @dataclass
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options."""
     group = parser.getgroup("ot_draft", "checks of selection rules")
     group.addoption("--ot-max-examples", type=_positive, metavar="N", help="Largest number of problems a property.")
-    group.addoption("--ot-report", action="append", choices=KINDS, default=[],
+    group.addoption("--ot-report", action="append", choices=FORMATS, default=[],
                     help="Write ot-report.html, ot-report.json or ot-report.xml (junit); may be given several times.")  # fmt: skip
     group.addoption("--ot-report-dir", type=Path, default=Path(), metavar="DIR", help="Where to write them [here].")
 
@@ -86,20 +86,18 @@ class Results:
         self.records += records
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
-        """Write the report files, and one line for each rule, property and number of drafts; with -q the wrong ones only."""
-        kinds = config.getoption("ot_report")
-        if not self.records and not kinds:
+        """Write the report files, the answers for each rule, and a line for each of its properties; with -q the wrong ones only."""
+        formats = config.getoption("ot_report")
+        if not self.records and not formats:
             return
-        from .checks.reports.records import is_wrong, summary_lines
+        from .checks.reports.records import summary_lines
         from .checks.reports.report_files import write_reports
 
         self.records.sort(key=lambda record: (record["rule"], record["property"]))  # workers finish in any order
-        shown: Sequence[dict[str, Any]] = self.records
-        if config.get_verbosity() < 0:
-            shown = [record for record in shown if is_wrong(record)]
-        if shown:
+        lines = list(summary_lines(self.records, wrong_only=config.get_verbosity() < 0))
+        if lines:
             terminalreporter.section("selection rules")
-            for line in summary_lines(shown):
-                terminalreporter.line(line)
-        for file in write_reports(kinds, self.records, config.getoption("ot_report_dir")):
+        for line in lines:
+            terminalreporter.line(line)
+        for file in write_reports(formats, self.records, config.getoption("ot_report_dir")):
             terminalreporter.line(f"ot_draft report: {file}")

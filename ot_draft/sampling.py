@@ -1,4 +1,4 @@
-"""The only file with randomness. It always comes from an explicit generator, fresh at every call."""
+"""Drawing drafts by a law, and a token by a rule. Randomness comes from the generator that is handed in, fresh at every call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, gather, inverse_cdf, is_exact, is_meta, is_torch, minimum, namespace, where
-from .errors import InvalidDrafts
+from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import as_array, check_kinds, check_law, common_batch, token_ids
 from .selection import Selection, checked
@@ -18,7 +18,7 @@ def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
     """Independent uniforms in [0, 1): from a numpy Generator for numpy and Fractions, from a torch Generator for torch."""
     wanted = namespace(like).Generator if is_torch(like) else np.random.Generator
     if not isinstance(generator, wanted) and not is_meta(like):
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"the generator is a {type(generator).__name__}: give a {'torch' if is_torch(like) else 'numpy.random'}.Generator,"
             " as the masses are of that kind"
         )
@@ -42,7 +42,7 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
 
     position is the draft position that was taken, -1 for the residual. The token's law is the target's when the rule is valid
     under the law that the drafts were drawn by. The masses are trusted, as by rules. Raises InvalidDrafts for ids outside
-    the vocabulary, shapes that do not fit together, and a rule that gives no selection.
+    the vocabulary and shapes that do not fit together, InvalidArgument for a rule that gives no selection.
     """
     p, q = as_array(p, "p"), as_array(q, "q")
     check_kinds(p, q)

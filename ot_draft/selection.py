@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .arrays import Array, batch_shape, broadcast, is_torch, namespace, positions, spread, total
-from .errors import InvalidDrafts
+from .deprecated import RenamedAttribute
+from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import Problem
 
@@ -30,10 +30,7 @@ class Selection:
         taken = spread(self.accept, drafts, n)
         return taken + (1 - total(self.accept)) * broadcast(self.residual, (*batch_shape(taken, self.residual), n))
 
-    def law(self, drafts: Array) -> Array:
-        """The old name of `output`."""
-        warnings.warn("Selection.law(drafts) is now Selection.output(drafts)", DeprecationWarning, stacklevel=2)
-        return self.output(drafts)
+    law = RenamedAttribute("output")
 
 
 class SelectionRule(ABC):
@@ -77,6 +74,10 @@ class SelectionRule(ABC):
         """The rule for drafts of another law, whatever their number; None where there is none."""
         return self if law == self.law else None
 
+    def quick(self, law: DraftLaw) -> SelectionRule:
+        """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
+        return self
+
     def merges(self, law: DraftLaw) -> bool:
         """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
         return law.all_independent
@@ -100,7 +101,7 @@ class SelectionRule(ABC):
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
-    """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidDrafts where that is no selection of these shapes."""
+    """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidArgument where that is no selection of these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]
     parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
     of_kind = [type(x) is type(p) and (is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
@@ -109,7 +110,7 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
     seen = ", ".join(
         f"{type(x).__name__} {tuple(getattr(x, 'shape', ()))} {getattr(x, 'dtype', '')}".rstrip() for x in parts
     )
-    raise InvalidDrafts(
+    raise InvalidArgument(
         f"the rule gave {seen or type(given).__name__}: give ot.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
         f" {type(p).__module__.split('.')[0]} arrays as p is"
     )

@@ -12,11 +12,7 @@ from figures.about import About, Number
 PAIRS = ((Fraction(1, 2), Fraction(1, 4)), (Fraction(1, 2), Fraction(1, 10)))  # P(1) under target and draft
 # k = 2, to four digits: optimum, K-SEQ, recursive rejection.
 CHECKS = {"1/4": (0.9375, 0.8476, 0.8125), "1/10": (0.69, 0.6584, 0.64)}
-RULES = tuple(
-    rule
-    for rule in ot.rules.ALL
-    if rule.law == ot.IID() and not isinstance(rule, ot.rules.Optimal | ot.rules.FromCoupling)
-)
+RULES = tuple(rule for rule in ot.rules.ALL if rule.law == ot.IID() and "optimal" not in rule.claims)
 ABOUT = About(
     title="Acceptance against k: Bernoulli pairs",
     claim="Two tokens are enough to tell the rules apart: the optimum is above K-SEQ, and K-SEQ above recursive rejection, for"

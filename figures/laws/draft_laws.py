@@ -57,7 +57,7 @@ def compute(
 
 
 def _optima(pairs: Pairs, k: int, law: ot.DraftLaw, jobs: int) -> Any:
-    if not isinstance(law, ot.WithoutReplacement):
+    if law != ot.WithoutReplacement():
         return np.asarray(ot.optimal_acceptance(pairs.p, pairs.q, k, law))
     optimum = delayed(ot.optimal_acceptance)
     return np.array(Parallel(jobs)(optimum(p, q, k, law) for p, q in zip(pairs.p, pairs.q, strict=True)))

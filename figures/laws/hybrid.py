@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.compare import Pairs, Settings, clustered_error, compare_rules, read_pairs
+from ot_draft.compare import Pairs, clustered_error, read_pairs
 from ot_draft.laws import StandIn
 
 FILE = style.DATA / "smollm2_pairs.npz"
@@ -59,11 +59,8 @@ def compute(
 
 def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str], Any]:
     """Acceptance (pairs,) of every way to draft; the rule's from its own law of the selected token."""
-    rules = tuple(ot.rules.Optimal(ot.Hybrid(j)) for j in range(k + 1))
-    rows = [row for row in compare_rules(pairs, Settings((k,), rules, lp_limit=0), jobs) if row.rule == "Optimal"]
-    optimum, attained = (
-        np.reshape([getattr(row, name) for row in rows], (-1, k + 1)) for name in ("optimum", "accepted")
-    )
+    of_law = Parallel(jobs)(delayed(_fixed)(pairs, k, ot.Hybrid(j)) for j in range(k + 1))
+    optimum, attained = (np.stack(columns, -1) for columns in zip(*of_law, strict=True))
     ways: dict[tuple[str, int | str], Any] = {(FIXED, j): optimum[:, j] for j in range(k + 1)}
     ways |= {(RULE, j): attained[:, j] for j in range(k + 1)}
     optimal = delayed(ot.optimal_acceptance)
@@ -76,6 +73,12 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
         j = (ot.Hybrid("auto", StandIn(**constants)).top_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
     return ways
+
+
+def _fixed(pairs: Pairs, k: int, law: ot.Hybrid) -> tuple[Any, Any]:
+    """Optimum of a law, and what the rule attains by its own law of the selected token: (pairs,) each."""
+    problem = ot.Problem(pairs.p, pairs.q, k, law)
+    return ot.optimal_acceptance(pairs.p, pairs.q, k, law), ot.rules.Optimal(law).attained(problem)
 
 
 def numbers(rows: style.Rows) -> list[Number]:

@@ -76,7 +76,7 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
     logits = 3 * torch.randn(rows, n, generator=generator)
     p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(rows, n, generator=generator), -1)
     drafts = ot.draw(rule.law, q, k, generator)
-    if isinstance(rule.law, ot.IID):
+    if rule.law.all_independent:
         drafts[::2, -1] = -1
     target, draft = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q))
     wanted = rule(target, draft, drafts)
@@ -122,11 +122,7 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
 
 DRAFTINGS = {
     "autoregressive": Drafting(),
-    **{
-        f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law)
-        for rule, law in PATH_RULES
-        if not isinstance(rule, ot.paths.NaiveTarget)
-    },
+    **{f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law) for rule, law in PATH_RULES if not rule.wants_tops},
 }
 
 

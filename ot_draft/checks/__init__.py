@@ -1,7 +1,9 @@
 """What users point at their own rule: properties, tried on problems that Hypothesis draws and shrinks. Needs `hypothesis`."""
 
+from ..deprecated import renamed
 from . import strategies
-from .reports.report import Outcome, Report, check_property, check_rule
+from .reports.answers import Answers
+from .reports.report import PropertyOutcome, Report, check_property, check_rule
 from .rules.claims import CLAIMS
 from .rules.counterexample import Counterexample
 from .rules.properties import ALL
@@ -14,8 +16,9 @@ from .samplers.sampler_report import SamplerOutcome, SamplerReport
 __all__ = [
     "ALL",
     "CLAIMS",
+    "Answers",
     "Counterexample",
-    "Outcome",
+    "PropertyOutcome",
     "Report",
     "RuleProperty",
     "SamplerOutcome",
@@ -28,3 +31,5 @@ __all__ = [
     "rule_property",
     "strategies",
 ]
+
+__getattr__ = renamed(__name__, {"Outcome": "ot_draft.checks.PropertyOutcome"})

@@ -8,6 +8,6 @@ try:
     import hypothesis
     import hypothesis.strategies
 except ImportError:
-    raise MissingPackage("hypothesis", "test") from None
+    raise MissingPackage("hypothesis", "check") from None
 
 __all__ = ["hypothesis"]

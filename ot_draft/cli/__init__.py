@@ -12,7 +12,7 @@ from .console import progress_bar
 from .options import Numbers, parts, whole_numbers
 from .refused import Refused
 
-__all__ = ["Numbers", "Refused", "main", "parts", "progress_bar", "whole_numbers"]
+__all__ = ["Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
 
 COMMANDS = {
     "audit": "ot_draft.cli.audit:audit",
@@ -82,6 +82,13 @@ def _outside_a_clone(name: str, folder: str) -> click.Command:
         f"clone, python -m ot_draft {name}.",
         short_help=f"{PURPOSE[name][:-1]} (in a clone).",
     )
+
+
+def decode_command() -> click.Command:
+    """`ot-draft decode`, for the demo of a clone, which runs it with other defaults."""
+    from .decode.command import decode
+
+    return decode
 
 
 @click.command(cls=LazyGroup)

@@ -1,14 +1,12 @@
-"""`ot-draft check`: the verdict on selection rules, with the smallest counterexample."""
+"""`ot-draft check`: whether selection rules are lossless, what else was found, and the smallest counterexample."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Context, Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -16,19 +14,39 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import MissingPackage
+from ..errors import InvalidArgument, MissingPackage
 from .refused import Refused
 
 if TYPE_CHECKING:
-    from ..checks import Outcome, Report
+    from ..checks import PropertyOutcome, Report
     from .rule_target import Target
 
+NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "dim"}
-DIGITS = Context(prec=17)  # of a float64; unlike a float itself they tell denormal numbers apart
-LONG_FRACTION = re.compile(r"\b(?=[\d/]{25})(\d+)/(\d+)\b")  # a law next to a float's last place has hundreds of digits
+OF_LOSSLESS = {"yes": "bold green", "no": "bold red", "not decided": "bold yellow"}
 
 
-@click.command()
+class CheckCommand(click.Command):
+    """A command whose exit status 2 says something else than that it was called in a wrong way."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Parse the command line."""
+        try:
+            return super().make_context(*arguments, **options)
+        except click.ClickException as error:
+            error.exit_code = NOTHING_CHECKED  # type: ignore[misc]
+            raise
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:
+            error.exit_code = NOTHING_CHECKED  # type: ignore[misc]
+            raise
+
+
+@click.command(cls=CheckCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="RULE...")
 @click.option("--max-examples", type=click.IntRange(1), default=100, show_default=True,
               help="Largest number of problems a property, before shrinking.")  # fmt: skip
@@ -36,8 +54,9 @@ LONG_FRACTION = re.compile(r"\b(?=[\d/]{25})(\d+)/(\d+)\b")  # a law next to a f
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed tries the same problems."
 )
 @click.option("--property", "properties", multiple=True, help="Only this property; may be given several times.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for findings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of tables.")
-@click.option("--report", "kinds", multiple=True, type=click.Choice(["html", "json", "junit"]),
+@click.option("--report", "formats", multiple=True, type=click.Choice(["html", "json", "junit"]),
               help="Write ot-report.html, .json or .xml; may be given several times.")  # fmt: skip
 @click.option(
     "--out",
@@ -46,16 +65,17 @@ LONG_FRACTION = re.compile(r"\b(?=[\d/]{25})(\d+)/(\d+)\b")  # a law next to a f
     help="Folder for --report [default: here].",
 )
 def check(
-    targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], as_json: bool,
-    kinds: tuple[str, ...], out: Path
+    targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], strict: bool, as_json: bool,
+    formats: tuple[str, ...], out: Path
 ) -> None:  # fmt: skip
-    """The verdict on each RULE: every property on many small problems, in exact arithmetic, and the smallest counterexample.
+    """Is each RULE lossless? Every property on many small problems, in exact arithmetic, and the smallest counterexample.
 
     RULE: FILE.py:NAME or package.module:NAME, where NAME is a subclass of ot.SelectionRule, a rule, or a function that
     returns one, with literal arguments if need be ('my_rule.py:MyRule(factor=2)'); or the name of a rule of the library
     (KSeq). The code is imported, so check only rules that you would run.
 
-    Exit status: 0 if all rules passed, 1 if one failed, 2 for wrong input.
+    Exit status: 0 if nothing failed, 1 if a rule is not lossless, 2 if all that failed are findings (no drafts, empty batches,
+    types, host syncs, claims, a rule that raises an error), 64 if nothing was checked: wrong input, or a package is missing.
     """
     try:
         from ..checks.reports.records import as_record
@@ -63,7 +83,7 @@ def check(
 
         reports = _reports(targets, max_examples, seed, properties)
         records = [as_record(name, outcome) for name, report in reports.items() for outcome in report.outcomes]
-        written = write_reports(kinds, records, out)
+        written = write_reports(formats, records, out)
     except (MissingPackage, OSError) as error:
         raise Refused(str(error)) from error
     if as_json:
@@ -73,7 +93,15 @@ def check(
             _print(name, report)
     for file in written:
         click.echo(f"written: {file}", err=True)
-    sys.exit(0 if all(report.passed for report in reports.values()) else 1)
+    sys.exit(status_of(list(reports.values()), strict))
+
+
+def status_of(reports: Sequence[Report], strict: bool) -> int:
+    """The exit status."""
+    if any(report.lossless == "no" for report in reports):
+        return NOT_LOSSLESS
+    findings = any(report.findings for report in reports)
+    return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
 
 
 def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> dict[str, Report]:
@@ -82,17 +110,17 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     from ..checks.rules.properties import properties_of
     from .rule_target import rule_at
 
-    found = {text: rule_at(text) for text in targets}
-    names = [target.rule.name for target in found.values()]
+    rules = {text: rule_at(text) for text in targets}
+    names = [target.rule.name for target in rules.values()]
     try:
-        total = sum(len(properties_of(target.rule, properties or None)) for target in found.values())
-    except ValueError as error:
+        total = sum(len(properties_of(target.rule, properties or None)) for target in rules.values())
+    except InvalidArgument as error:
         raise Refused(str(error)) from error
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     reports = {}
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("checking", total=total)
-        for text, target in found.items():
+        for text, target in rules.items():
             name = target.rule.name if names.count(target.rule.name) == 1 else text
             progress.update(task, description=name)
             report = check_rule(
@@ -102,36 +130,41 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     return reports
 
 
-def _with_source(outcome: Outcome, target: Target) -> Outcome:
+def _with_source(outcome: PropertyOutcome, target: Target) -> PropertyOutcome:
     """The outcome, its code made from what was given on the command line."""
     if outcome.counterexample is None:
         return outcome
     return replace(outcome, counterexample_code=outcome.counterexample.code(target.rule, target.source))
 
 
-def readable(reason: str) -> str:
-    """The reason with decimals in the place of fractions that nobody can read; short fractions stay exact."""
-    return LONG_FRACTION.sub(
-        lambda found: f"≈{DIGITS.divide(Decimal(found[1]), Decimal(found[2])).normalize()}", reason
-    )
-
-
 def _print(name: str, report: Report) -> None:
+    """The answers, the table of properties, and the smallest counterexample."""
     console = Console()
     console = console if console.is_terminal else Console(width=140)
-    table = Table(title=f"{name}: {'passed' if report.passed else 'failed'}", title_justify="left", title_style="bold")
-    for head in ("property", "verdict", "cases", "seconds", "what was seen"):
-        table.add_column(head, justify="right" if head in {"cases", "seconds"} else "left", overflow="fold")
-    for outcome in report.outcomes:
-        verdict = Text(outcome.status, STYLES[outcome.status])
-        seen = Text(readable(outcome.reason))
-        table.add_row(outcome.name, verdict, str(outcome.cases), f"{outcome.seconds:.2f}", seen)
-    console.print(table)
-    if any(readable(outcome.reason) != outcome.reason for outcome in report.outcomes):
-        console.print("≈: a fraction of many digits; --json and --report have all of them.", style="dim")
+    lossless, *others = report.answers.lines()
+    console.print(Text(name, "bold"), Text(f"  {lossless}", OF_LOSSLESS[report.lossless]), sep="\n")
+    for line in others:
+        console.print(Text(f"  {line}"))
+    console.print(_table(report))
     for outcome in report.failures[:1]:
         click.echo(f"\nSmallest counterexample to {outcome.name}: {outcome.statement}\n")
         click.echo(outcome.counterexample_code)
         if len(report.failures) > 1:
-            others = ", ".join(each.name for each in report.failures[1:])
-            click.echo(f"# Failed too: {others}. --property NAME shows one of them, --report html all.")
+            failed_too = ", ".join(each.name for each in report.failures[1:])
+            click.echo(f"# Failed too: {failed_too}. --property NAME shows one of them, --report html all.")
+
+
+def _table(report: Report) -> Table:
+    table = Table()
+    for head in ("property", "verdict", "cases", "seconds", "what was seen"):
+        table.add_column(head, justify="right" if head in {"cases", "seconds"} else "left", overflow="fold")
+    for outcome, after in zip(report.outcomes, (*report.outcomes[1:], None), strict=True):
+        table.add_row(
+            outcome.name,
+            Text(outcome.status, STYLES[outcome.status]),
+            str(outcome.cases),
+            f"{outcome.seconds:.2f}",
+            Text(outcome.reason),
+            end_section=after is not None and after.category != outcome.category,
+        )
+    return table

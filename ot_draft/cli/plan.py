@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .. import paths, rules
-from ..errors import DraftSelectionError
+from .. import paths
+from ..errors import DraftSelectionError, InvalidDrafts
+from ..laws import IID
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
 from .options import Numbers
@@ -146,13 +147,12 @@ def _simulated(
 
 def path_rule(name: str) -> paths.PathRule:
     """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
-    known: dict[str, paths.PathRule] = {
-        rule.name: rule for rule in (paths.Joint(), paths.Traversal(), paths.BlockVerification())
-    }
-    known |= {rule.name: paths.TokenWise(rule) for rule in rules.ALL if rule.law.all_independent and not rule.solves}
-    if name not in known:
-        raise Refused(f"there is no rule {name!r}: take {', '.join(known)}")
-    return known[name]
+    path = paths.TreeShape.chains(1, 1)
+    fit = [rule for rule in paths.rules.every() if rule.fits(path, IID()) and not rule.solves]
+    try:
+        return paths.rules.called(name, fit)
+    except InvalidDrafts as error:
+        raise Refused(str(error)) from error
 
 
 def _record(row: Planned) -> dict[str, Any]:

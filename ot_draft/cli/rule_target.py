@@ -41,9 +41,9 @@ def rule_at(text: str) -> Target:
     rule = _made(found, text, *_arguments(call or "()", text)) if callable(found) and not _is_rule(found) else found
     if call and found is rule:
         raise Refused(f"{text}: {name} is a rule, which takes no arguments here: leave the brackets out")
-    if not isinstance(rule, SelectionRule):
+    if not _is_rule(rule):
         raise Refused(f"{text} is {_article(rule)}, no selection rule: give a subclass of ot.SelectionRule with a law")
-    if not isinstance(getattr(rule, "law", None), laws.DraftLaw):
+    if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
         raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
     return Target(rule, _source(rule, found, place, name, call))
 
@@ -63,7 +63,7 @@ def _source(rule: SelectionRule, found: Any, place: str | None, name: str, call:
 
 
 def _is_rule(found: Any) -> bool:
-    return isinstance(found, SelectionRule)
+    return isinstance(found, SelectionRule)  # whatever stands under a name of a user's module
 
 
 def _article(value: Any) -> str:
@@ -91,9 +91,9 @@ def _held(known: list[str]) -> str:
 
 def _rules_in(module: ModuleType) -> list[str]:
     def fits(value: Any) -> bool:
-        return _is_rule(value) or (
-            isinstance(value, type) and issubclass(value, SelectionRule) and not inspect.isabstract(value)
-        )
+        if not isinstance(value, type):
+            return _is_rule(value)
+        return issubclass(value, SelectionRule) and not inspect.isabstract(value)  # of all that the module holds
 
     return [name for name, value in vars(module).items() if fits(value)]
 

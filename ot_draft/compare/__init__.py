@@ -1,5 +1,6 @@
 """Every rule beside the optimum on many pairs (p, q): reading them, the rows, means and times, tables and pictures."""
 
+from ..array_files import array_names, read_arrays
 from ..laws import law_called
 from . import merge
 from .choice import choose_rules, law_name
@@ -21,6 +22,7 @@ __all__ = [
     "Row",
     "Settings",
     "Summary",
+    "array_names",
     "as_pairs",
     "as_records",
     "as_summaries",
@@ -37,6 +39,7 @@ __all__ = [
     "merge",
     "plot_acceptance",
     "pyplot",
+    "read_arrays",
     "read_pairs",
     "summarise",
     "total_variation",

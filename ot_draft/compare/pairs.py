@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from ..array_files import array_names, read_array, read_arrays
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
 from .logits import LOGITS, laws_of_logits
 
 EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
+Reader = Callable[[Path], dict[str, Any]]  # p and q, and what stands beside them
+LAWS = ("p", "q")
+IN_NPZ, IN_NPY = f"p and q, or {' and '.join(LOGITS)}", "p and q stacked, shape (2, ..., n)"
 LABELS = ("text", "kind", "origin", "position")  # arrays of an .npz that say what a context is
 
 
@@ -80,25 +83,24 @@ def read_pairs(file: Path) -> Pairs:
     .npy: shape (2, ..., n). .json: {"p": ..., "q": ...}, nested lists, masses as numbers or as strings like "1/3". .csv:
     columns p and q, one token a row; a column `pair` separates pairs.
     """
-    readers: dict[str, Callable[[Path], dict[str, Any]]] = {
-        ".npz": _read_npz,
-        ".npy": _read_npy,
-        ".json": _read_json,
-        ".csv": _read_csv,
-    }
-    if file.suffix not in readers:
-        raise InvalidDistribution(f"{file}: give a file that ends in {', '.join(readers)}")
-    try:
-        arrays = readers[file.suffix](file)
-    except InvalidDistribution as error:
-        raise InvalidDistribution(f"{file}: {error}") from error
-    # json's and numpy's are ValueErrors.
-    except (OSError, ValueError, EOFError, OverflowError, RecursionError, BadZipFile, csv.Error) as error:
-        raise InvalidDistribution(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+    of_arrays: dict[str, Reader] = {".npz": _read_npz, ".npy": _read_npy}
+    of_text: dict[str, Reader] = {".json": _read_json, ".csv": _read_csv}
+    if file.suffix not in of_arrays | of_text:
+        raise InvalidDistribution(f"{file}: give a file that ends in {', '.join(of_arrays | of_text)}")
+    arrays = of_arrays[file.suffix](file) if file.suffix in of_arrays else _from_text(file, of_text[file.suffix])
     missing = [name for name in ("p", "q") if name not in arrays]
     if missing:
         raise InvalidDistribution(f"{file} has no {' and no '.join(missing)}: it has {', '.join(arrays) or 'nothing'}")
     return as_pairs(arrays, str(file))
+
+
+def _from_text(file: Path, read: Reader) -> dict[str, Any]:
+    try:
+        return read(file)
+    except InvalidDistribution as error:
+        raise InvalidDistribution(f"{file}: {error}") from error
+    except (OSError, ValueError, OverflowError, RecursionError, csv.Error) as error:  # json's are ValueErrors
+        raise InvalidDistribution(f"{file} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
@@ -147,22 +149,23 @@ def _fraction(text: str) -> Fraction:
 
 
 def _read_npz(file: Path) -> dict[str, Any]:
-    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-        found = {name: stored[name] for name in ("p", "q", "temperatures", *LABELS) if name in stored}
-        if "p" not in found and all(name in stored for name in LOGITS):
-            laws = (laws_of_logits(stored[name], source="its arrays") for name in LOGITS)
-            found |= dict(zip(("p", "q"), laws, strict=True))
-        if not {"p", "q"} <= found.keys():
-            raise InvalidDistribution(
-                f"it holds {', '.join(stored.files) or 'nothing'}: give p and q, or {' and '.join(LOGITS)}"
-            )
-        return found
+    stored = array_names(file, IN_NPZ)
+    laws = next((names for names in (LAWS, LOGITS) if set(names) <= set(stored)), None)
+    if laws is None:
+        raise InvalidDistribution(f"{file}: it holds {', '.join(stored) or 'nothing'}: give {IN_NPZ}")
+    arrays = read_arrays(file, [*laws, *(name for name in ("temperatures", *LABELS) if name in stored)], IN_NPZ)
+    if laws == LOGITS:
+        arrays |= {
+            law: laws_of_logits(arrays[name], source=f"{file}: its arrays")
+            for law, name in zip(LAWS, LOGITS, strict=True)
+        }
+    return arrays
 
 
 def _read_npy(file: Path) -> dict[str, Any]:
-    stacked = np.load(file, allow_pickle=False)
+    stacked = read_array(file, IN_NPY)
     if stacked.ndim < 2 or len(stacked) != 2:
-        raise InvalidDistribution(f"the array has shape {stacked.shape}: stack p and q, shape (2, ..., n)")
+        raise InvalidDistribution(f"{file}: the array has shape {stacked.shape}: give {IN_NPY}")
     return {"p": stacked[0], "q": stacked[1]}
 
 

@@ -8,7 +8,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingPackage
+from ..optional import load
 from .run import DUAL
 from .summary import Summary
 
@@ -53,10 +53,7 @@ def look(rule: str) -> Look:
 
 def pyplot() -> Any:
     """matplotlib.pyplot, drawing to files only; raises MissingPackage with the remedy."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingPackage("matplotlib", "figures") from error
+    mpl = load("matplotlib", "figures")
     mpl.use("agg")
     mpl.rcParams["svg.hashsalt"] = "ot_draft"  # else every run writes other ids
     from matplotlib import pyplot

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..errors import CannotDecode
+from ..errors import CannotDecode, MissingPackage
 from .language_model import SubsetDraft
 from .packed import pack
 from .pair import Pair
@@ -85,7 +85,7 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
     if arguments:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
     if importlib.util.find_spec("transformers") is None:
-        raise CannotDecode("transformers is not installed: run  pip install 'ot_draft[llm]'")
+        raise CannotDecode(str(MissingPackage("transformers", "llm")))
     import transformers
 
     if "gguf_file" in arguments and kind == "AutoModelForCausalLM":

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import ot_draft as ot
 
-from ..compare import law_called, law_name, look
 from ..errors import CannotDecode
+from ..laws import law_called
 from .draft_plan import Drafting
 from .loop import Options, decode_steps
 from .pair import Pair
 from .step import Seconds, Step
 
-PATH_RULES: dict[str, ot.paths.PathRule] = {
-    "joint": ot.paths.Joint(),
-    "block": ot.paths.BlockVerification(),
-    "traversal": ot.paths.Traversal(),
-    "naive": ot.paths.NaiveTarget(),
-}
-SELECTION_RULES = {
-    rule.name.lower(): rule for rule in ot.rules.ALL if not (rule.solves or isinstance(rule, ot.rules.NaiveTarget))
-}
-OTHER_NAMES = {"naivetarget": "naive", "blockverification": "block"}
 AUTOREGRESSIVE = "autoregressive"
-LABELS = {"joint": "Joint", "block": "block verification", "traversal": "Traversal", "naive": "naive target sampling"}
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
 
 
@@ -102,28 +91,21 @@ def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.Tr
 
 def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Method:
     """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
-    short = rule.lower().replace("-", "").replace("_", "")
-    short = OTHER_NAMES.get(short, short)
-    if short == AUTOREGRESSIVE:
+    if rule.lower() == AUTOREGRESSIVE:
         return Method(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting())
-    if short not in PATH_RULES and short not in SELECTION_RULES:
-        names = [*PATH_RULES, *(rule.name for rule in SELECTION_RULES.values()), AUTOREGRESSIVE]
-        raise CannotDecode(f"there is no rule {rule!r} for decoding: take {', '.join(names)}")
-    wanted = law or ("top" if short == "naive" else "iid" if short in PATH_RULES else None)
-    if short in PATH_RULES:
-        path_rule, label = PATH_RULES[short], LABELS[short]
-        drawn = _law(wanted or "iid", shape)
+    known = [each for each in ot.paths.rules.every() if not each.solves]
+    try:
+        path_rule = ot.paths.rules.called(rule, known)
+    except ot.InvalidDrafts:
+        names = [*(each.short_name for each in known), AUTOREGRESSIVE]
+        raise CannotDecode(f"there is no rule {rule!r} for decoding: take {', '.join(names)}") from None
+    if law == "top" or (law is None and path_rule.wants_tops):
+        name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
-        selection = SELECTION_RULES[short]
-        drawn = selection.law if wanted is None else _law(wanted, shape)
-        if isinstance(selection, ot.rules.Optimal):
-            # Without classes it sorts the vocabulary, which takes a tenth of a step.
-            selection = replace(selection, law=drawn, classes=256)
-        path_rule, label = ot.paths.TokenWise(selection), look(selection.name).label
-        if isinstance(selection, ot.rules.SpeculativeSampling):
-            label = "speculative sampling"
-    name = "top" if wanted == "top" else law_name(drawn)
-    return Method(short, name, label, f"{_shape_label(shape)}, {_law_label(name)}", Drafting(shape, path_rule, drawn))
+        drawn = path_rule.law if law is None else law_called(law)
+        name = drawn.spelling
+    drafting = Drafting(shape, path_rule.quick(drawn), drawn)
+    return Method(path_rule.command, name, path_rule.label, f"{_shape_label(shape)}, {_law_label(name)}", drafting)
 
 
 def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
@@ -145,13 +127,6 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
         ("naive", "top", grown),
     ]
     return list(dict.fromkeys(method_called(*each) for each in wanted))
-
-
-def _law(name: str, shape: ot.paths.TreeShape) -> ot.DraftLaw:
-    """The law of that name; `top`: the draft model's top tokens and nothing else."""
-    if name == "top":
-        return ot.Hybrid(top=max(shape.branching))
-    return law_called(name)
 
 
 def _shape_label(shape: ot.paths.TreeShape) -> str:

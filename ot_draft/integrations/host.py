@@ -34,8 +34,8 @@ def check_version(known: Mapping[str, tuple[str, ...]], variable: str) -> str:
         if found.split("+")[0] in versions:
             return package
         raise UnsupportedHost(
-            f"{package} {found} is installed; this adapter knows the sampler of {wanted} only: install"
-            f" {package}=={versions[-1]}, or unset {variable} to run its own sampler"
+            f"{package} {found} is installed; this adapter knows the sampler of {wanted} only: run "
+            f" pip install {package}=={versions[-1]}, or unset {variable} to run {package}'s own sampler"
         )
     first = next(iter(known))
     raise MissingPackage(first, first)

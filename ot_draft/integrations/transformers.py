@@ -42,7 +42,7 @@ def multi_draft(
     is known to depend on input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that
     cannot be honoured.
     """
-    if isinstance(rule, ot.SelectionRule):
+    if isinstance(rule, ot.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
         law = rule.law if law is None else law
         rule = ot.paths.TokenWise(rule)
     chosen = ot.paths.Joint() if rule is None else rule

@@ -93,6 +93,10 @@ class DraftLaw(ABC):
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
 
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        """P(some draft lies in the set), without cancellation where the law knows how: (..., n), bool (..., n) -> (...)."""
+        return 1 - self.inside(q, ~token_set, k)
+
     def draws(self, q: Array, k: int) -> int:
         """Number of drafts that are draws, not known from q alone: (n,) -> int."""
         return self.count(q.shape[-1], k)

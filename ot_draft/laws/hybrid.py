@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ..arrays import (
     Array,
+    any_of,
     argsort,
     as_number,
     gather,
@@ -104,6 +105,13 @@ class Hybrid(DraftLaw):
         mass = total(where(token_set, outside(q, fixed), zero(q)))
         draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
         return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
+
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, q.shape[-1], q)
+        mass = total(where(token_set, outside(q, fixed), zero(q)))
+        draws = where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+        return where((token_set & top).any(-1), one(q) + 0 * mass[..., 0], any_of(mass, draws)[..., 0])
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)

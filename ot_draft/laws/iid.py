@@ -30,6 +30,9 @@ class IID(DraftLaw):
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         return total(where(token_set, q, zero(q)))[..., 0] ** k
 
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        return any_of(total(where(token_set, q, zero(q)))[..., 0], k)
+
     def order(self, p: Array, q: Array, k: int) -> Array:
         return argsort(ratio(p, q))
 

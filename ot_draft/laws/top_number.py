@@ -19,6 +19,7 @@ from math import prod
 
 from ..arrays import (
     Array,
+    constant,
     double,
     is_exact,
     maximum,
@@ -48,7 +49,7 @@ class StandIn:
     def number(self, q: Array, k: int) -> Array:
         """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
         n = q.shape[-1]
-        q = q.astype(float) if is_exact(q) else q
+        q = q.astype(float) if is_exact(q) else constant(q)
         head = small(double(top_masses(q, min(max(self.head, k), n))))
         numbers = min(k, n - 1) + 1
         step = max(1, CELLS // max(1, prod(head.shape)))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import SolverFailed
+from ..optional import load
 from .program import Program
-from .raw_solution import RawSolution, load
+from .raw_solution import RawSolution
 
 # HiGHS's tolerances are absolute, 1e-7 by default: in these units of mass 1e-13. A power of 2 rounds nothing.
 UNIT = float(1 << 20)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..arrays import Array, is_exact, is_meta, is_torch
 from ..errors import InvalidDistribution, SolverFailed
+from ..optional import load
 from ..problem import Problem
 from .drafted_sets import drafted_sets
-from .raw_solution import load
 
 MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte
 

@@ -15,10 +15,11 @@ import numpy as np
 from ..arrays import members
 from ..errors import InvalidDrafts, SolverFailed
 from ..exact import all_drafts
+from ..optional import load
 from ..problem import Problem
 from .float_solvers import UNIT
 from .program import Program
-from .raw_solution import RawSolution, load
+from .raw_solution import RawSolution
 
 MAX_VARIABLES = 200_000
 

@@ -1,5 +1,6 @@
 """Lossless selection along whole drafted paths: path rules, models to try them on, and their exact check."""
 
+from . import rules
 from .drafting.budget import WAYS, Drafted, simulate_budget
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
@@ -57,6 +58,7 @@ __all__ = [
     "first_chains",
     "path_bound",
     "plan",
+    "rules",
     "sampled_tree",
     "sequoia",
     "simulate",

@@ -35,6 +35,10 @@ class FromCoupling(SelectionRule):
     solver: str = "flow"
 
     @property
+    def label(self) -> str:
+        return "LP coupling"
+
+    @property
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
         return ("optimal",) if self.solver == "flow" else ()
 

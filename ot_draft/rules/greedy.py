@@ -24,6 +24,10 @@ class Greedy(SelectionRule):
     claims = ("optimal",)
     law: DraftLaw = Hybrid(top=-1)
 
+    @property
+    def label(self) -> str:
+        return "greedy drafting"
+
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """The optimum of the law, and no residual on drafted tokens."""
         return attained_optimum(problem, optimum) if problem.law == self.law else None

@@ -59,6 +59,10 @@ class ImportanceWeighted(SelectionRule):
     weights: Callable[[Array, Array], Array] = ratio
     law: DraftLaw = IID()
 
+    @property
+    def label(self) -> str:
+        return "importance weighted"
+
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """Taken: sum min(p, m). The residual hits a draft y other than the refused one, z, with probability
 

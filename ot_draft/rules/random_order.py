@@ -41,6 +41,10 @@ class RandomOrder(SelectionRule):
     tolerance: float = 1e-6
     orders: int = 64
 
+    @property
+    def label(self) -> str:
+        return "random order"
+
     def under(self, law: DraftLaw) -> RandomOrder:
         return replace(self, law=law)
 

@@ -47,6 +47,10 @@ class RecursiveRejection(SelectionRule):
     claims = ("maximal", "cover")
     law: DraftLaw = IID()
 
+    @property
+    def label(self) -> str:
+        return "recursive rejection"
+
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """1 - prod_i (1 - beta_i) with beta_i = sum min(p_i, q); a refused token has p_i < q, hence mass 0 from then on."""
         if not problem.law.all_independent:

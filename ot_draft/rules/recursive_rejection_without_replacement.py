@@ -22,6 +22,10 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
     any_number: ClassVar[bool] = True
     law: DraftLaw = WithoutReplacement()
 
+    @property
+    def label(self) -> str:
+        return "recursive rejection, without replacement"
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         takes = []
         target = p

@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from logging import ERROR
 from typing import Any
 
-from ..errors import InvalidDrafts, MissingPackage
+from ..errors import InvalidDrafts
+from ..optional import load
 
 ENGINES = ("loky", "threading", "sequential", "dask", "ray")
 
@@ -35,10 +36,7 @@ def engine(name: str = "loky", jobs: int = 1, address: str | None = None) -> Ite
 
 
 def _dask(jobs: int, address: str | None) -> Any:
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise MissingPackage("distributed", "dask") from error
+    Client = load("distributed", "dask").Client
     if address is not None:
         return Client(address)
     return Client(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
@@ -46,11 +44,8 @@ def _dask(jobs: int, address: str | None) -> Any:
 
 @contextmanager
 def _ray(jobs: int, address: str | None) -> Iterator[None]:
-    try:
-        import ray
-        from ray.util.joblib import register_ray
-    except ModuleNotFoundError as error:
-        raise MissingPackage("ray", "ray") from error
+    ray = load("ray", "ray")
+    register_ray = load("ray.util.joblib", "ray").register_ray
     if address is not None:
         ray.init(address=address, logging_level=ERROR)
     else:

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import unpack
 from typing import Any
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
+from ..array_files import array_names, reading
 from ..arrays import Array
 from ..compare.logits import LOGITS, laws_of_logits
-from ..errors import InvalidDistribution, MissingPackage
+from ..errors import InvalidDistribution
+from ..optional import load
 from ..problem import Problem
 
 LAWS = ("p", "q")
-KINDS = (".npz", ".safetensors")
+SUFFIXES = (".npz", ".safetensors")
+IN_NPZ = f"p and q, or {' and '.join(LOGITS)}"
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 
 
@@ -72,11 +75,11 @@ def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[S
 
 def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.suffix in KINDS)
+        return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     if not path.is_file():
         raise InvalidDistribution(f"{path} is not there")
-    if path.suffix not in KINDS:
-        raise InvalidDistribution(f"{path}: a shard is one of {', '.join(KINDS)}")
+    if path.suffix not in SUFFIXES:
+        raise InvalidDistribution(f"{path}: a shard is one of {', '.join(SUFFIXES)}")
     return [path]
 
 
@@ -84,9 +87,7 @@ def _open(file: Path) -> Shard:
     shapes = _shapes(file)
     names = next((names for names in (LAWS, LOGITS) if set(names) <= shapes.keys()), None)
     if names is None:
-        raise InvalidDistribution(
-            f"{file} holds {', '.join(shapes) or 'nothing'}: a shard holds p and q, or {' and '.join(LOGITS)}"
-        )
+        raise InvalidDistribution(f"{file} holds {', '.join(shapes) or 'nothing'}: a shard holds {IN_NPZ}")
     target, draft = (shapes[name] for name in names)
     if target != draft or len(target) < 2 or not target[-1]:
         raise InvalidDistribution(
@@ -100,17 +101,12 @@ def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
     if file.suffix == ".safetensors":
         with _safetensors(file) as tensors:
             return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118 no mapping
-    try:
-        with ZipFile(file) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        return {name: _header(file, name)[0] for name in names}
-    except BadZipFile as error:
-        raise InvalidDistribution(f"{file} cannot be read as .npz: {error}") from error
+    return {name: _header(file, name)[0] for name in array_names(file, IN_NPZ)}
 
 
 def _header(file: Path, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Shape and type of an array in an .npz, and the length of its own header."""
-    with ZipFile(file) as archive, archive.open(f"{name}.npy") as stream:
+    with reading(file, IN_NPZ), ZipFile(file) as archive, archive.open(f"{name}.npy") as stream:
         readers: dict[tuple[int, int], Callable[[Any], Any]] = {
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
@@ -119,6 +115,8 @@ def _header(file: Path, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]
         if version not in readers:
             raise InvalidDistribution(f"{file}: array {name} has .npy version {version}; 1.0 and 2.0 are known")
         shape, fortran, dtype = readers[version](stream)
+        if dtype.hasobject:
+            raise InvalidDistribution(f"{file}: array {name} holds Python objects, no numbers; give {IN_NPZ}")
         if fortran and len(shape) > 1:
             raise InvalidDistribution(f"{file}: array {name} is in Fortran order: save numpy.ascontiguousarray of it")
         return shape, dtype, stream.tell()
@@ -133,7 +131,7 @@ def _read(file: Path, name: str, start: int, stop: int) -> Array:
             return np.asarray(tensor[start:stop] if rows else _flat(tensors.get_tensor(name))[start:stop])
     shape, dtype, header = _header(file, name)
     width = shape[-1] * dtype.itemsize
-    with ZipFile(file) as archive:
+    with reading(file, IN_NPZ), ZipFile(file) as archive:
         member = archive.getinfo(f"{name}.npy")
         if member.compress_type == ZIP_STORED:
             offset = _data_offset(file, member.header_offset) + header + start * width
@@ -155,13 +153,10 @@ def _flat(array: Array) -> Array:
 
 
 def _safetensors(file: Path) -> Any:
+    safetensors = load("safetensors", "sweep")
     try:
-        from safetensors import SafetensorError, safe_open
-    except ModuleNotFoundError as error:
-        raise MissingPackage("safetensors", "sweep") from error
-    try:
-        return safe_open(file, framework="numpy")
-    except SafetensorError as error:
+        return safetensors.safe_open(file, framework="numpy")
+    except safetensors.SafetensorError as error:
         raise InvalidDistribution(f"{file} cannot be read as safetensors: {error}") from error
 
 

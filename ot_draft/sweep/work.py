@@ -13,8 +13,9 @@ import numpy as np
 
 from ..arrays import Array
 from ..compare.evaluate_pair import evaluate_pairs
-from ..errors import DraftSelectionError, MissingPackage
+from ..errors import DraftSelectionError
 from ..optimum import optimal_acceptance
+from ..optional import load
 from ..problem import Problem
 from .plan import Part, Plan
 
@@ -45,11 +46,7 @@ def write_part(plan: Plan, part: Part, out: Path) -> Done:
 
 def parquet_module() -> Any:
     """pyarrow.parquet."""
-    try:
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        raise MissingPackage("pyarrow", "sweep") from error
-    return parquet
+    return load("pyarrow.parquet", "sweep")
 
 
 NUMBERS = ("acceptance", "taken", "error", "optimum")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.checks import ALL, CLAIMS, Outcome, check_rule, parametrize_with_rule_checks
+from ot_draft.checks import ALL, CLAIMS, PropertyOutcome, check_rule, parametrize_with_rule_checks
 
 FALSE = [
     ("maximal", ot.rules.NaiveTarget()),
@@ -49,7 +49,7 @@ class Boastful(ot.SelectionRule):
         return self.rule(p, q, drafts)
 
 
-def outcome(rule: ot.SelectionRule, claim: str) -> Outcome:
+def outcome(rule: ot.SelectionRule, claim: str) -> PropertyOutcome:
     return check_rule(rule, properties=[claim])[claim]
 
 
@@ -107,9 +107,11 @@ def test_a_law_without_one_draft_has_nothing_to_be_maximal_at() -> None:
 
 def test_an_unknown_claim_is_an_error() -> None:
     rule = Boastful(ot.rules.KSeq(), ("fast",))
-    with pytest.raises(ValueError, match="Boastful claims fast: choose among maximal, optimal, kseq_bound, cover"):
+    with pytest.raises(
+        ot.InvalidArgument, match="Boastful claims fast: choose among maximal, optimal, kseq_bound, cover"
+    ):
         check_rule(rule)
-    with pytest.raises(ValueError, match="Boastful claims fast"):
+    with pytest.raises(ot.InvalidArgument, match="Boastful claims fast"):
         parametrize_with_rule_checks([rule])
     with pytest.raises(ValueError, match=r"has claims = 'optimal': give a tuple of names, \('optimal',\)"):
         check_rule(Boastful(ot.rules.KSeq(), "optimal"))  # type: ignore[arg-type]

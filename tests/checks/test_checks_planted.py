@@ -11,7 +11,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.arrays import divide, excess, gather, is_exact, is_torch, members, minimum, normalise, one, total, where
-from ot_draft.checks import Outcome, check_property
+from ot_draft.checks import PropertyOutcome, check_property
 from ot_draft.checks.rules.properties import choose
 from ot_draft.selection import in_turn
 
@@ -228,7 +228,7 @@ def float_literal(p: Array, q: Array, drafts: Array) -> ot.Selection:
     return ot.Selection(1.0 * selection.accept, selection.residual)
 
 
-@caught_by("boundary_cases")
+@caught_by("extreme_cases")
 def fails_without_drafts(p: Array, q: Array, drafts: Array) -> ot.Selection:
     """Reads the first draft, where there may be none."""
     return right(p, q, where(drafts[..., :1] == drafts[..., 0, None], drafts, -1))
@@ -240,7 +240,7 @@ def accepts_always(p: Array, q: Array, drafts: Array) -> ot.Selection:
     return ot.Selection(where(first, 0 * gather(p, drafts) + one(p), 0 * gather(p, drafts)), p)
 
 
-def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> Outcome:
+def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> PropertyOutcome:
     (claim,) = choose([name])
     return check_property(claim, rule, max_examples)
 

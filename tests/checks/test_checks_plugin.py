@@ -78,6 +78,16 @@ def outcomes(folder: Path) -> dict[tuple[str, str], Any]:
 def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path) -> None:
     output = run(folder, "--ot-report=json")
     lines, found = summary(output), outcomes(folder)
+    assert re.search(
+        r"^NaiveTarget: lossless: not decided \(not asked: probabilities, .*; claims: maximal was skipped$",
+        output,
+        re.MULTILINE,
+    )
+    assert re.search(
+        r"^Forgetful: lossless: no \(output_law, at_most_the_optimum\); robust: not asked; claims: ",
+        output,
+        re.MULTILINE,
+    )
     assert "selection rules" in output and "ot_draft report: ot-report.json" in output
     assert len(found) == 6
     for (rule, name), entry in found.items():
@@ -116,6 +126,7 @@ def test_the_number_of_examples_and_the_selection(folder: Path) -> None:
 def test_quiet_shows_what_is_wrong_only(folder: Path) -> None:
     lines = summary(run(folder, "-q"))
     assert {(rule, name) for rule, name, _ in lines} == {("Forgetful", "output_law")}
+    assert "NaiveTarget: " not in run(folder, "-q")
     assert summary(run(folder, "-q", "-k", "NaiveTarget")) == {}
 
 
@@ -146,8 +157,9 @@ def test_the_checks_work_without_the_plugin(folder: Path) -> None:
 
 
 RECORD: dict[str, Any] = {
-    "rule": "Mine", "property": "output_law", "statement": "p < q & so on", "status": "passed", "reason": "", "seconds": 0.5,
-    "cases": 3, "by_k": [{"k": 1, "cases": 3, "seconds": 0.25, "status": "passed"}], "counterexample": None, "code": "",
+    "rule": "Mine", "property": "output_law", "category": "lossless", "statement": "p < q & so on", "status": "passed",
+    "decides": True, "reason": "", "seconds": 0.5, "cases": 3,
+    "by_k": [{"k": 1, "cases": 3, "seconds": 0.25, "status": "passed"}], "counterexample": None, "code": "",
 }  # fmt: skip
 FAILED = {**RECORD, "property": "bad", "status": "failed", "reason": "a\x00 <b>", "code": 'print("<b> & \x01")\n'}
 SKIPPED = {**RECORD, "property": "meta", "status": "skipped", "reason": "no torch", "by_k": []}
@@ -167,6 +179,13 @@ def test_junit_holds_what_ci_servers_count() -> None:
     counts = {name: mine.get(name) for name in ("name", "tests", "failures", "errors", "skipped", "time")}
     assert counts == {"name": "Mine", "tests": "4", "failures": "1", "errors": "0", "skipped": "2", "time": "2.000000"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", mine.get("timestamp", ""))
+    answers = {each.get("name"): each.get("value") for each in mine.findall("properties/property")}
+    assert answers["lossless"] == "no (bad, known)" and set(answers) == {"lossless", "robust", "claims"}
+    assert failed_type(mine) == "NotLossless"
+    assert (
+        failed_type(ElementTree.fromstring(junit_text([{**FAILED, "category": "robust"}])).find("testsuite"))
+        == "Finding"
+    )
     passed, failed, skipped, expected = mine.findall("testcase")
     assert [each.tag for each in passed] == ["system-out"]
     assert passed.findtext("system-out") == "k = 1: 3 cases, passed, 0.250 s"
@@ -175,6 +194,10 @@ def test_junit_holds_what_ci_servers_count() -> None:
     messages = [each.find("skipped").get("message") for each in (skipped, expected)]  # type: ignore[union-attr]
     assert messages == ["no torch", "expected failure: known <bug>"]
     assert "should have failed: was broken" in other.find("testcase/failure").get("message")  # type: ignore[union-attr,operator]
+
+
+def failed_type(suite: Any) -> str:
+    return str(suite.find("testcase/failure").get("type"))
 
 
 class Page(HTMLParser):
@@ -209,5 +232,6 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
         value for name, value in page.attributes if name == "class"
     }
     assert page.code == [FAILED["code"], EXPECTED["code"]]
+    assert "<li>lossless: no (bad, known)</li>" in text
     assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
     assert "all as they should be" in write_reports(["html"], [RECORD, EXPECTED], tmp_path)[0].read_text()

@@ -16,7 +16,7 @@ import pytest
 import ot_draft as ot
 from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks
 from ot_draft.checks.rules import rule_property
-from ot_draft.checks.rules.boundaries import boundary_list
+from ot_draft.checks.rules.boundaries import boundary_list, extreme_list
 from ot_draft.checks.rules.properties import choose
 from ot_draft.checks.strategies import batches, distributions, distributions_without_ties, problems, sizes
 
@@ -54,7 +54,13 @@ def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_no_false_alarm_with_another_seed(seed: int) -> None:
-    same = {"no_host_sync", "boundary_cases", "sampled_frequencies"}  # they try the same cases for every seed
+    same = {
+        "no_host_sync",
+        "boundary_cases",
+        "boundary_cases_in_floats",
+        "extreme_cases",
+        "sampled_frequencies",
+    }  # whatever the seed
     for rule in ot.rules.ALL:
         chosen = [each for each in ALL if each.name not in same and (not each.is_claim or each.name in rule.claims)]
         check_rule(rule, max_examples=4, properties=chosen, seed=seed).raise_if_failed()
@@ -69,7 +75,8 @@ def test_a_report_tells_what_was_done() -> None:
     assert report["output_law"].cases == 5
     report.raise_if_failed()
     lines = str(report).splitlines()
-    assert lines[0] == "NaiveTarget: passed" and len(lines) == 1 + len(names)
+    assert lines[:2] == ["NaiveTarget", "  lossless: yes"] and lines[3] == "  claims: cover holds"
+    assert len(lines) == 5 + len(names)
 
 
 def test_a_skipped_property_has_a_reason() -> None:
@@ -88,9 +95,9 @@ def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> 
 
 
 def test_what_is_no_rule_and_what_is_no_property_is_said() -> None:
-    with pytest.raises(TypeError, match=r"give an instance of a subclass of ot\.SelectionRule"):
+    with pytest.raises(ot.InvalidArgument, match=r"give an instance of a subclass of ot\.SelectionRule"):
         check_rule(ot.rules.KSeq)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no property is called speed: choose among output_law"):
+    with pytest.raises(ot.InvalidArgument, match="no property is called speed: choose among output_law"):
         check_rule(ot.rules.KSeq(), properties=["speed"])
     with pytest.raises(ValueError, match="expected_failures names no test: KSeq-speed"):
         parametrize_with_rule_checks([ot.rules.KSeq()], {"KSeq-speed": "slow"})
@@ -200,7 +207,10 @@ def test_problems_are_valid_exact_and_bounded(law: ot.DraftLaw) -> None:
     for batch in drawn(batches(law), 20):
         assert batch.p.shape == batch.q.shape == (len(batch.p), batch.n) and len(batch.p) >= 2
     assert all(n**k <= 27 for n, k in sizes(law, 4, 3, 27))
-    assert {problem.k for problem in boundary_list(law)} >= ({2} if law == ot.Hub() else {0, 1, 2, 3, 4})
+    hub = law == ot.Hub()
+    assert {problem.k for problem in boundary_list(law)} == ({2} if hub else {1, 2, 3, 4})
+    assert min(problem.k for problem in extreme_list(law)) == (2 if hub else 0)
+    assert [problem.p.shape for problem in extreme_list(law) if 0 in problem.p.shape] == [(0, 3)]
 
 
 def test_distributions_shrink_to_small_fractions() -> None:

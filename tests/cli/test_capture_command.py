@@ -71,7 +71,7 @@ def test_the_laws_are_those_of_the_models(
     models: Any, tmp_path: Path, options: tuple[str, ...], temperature: float
 ) -> None:
     assert run(models, tmp_path / "out", *options, "--positions", "0", "--skip", "2").exit_code == 0
-    pair, tolerance = models[1], 2e-3 if "float16" in options else 1e-6
+    pair, tolerance = models[1], 2e-3 if "float16" in options else 3e-6  # of float32 logits, divided by the temperature
     for law, model in zip(stored(tmp_path / "out", temperature), (pair.target, pair.draft), strict=True):
         assert np.abs(law - np.concatenate([laws_of(model, ids, 2, temperature) for ids in IDS])).max() < tolerance
 

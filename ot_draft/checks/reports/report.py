@@ -1,29 +1,31 @@
-"""check_rule(rule): every property on many problems, and a report of what came out."""
+"""check_rule(rule): every property on many problems, and a report that answers first whether the rule is lossless."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 from ...selection import SelectionRule
 from ..rules.counterexample import Counterexample
 from ..rules.properties import properties_of
-from ..rules.rule_property import RuleProperty
+from ..rules.rule_property import Category, RuleProperty
 from ..rules.search import Drawn, Tried, search
 from ..samplers.draws import check_draws
+from .answers import Answers, Lossless, Result, Status, answers
 
-Status = Literal["passed", "failed", "skipped"]
+WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came out of one property: `reason` says why it was skipped, or what the smallest counterexample showed.
+class PropertyOutcome:
+    """One property, tried on a rule: `reason` says why it was skipped, or what the smallest counterexample showed.
 
     cases: number of problems tried, those on the way to the smallest counterexample included; by_k: the same by the number
     of drafts. counterexample_code: Python that can be pasted and run; empty without a counterexample. statement: what is
-    claimed.
+    claimed. category: the question that it helps to answer, as in `RuleProperty`. decides: False where it failed because the
+    rule raised an error, or gave floats that are right up to rounding: then it is not refuted.
     """
 
     name: str
@@ -35,6 +37,13 @@ class Outcome:
     counterexample_code: str = ""
     by_k: tuple[Tried, ...] = ()
     statement: str = ""
+    category: Category = "robust"
+    decides: bool = True
+
+    @property
+    def refutes(self) -> bool:
+        """Whether it shows that the rule is not lossless."""
+        return self.category == "lossless" and self.status == "failed" and self.decides
 
     def __str__(self) -> str:
         return f"{self.name:<22} {self.status:<8} {self.cases:>6} cases {self.seconds:7.2f} s  {self.reason}".rstrip()
@@ -42,32 +51,48 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """Outcomes of all properties for one rule."""
+    """Outcomes of all properties for one rule, and what they say together."""
 
     rule: SelectionRule
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PropertyOutcome, ...]
+
+    @property
+    def answers(self) -> Answers:
+        """Is it lossless, is it robust, is what it claims true?"""
+        return answers(Result(each.name, each.category, each.status, each.decides) for each in self.outcomes)
+
+    @property
+    def lossless(self) -> Lossless:
+        """The verdict, "yes", "no" or "not decided"; answers.py says when which."""
+        return self.answers.lossless
+
+    @property
+    def findings(self) -> tuple[PropertyOutcome, ...]:
+        """What failed, and does not refute that the rule is lossless."""
+        return tuple(outcome for outcome in self.failures if not outcome.refutes)
 
     @property
     def passed(self) -> bool:
-        """Whether no property failed."""
+        """Whether no property failed: no finding either."""
         return not self.failures
 
     @property
-    def failures(self) -> tuple[Outcome, ...]:
-        """Outcomes of the properties that failed."""
-        return tuple(outcome for outcome in self.outcomes if outcome.status == "failed")
+    def failures(self) -> tuple[PropertyOutcome, ...]:
+        """Outcomes of the properties that failed, those first that refute that the rule is lossless."""
+        failed = [outcome for outcome in self.outcomes if outcome.status == "failed"]
+        return tuple(sorted(failed, key=lambda outcome: not outcome.refutes))
 
-    def __getitem__(self, name: str) -> Outcome:
+    def __getitem__(self, name: str) -> PropertyOutcome:
         """Outcome of the property of that name."""
         return {outcome.name: outcome for outcome in self.outcomes}[name]
 
     def raise_if_failed(self) -> None:
-        """Raise AssertionError with the report as its text if a property failed."""
+        """Raise AssertionError with the report as its text if a property failed, whichever."""
         if not self.passed:
             raise AssertionError(str(self))
 
     def __str__(self) -> str:
-        lines = [f"{self.rule.name}: {'passed' if self.passed else 'failed'}"]
+        lines = [self.rule.name, *(f"  {line}" for line in self.answers.lines()), ""]
         lines += [f"  {outcome}" for outcome in self.outcomes]
         for outcome in self.failures[:1]:
             lines += ["", f"Smallest counterexample to {outcome.name}:", "", outcome.counterexample_code.rstrip()]
@@ -81,7 +106,7 @@ def check_rule(
     *,
     seed: int = 0,
     draft_sampler: Callable[..., Any] | None = None,
-    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    on_outcome: Callable[[PropertyOutcome], None] = lambda outcome: None,
 ) -> Report:
     """Check every property of a selection rule under the law that it declares, and the claims that it makes.
 
@@ -90,7 +115,7 @@ def check_rule(
     follows the rule's law. on_outcome: called after every property. The same seed tries the same problems. Raises nothing
     that the rule raises: `report.raise_if_failed()` does.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[PropertyOutcome] = []
     drawn: Drawn = {}
     for each in properties_of(rule, properties):
         outcomes.append(check_property(each, rule, max_examples, seed, drawn))
@@ -103,27 +128,46 @@ def check_rule(
 
 def check_property(
     claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0, drawn: Drawn | None = None
-) -> Outcome:
+) -> PropertyOutcome:
     """Outcome of one property for one rule. drawn: as in `search`."""
+    about: dict[str, Any] = {"statement": claim.statement, "category": claim.category}
     if reason := claim.skipped(rule):
-        return Outcome(claim.name, "skipped", reason, statement=claim.statement)
+        return PropertyOutcome(claim.name, "skipped", reason, **about)
     start = perf_counter()
-    found = search(claim, rule, max_examples, seed, drawn)
-    seconds, tried = perf_counter() - start, tuple(found.by_k[k] for k in sorted(found.by_k))
-    cases, shown = sum(each.cases for each in tried), found.counterexample
+    searched = search(claim, rule, max_examples, seed, drawn)
+    seconds, tried = perf_counter() - start, tuple(searched.by_k[k] for k in sorted(searched.by_k))
+    cases, shown = sum(each.cases for each in tried), searched.counterexample
     if shown is None:
-        return Outcome(claim.name, "passed", "", seconds, cases, by_k=tried, statement=claim.statement)
+        return PropertyOutcome(claim.name, "passed", "", seconds, cases, by_k=tried, **about)
     code = shown.code(rule)
-    return Outcome(claim.name, "failed", shown.seen, seconds, cases, shown, code, tried, claim.statement)
+    return PropertyOutcome(
+        claim.name, "failed", shown.seen, seconds, cases, shown, code, tried, decides=shown.decides, **about
+    )
 
 
-def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> Outcome:
-    """Outcome of `check_draws` under the rule's law: about 5 s at most, 10,000 draws for each of some 15 problems."""
+def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> PropertyOutcome:
+    """Outcome of `check_draws` under the rule's law: about 5 s at most, 10,000 draws for each of some 15 problems.
+
+    Drafts of another law make the rule's output another one, so that it refutes; an error of the sampler decides nothing.
+    """
     report = check_draws(draft_sampler, rule.law, samples=10_000, seconds=5.0, seed=seed)
     cases = sum(outcome.name == "declared_law" for outcome in report.outcomes)
-    statement = f"The drafts are drawn by the law that the rule declares, {rule.law}."
+    about: dict[str, Any] = {
+        "statement": f"The drafts are drawn by the law that the rule declares, {rule.law}.",
+        "category": "lossless",
+    }
     if report.passed:
-        return Outcome("declared_law", "passed", "", report.seconds, cases, statement=statement)
-    failed, code = report.failures[0], report.code
+        return PropertyOutcome("declared_law", "passed", "", report.seconds, cases, **about)
+    failed = report.failures[0]
     reason = f"{failed.name} of check_draws, {failed.label}: {failed.reason}"
-    return Outcome("declared_law", "failed", reason, report.seconds, cases, None, code, statement=statement)
+    return PropertyOutcome(
+        "declared_law",
+        "failed",
+        reason,
+        report.seconds,
+        cases,
+        None,
+        report.code,
+        decides=failed.name in WRONG_DRAFTS,
+        **about,
+    )

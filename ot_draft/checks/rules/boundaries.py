@@ -1,7 +1,8 @@
-"""The cases on the edge, as problems: what every rule must take without an error."""
+"""The cases on the edge: proper problems that rules stumble over, and what is hardly a problem and must be no error."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction as F
 from itertools import product
 
@@ -11,6 +12,7 @@ from ...laws import DraftLaw
 from ...problem import Problem
 from ...selection import SelectionRule
 
+Pair = tuple[tuple[F, ...], tuple[F, ...]]
 TINY = F(5e-324)  # the smallest subnormal
 LOW, HIGH = F(1, 2) - F(1, 2**54), F(1, 2) + F(1, 2**54)  # one ulp around 1/2
 PAIRS = (
@@ -24,22 +26,41 @@ PAIRS = (
     ((F(0), F(2, 5), F(0), F(3, 5)), (F(1, 4),) * 4),  # zeros in p
     ((F(1, 4),) * 4, (F(0), F(2, 5), F(0), F(3, 5))),  # zeros in q
     ((LOW, HIGH), (HIGH, LOW)),  # one ulp apart
-    ((TINY, 1 - TINY), (1 - TINY, TINY)),  # subnormal masses
-    ((TINY, F(1, 2), F(1, 2) - TINY), (F(1, 3),) * 3),
-    ((F(1, 3),) * 3, (TINY, F(1, 2), F(1, 2) - TINY)),
     ((F(1, 2), F(1, 4), F(1, 8), F(1, 8)), (F(1, 4), F(1, 8), F(5, 16), F(5, 16))),  # ties in p/q
 )
+SUBNORMAL = (
+    ((TINY, 1 - TINY), (1 - TINY, TINY)),
+    ((TINY, F(1, 2), F(1, 2) - TINY), (F(1, 3),) * 3),
+    ((F(1, 3),) * 3, (TINY, F(1, 2), F(1, 2) - TINY)),
+)
+MOST_DRAFTS, MOST_TUPLES = 4, 64
 
 
 def boundary_list(law: DraftLaw) -> list[Problem]:
-    """Every pair with every number of drafts that the law allows, 0 and more than n included; and an empty batch."""
-    allowed = [k for k in range(5) if law.is_defined(k)]
-    found = [Problem(list(p), list(q), k, law) for (p, q), k in product(PAIRS, allowed) if len(p) ** k <= 64]
-    nothing = np.zeros((0, 3), dtype=object)
-    found.sort(key=lambda problem: (problem.k == 0, problem.n, problem.k))
-    return [*found, Problem(nothing, nothing, max(allowed[:3]), law)]
+    """Proper problems on the edge: every pair with every number of drafts from 1 on that the law allows, more than n included."""
+    return _problems(PAIRS, law, 1)
+
+
+def extreme_list(law: DraftLaw) -> list[Problem]:
+    """What is no proper problem, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
+    no_rows = np.zeros((0, 3), dtype=object)
+    most = max(k for k in range(3) if law.is_defined(k))
+    none = _problems(PAIRS, law, 0, 0)
+    return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
+
+
+def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = MOST_DRAFTS) -> list[Problem]:
+    """Every pair with `least` to `most` drafts, small ones first."""
+    allowed = [k for k in range(least, most + 1) if law.is_defined(k)]
+    tried = [Problem(list(p), list(q), k, law) for (p, q), k in product(pairs, allowed) if len(p) ** k <= MOST_TUPLES]
+    return sorted(tried, key=lambda problem: (problem.n, problem.k))
 
 
 def boundary_problems(rule: SelectionRule) -> list[Problem]:
     """The boundary cases under the rule's law."""
     return boundary_list(rule.law)
+
+
+def extreme_problems(rule: SelectionRule) -> list[Problem]:
+    """The extreme cases under the rule's law."""
+    return extreme_list(rule.law)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...errors import InvalidArgument
 from ...exact import Evaluation, evaluate
 from ...optimum import kseq_bound as guaranteed_share
 from ...optimum import optimal_acceptance
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..strategies import Strategy, covered_problems, problems, scarce_problems
-from .counterexample import Counterexample, drafts_shown, numbers
+from .counterexample import Counterexample, drafts_shown
+from .number_texts import number, numbers
 from .rule_property import possible_drafts, rule_property
-
-BESIDE_OPTIMUM = (
-    'print("acceptance:", ot.evaluate(rule, problem).acceptance)\n'
-    'print("optimum:", ot.optimal_acceptance(problem.p, problem.q, problem.k, problem.law))'
-)
+from .validity import BESIDE_OPTIMUM
 
 
 def one_draft_of(rule: SelectionRule) -> Strategy:
@@ -42,19 +40,19 @@ def covered_of(rule: SelectionRule) -> Strategy:
     return covered_problems(rule.law)
 
 
-@rule_property(cases=one_draft_of, reason_to_skip=_needs_one_draft, shows=BESIDE_OPTIMUM, is_claim=True)
+@rule_property(cases=one_draft_of, reason_to_skip=_needs_one_draft, shows=BESIDE_OPTIMUM, category="claims")
 def maximal(rule: SelectionRule, problem: Problem) -> None:
     """With one draft the acceptance is the optimum, sum min(p, q) where the draft follows q: a maximal coupling."""
     _compare(evaluate(rule, problem), share=1)
 
 
-@rule_property(shows=BESIDE_OPTIMUM, is_claim=True)
+@rule_property(shows=BESIDE_OPTIMUM, category="claims")
 def optimal(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is the optimum under the rule's law, with ==."""
     _compare(evaluate(rule, problem), share=1)
 
 
-@rule_property(cases=scarce_or_not, shows=BESIDE_OPTIMUM, is_claim=True)
+@rule_property(cases=scarce_or_not, shows=BESIDE_OPTIMUM, category="claims")
 def kseq_bound(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is at least 1 - (1 - 1/k)^k of the optimum, what K-SEQ guarantees (SpecTr, Theorem 1)."""
     _compare(evaluate(rule, problem), share=guaranteed_share(problem.k))
@@ -64,13 +62,15 @@ def _compare(result: Evaluation, share: object) -> None:
     problem = result.problem
     optimum = optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
     if share == 1 and result.acceptance != optimum:
-        raise Counterexample(problem, f"acceptance {result.acceptance}, and the optimum is {optimum}", BESIDE_OPTIMUM)
+        raise Counterexample(
+            problem, f"acceptance {number(result.acceptance)}, and the optimum is {number(optimum)}", BESIDE_OPTIMUM
+        )
     if result.acceptance < share * optimum:
-        seen = f"acceptance {result.acceptance}, less than {share} of the optimum {optimum}"
+        seen = f"acceptance {number(result.acceptance)}, less than {share} of the optimum {number(optimum)}"
         raise Counterexample(problem, seen, BESIDE_OPTIMUM)
 
 
-@rule_property(cases=covered_of, is_claim=True)
+@rule_property(cases=covered_of, category="claims")
 def cover(rule: SelectionRule, problem: Problem) -> None:
     """Drafts that hold every token of q, p being among them, are taken for certain: nothing is left to the residual.
 
@@ -84,19 +84,20 @@ def cover(rule: SelectionRule, problem: Problem) -> None:
     taken = rule(problem.p, problem.q, drafts[held]).accept.sum(-1)
     wrong = np.flatnonzero(taken != 1)
     if wrong.size:
-        here = drafts[held][wrong[0]]
-        seen = f"drafts {here.tolist()} hold every token of q = {numbers(problem.q)}; one is taken with probability {taken[wrong[0]]}"
-        raise Counterexample(problem, seen, drafts_shown(here))
+        row = drafts[held][wrong[0]]
+        told = f"drafts {row.tolist()} hold every token of q = {numbers(problem.q)}"
+        seen = f"{told}; one is taken with probability {number(taken[wrong[0]])}"
+        raise Counterexample(problem, seen, drafts_shown(row))
 
 
 CLAIMS = (maximal, optimal, kseq_bound, cover)
 
 
 def check_claims(rule: SelectionRule) -> None:
-    """Raise ValueError where the rule claims what no property here can check."""
+    """Raise InvalidArgument where the rule claims what no property here can check."""
     if isinstance(rule.claims, str):
-        raise ValueError(f"{rule.name} has claims = {rule.claims!r}: give a tuple of names, ({rule.claims!r},)")
+        raise InvalidArgument(f"{rule.name} has claims = {rule.claims!r}: give a tuple of names, ({rule.claims!r},)")
     known = [each.name for each in CLAIMS]
     unknown = [str(name) for name in rule.claims if name not in known]
     if unknown:
-        raise ValueError(f"{rule.name} claims {', '.join(unknown)}: choose among {', '.join(known)}")
+        raise InvalidArgument(f"{rule.name} claims {', '.join(unknown)}: choose among {', '.join(known)}")

@@ -17,26 +17,28 @@ class Counterexample(AssertionError):
     """A problem on which a rule breaks a property.
 
     problem: the problem, in Fractions. seen: what came out. shows: Python lines that show it, given `rule` and `problem`;
-    empty for the lines that stand with the property.
+    empty for the lines that stand with the property. decides: whether it refutes the property; False where the rule
+    raised an error, or gave floats that are right up to rounding, so that the property could not be looked at.
     """
 
-    def __init__(self, problem: Problem, seen: str, shows: str = "") -> None:
+    def __init__(self, problem: Problem, seen: str, shows: str = "", decides: bool = True) -> None:
         super().__init__(seen)
         self.problem = problem
         self.seen = seen
         self.shows = shows
+        self.decides = decides
 
     def code(self, rule: Any, source: RuleSource | None = None) -> str:
         """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.
 
         source: what makes the rule; without it, it is read off the rule.
         """
-        made = source or rule_source(rule)
+        source = source or rule_source(rule)
         imports: list[str] = []
         problem = problem_source(self.problem, imports)
-        body = f"rule = {made.expression}\nproblem = {problem}\n{self.shows or EVALUATE}\n"
+        body = f"rule = {source.expression}\nproblem = {problem}\n{self.shows or EVALUATE}\n"
         seen = "".join(f"# {line}\n" for line in self.seen.splitlines())
-        before = [*made.imports, *imports]
+        before = [*source.imports, *imports]
         plain = {line for line in before if line.startswith("import ")} | {"from fractions import Fraction as F"}
         others = {f"import {name}" for name in ("torch",) if f"{name}." in body} | {"import ot_draft as ot"}
         others |= {"import numpy as np"} if "np." in body else set()
@@ -50,11 +52,6 @@ def drafts_shown(drafts: Array, lines: str = "") -> str:
     start = f"drafts = np.array({np.asarray(drafts).tolist()})\n"
     run = "selection = rule(problem.p, problem.q, drafts)\n"
     return start + (lines or run) + 'print("accept:", selection.accept, "residual:", selection.residual)'
-
-
-def numbers(values: Array) -> str:
-    """Masses in a text: 1/2, 1/3."""
-    return "(" + ", ".join(str(value) for value in np.asarray(values).ravel().tolist()) + ")"
 
 
 def problem_source(problem: Problem, imports: list[str]) -> str:

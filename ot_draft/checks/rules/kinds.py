@@ -11,9 +11,9 @@ from ...arrays import Array, to_host
 from ...exact import Evaluation, evaluate
 from ...problem import Problem
 from ...selection import SelectionRule
-from .counterexample import Counterexample, drafts_shown, numbers
-from .rule_property import as_floats, possible_drafts, rule_property, small_problems_of, without_torch
-from .validity import IN_FLOATS
+from .counterexample import Counterexample, drafts_shown
+from .number_texts import numbers
+from .rule_property import IN_FLOATS, as_floats, possible_drafts, rule_property, small_problems_of, without_torch
 
 # Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
 TOLERANCES = {"float64": (1e-9, 1e-5), "float32": (1e-4, 1e-3)}
@@ -50,9 +50,11 @@ def torch_agrees(rule: SelectionRule, problem: Problem) -> None:
 
 def _compare(problem: Problem, result: Evaluation, exact: Evaluation, dtype: str, kind: str, shows: str) -> None:
     for name, values in (("accept", result.accept), ("output", result.output)):
-        found = str(values.dtype).removeprefix("torch.")
-        if found != dtype:
-            raise Counterexample(problem, f"{kind} in, {name} in {found} out", shows + "\nprint(result.output.dtype)")
+        returned = str(values.dtype).removeprefix("torch.")
+        if returned != dtype:
+            raise Counterexample(
+                problem, f"{kind} in, {name} in {returned} out", shows + "\nprint(result.output.dtype)"
+            )
     near_law, near_acceptance = TOLERANCES[dtype]
     output, wanted = (to_host(x).astype(np.float64) for x in (result.output, exact.output))
     if not abs(output - wanted).sum() <= 2 * near_law:
@@ -89,10 +91,10 @@ def no_host_sync(rule: SelectionRule, problem: Problem) -> None:
 def inputs_unchanged(rule: SelectionRule, problem: Problem) -> None:
     """p, q and drafts are left as they were: Fractions, float64, and torch where it is installed."""
     drafts, case = possible_drafts(problem), as_floats(problem)
-    given = [(problem.p, problem.q, drafts), (case.p, case.q, drafts)]
+    calls = [(problem.p, problem.q, drafts), (case.p, case.q, drafts)]
     if not without_torch(rule):
-        given.append((_tensor(case.p), _tensor(case.q), _tensor(drafts)))
-    for arrays in given:
+        calls.append((_tensor(case.p), _tensor(case.q), _tensor(drafts)))
+    for arrays in calls:
         before = [np.array(to_host(x)) for x in arrays]
         rule(*arrays)
         for name, x, old in zip(("p", "q", "drafts"), arrays, before, strict=True):

@@ -1,25 +1,32 @@
-"""All properties, in the order in which they are checked: the verdict first."""
+"""All properties, in the order in which they are checked: first whether the rule is lossless, then whether it is robust."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from .claims import CLAIMS, check_claims
 from .kinds import floats_agree, inputs_unchanged, no_host_sync, torch_agrees
+from .robust import boundary_cases_in_floats, exactness, extreme_cases, probabilities_in_floats
 from .rule_property import RuleProperty
 from .sampled import sampled_frequencies
 from .structure import absent_drafts, batch_equals_loop, relabelling_commutes, rows_do_not_leak
-from .validity import at_most_the_optimum, boundary_cases, exactness, output_law, probabilities
+from .validity import at_most_the_optimum, boundary_cases, output_law, output_law_in_batches, probabilities
 
-ALL: tuple[RuleProperty, ...] = (
+LOSSLESS: tuple[RuleProperty, ...] = (
     output_law,
     probabilities,
     at_most_the_optimum,
-    *CLAIMS,
     boundary_cases,
+    output_law_in_batches,
+)
+ROBUST: tuple[RuleProperty, ...] = (
+    extreme_cases,
     exactness,
     floats_agree,
+    probabilities_in_floats,
+    boundary_cases_in_floats,
     torch_agrees,
     no_host_sync,
     inputs_unchanged,
@@ -29,6 +36,7 @@ ALL: tuple[RuleProperty, ...] = (
     absent_drafts,
     sampled_frequencies,
 )
+ALL: tuple[RuleProperty, ...] = (*LOSSLESS, *ROBUST, *CLAIMS)
 
 
 def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
@@ -39,14 +47,14 @@ def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty
     chosen = list(properties)
     unknown = [str(each) for each in chosen if not isinstance(each, RuleProperty) and each not in known]
     if unknown:
-        raise ValueError(f"no property is called {', '.join(unknown)}: choose among {', '.join(known)}")
+        raise InvalidArgument(f"no property is called {', '.join(unknown)}: choose among {', '.join(known)}")
     return [each if isinstance(each, RuleProperty) else known[each] for each in chosen]
 
 
 def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
     """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
-    if not isinstance(rule, SelectionRule):
-        raise TypeError(f"{rule!r} is no selection rule: give an instance of a subclass of ot.SelectionRule")
+    if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
+        raise InvalidArgument(f"{rule!r} is no selection rule: give an instance of a subclass of ot.SelectionRule")
     check_claims(rule)
     chosen = choose(properties)
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,18 +17,26 @@ from ..strategies import Strategy, problems
 from .counterexample import EVALUATE
 
 Check = Callable[[Any, Problem], None]
+IN_FLOATS = (
+    "p, q = problem.p.astype(np.float64), problem.q.astype(np.float64)\n"
+    "result = ot.evaluate(rule, ot.Problem(p, q, problem.k, problem.law))\n"
+    'print("output:", result.output.tolist())\nprint("target:", *p)'
+)
+Category = Literal["lossless", "robust", "claims"]  # the question that a property helps to answer
 
 
 @dataclass(frozen=True)
 class RuleProperty:
     """One property of a rule.
 
-    check: raises a Counterexample. cases: given the rule, the strategy of the problems, or a list of
-    problems, small ones first, all of which are tried. most: the number of cases after
-    which more add nothing.
-    reason_to_skip: why the property says nothing about the rule; empty where it does.
-    shows: Python lines that show the rule at work where it raised an error. is_claim: whether it is asked only of the
-    rules that name it in their `claims`.
+    check: raises a Counterexample; another error decides nothing. cases: given the rule, the strategy of the problems, or a
+    list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
+    reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show the
+    rule at work where it raised an error. category: the question that it helps to answer.
+
+    Questions: "lossless", does the rule keep the target's law on every proper problem? "robust", is it right on what is no
+    proper problem, in floats, on torch, and as a function? "claims", is what it says of itself true? (Asked only of the
+    rules that name the property in their `claims`.)
     """
 
     check: Check
@@ -36,7 +44,12 @@ class RuleProperty:
     most: int
     reason_to_skip: Callable[[SelectionRule], str]
     shows: str
-    is_claim: bool = False
+    category: Category = "robust"
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it is asked only of the rules that claim it."""
+        return self.category == "claims"
 
     @property
     def name(self) -> str:
@@ -73,7 +86,7 @@ def never(rule: SelectionRule) -> str:
 
 def without_torch(rule: SelectionRule) -> str:
     """Why a property about torch is skipped."""
-    return "" if find_spec("torch") else "torch is not installed (extra 'torch')"
+    return "" if find_spec("torch") else "torch is not installed"
 
 
 def rule_property(
@@ -81,10 +94,10 @@ def rule_property(
     most: int = 1_000_000,
     reason_to_skip: Callable[[SelectionRule], str] = never,
     shows: str = EVALUATE,
-    is_claim: bool = False,
+    category: Category = "robust",
 ) -> Callable[[Check], RuleProperty]:
     """Decorator that makes a property of a function (rule, problem)."""
-    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, is_claim)
+    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, category)
 
 
 def possible_drafts(problem: Problem) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
+from .number_texts import fraction_source
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def rule_source(rule: Any) -> RuleSource:
 def value_source(value: Any, imports: list[str]) -> str:
     """A value as an expression; the lines that it needs are added to imports."""
     if isinstance(value, Fraction):
-        return f"F({value.numerator}, {value.denominator})" if value.denominator > 1 else f"F({value})"
+        return fraction_source(value)
     if isinstance(value, str | int | float | bool | None):
         return repr(value)
     if isinstance(value, np.ndarray):

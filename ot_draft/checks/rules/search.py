@@ -29,23 +29,20 @@ class Tried:
 
 @dataclass
 class Search:
-    """What a search found: what was tried, by the number of drafts, and the smallest counterexample, if there is one."""
+    """A search: what was tried, by the number of drafts, and the smallest counterexample, if there is one."""
 
     by_k: dict[int, Tried] = field(default_factory=dict)
     counterexample: Counterexample | None = None
 
-    def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> None:
-        """Try one problem. Raises Counterexample."""
+    def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
+        """Try one problem, and count it."""
         tried = self.by_k.setdefault(problem.k, Tried(problem.k))
         tried.cases += 1
         start = perf_counter()
-        try:
-            check_once(claim, rule, problem)
-        except Counterexample as counterexample:
-            tried.failed, self.counterexample = True, counterexample
-            raise
-        finally:
-            tried.seconds += perf_counter() - start
+        counterexample = check_once(claim, rule, problem)
+        tried.seconds += perf_counter() - start
+        tried.failed = tried.failed or counterexample is not None
+        return counterexample
 
 
 Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
@@ -56,7 +53,8 @@ def search(
 ) -> Search:
     """Try the property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.
 
-    drawn: problems that were drawn for other properties of the same rule with the same settings; added to.
+    A counterexample that decides goes before one that does not. drawn: problems that were drawn for other properties of the
+    same rule with the same settings; added to.
     """
     cases, number = claim.cases(rule), min(max_examples, claim.most)
     if isinstance(cases, list):
@@ -66,22 +64,34 @@ def search(
     if len(known) < number:
         known.clear()
         _run(cases, known.append, number, seed)
-    found = _first_failure(claim, rule, known[:number])
-    if found.counterexample is None:
-        return found
-    smaller = Search()
+    first = _first_failure(claim, rule, known[:number])
+    if first.counterexample is None:
+        return first
+    smaller, decides = Search(), first.counterexample.decides
+
+    def shrink(problem: Problem) -> None:
+        counterexample = smaller.attempt(claim, rule, problem)
+        if counterexample is not None and counterexample.decides == decides:
+            smaller.counterexample = counterexample
+            raise counterexample
+
     with suppress(Counterexample, hypothesis.errors.Flaky):  # flaky: the rule is no function; its last failure stands
-        _run(cases, lambda problem: smaller.attempt(claim, rule, problem), number, seed)
-    return smaller if smaller.counterexample else found
+        _run(cases, shrink, number, seed)
+    return smaller if smaller.counterexample else first
 
 
 def _first_failure(claim: RuleProperty, rule: SelectionRule, problems: list[Problem]) -> Search:
-    """Every problem of a list, up to one on which the property fails."""
-    found = Search()
-    with suppress(Counterexample):
-        for problem in problems:
-            found.attempt(claim, rule, problem)
-    return found
+    """Every problem of a list, up to one that decides; without one, the first on which the property could not be looked at."""
+    tried = Search()
+    for problem in problems:
+        counterexample = tried.attempt(claim, rule, problem)
+        if counterexample is None:
+            continue
+        if counterexample.decides:
+            tried.counterexample = counterexample
+            break
+        tried.counterexample = tried.counterexample or counterexample
+    return tried
 
 
 def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int) -> None:
@@ -106,8 +116,8 @@ def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int
     tried()
 
 
-def check_once(claim: RuleProperty, rule: SelectionRule, problem: Problem) -> None:
-    """The property on a copy of one problem; whatever the rule raises becomes a Counterexample."""
+def check_once(claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
+    """The property on a copy of one problem; whatever the rule raises is a counterexample that decides nothing."""
     copy = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
     try:
         with warnings.catch_warnings():
@@ -116,6 +126,7 @@ def check_once(claim: RuleProperty, rule: SelectionRule, problem: Problem) -> No
     except Counterexample as counterexample:
         counterexample.problem = problem
         counterexample.shows = counterexample.shows or claim.shows
-        raise
+        return counterexample
     except Exception as error:
-        raise Counterexample(problem, f"raised {type(error).__name__}: {error}", claim.shows) from error
+        return Counterexample(problem, f"raised {type(error).__name__}: {error}", claim.shows, decides=False)
+    return None

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...arrays import Array
 from ...exact import evaluate
-from ...laws import IID, WithoutReplacement
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..strategies import Strategy, batches, problems_without_ties
-from .counterexample import Counterexample, drafts_shown, numbers
+from .counterexample import Counterexample, drafts_shown
+from .number_texts import numbers
 from .rule_property import a_few, as_floats, possible_drafts, rule_property, small_problems_of
 
 ROWS = 4  # draft tuples of a pair (p, q) that stand in one batch
@@ -116,14 +116,14 @@ def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=small_problems_of)
 def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
-    """A row without drafts gives residual p; for i.i.d. drafts and without replacement, a -1 anywhere changes nothing."""
+    """A row without drafts gives residual p; where the law lets absent drafts stand anywhere, a -1 changes nothing."""
     k = problem.k
     none = np.full((1, k), -1)
     selection = rule(problem.p, problem.q, none)
     if (selection.accept != 0).any() or not (selection.residual == problem.p).all():
         seen = f"no draft is there: accept {numbers(selection.accept)}, residual {numbers(selection.residual)}"
         raise Counterexample(problem, seen, drafts_shown(none))
-    if not isinstance(problem.law, IID | WithoutReplacement):
+    if not problem.law.absent_anywhere:
         return
     drafts = a_few(possible_drafts(problem), ROWS)
     fewer = rule(problem.p, problem.q, drafts).output(drafts)

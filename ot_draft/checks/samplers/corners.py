@@ -8,7 +8,7 @@ import numpy as np
 
 from ...arrays import Array, to_host
 from ...errors import InvalidDrafts
-from ...laws import IID, DraftLaw
+from ...laws import DraftLaw
 from ...problem import Problem
 
 CORNERS = {  # weights of p, weights of q
@@ -54,7 +54,7 @@ class Case:
 def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 4) -> dict[str, Problem]:
     """The corners under a law, by name; with k drafts, or with 1 to largest_k in turn where the law allows them.
 
-    Left out is a q with fewer tokens than drafts under a law other than i.i.d.: what is drafted then is a convention.
+    Left out is a q with fewer tokens than drafts under a law that then runs out of mass: what is drafted is a convention.
     """
     allowed = [number for number in range(1, largest_k + 1) if law.is_defined(number)] if k is None else [k]
     found = {}
@@ -62,7 +62,7 @@ def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 4) -> 
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
         some = allowed if name in EVERY_K else allowed[-1:] if name in LARGEST_K else [allowed[turn % len(allowed)]]
         for number in some:
-            enough = isinstance(law, IID) or number <= (q > 0).sum()
+            enough = not law.runs_out or number <= (q > 0).sum()
             if enough:
                 found[f"{name}, k = {number}"] = Problem(p, q, number, law)
     return found

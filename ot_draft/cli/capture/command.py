@@ -13,7 +13,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ...errors import DraftSelectionError
+from ...errors import DraftSelectionError, MissingPackage
 from ..console import one_line, progress_bar
 from ..refused import Refused
 
@@ -70,7 +70,7 @@ def capture(
         from ..embedded import load_models
         from .shards import Reading, capture_window, read_texts, windows
     except ModuleNotFoundError as error:
-        raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
+        raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
     reading = Reading(**wanted)
     models = {"target": target, "draft": draft, "dtype": dtype}
     with one_line((DraftSelectionError, ValueError, OSError)):

@@ -27,6 +27,7 @@ from rich.table import Table
 
 import ot_draft as ot
 
+from ...array_files import array_names, read_arrays
 from ...compare import choose_rules
 from ...errors import DraftSelectionError
 from ...sweep import Shard, open_shards
@@ -116,8 +117,8 @@ def replay(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tupl
 def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
     if shard.file.suffix == ".npz":
-        with np.load(shard.file, allow_pickle=False) as stored:
-            about = {name: stored[name] for name in ABOUT if name in stored}
+        holds = ", ".join(ABOUT)
+        about = read_arrays(shard.file, [name for name in ABOUT if name in array_names(shard.file, holds)], holds)
     else:
         from safetensors import safe_open
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...errors import DraftSelectionError
+from ...errors import DraftSelectionError, MissingPackage
 from ..console import one_line
 from ..options import whole_numbers
 from ..refused import Refused
@@ -73,6 +73,6 @@ def decode(**options: Any) -> None:
     try:
         from .run import run  # heavy: torch
     except ModuleNotFoundError as error:
-        raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
+        raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
     with one_line((DraftSelectionError, ValueError, OSError)):
         run(settings)

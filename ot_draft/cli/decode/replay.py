@@ -15,10 +15,12 @@ from rich.table import Table
 
 import ot_draft as ot
 
+from ...array_files import read_arrays
 from ...compare import clustered_error
 from ...decoding import CannotDecode, Method, method_called
 
 REPEATS = 16
+RECORDED = ("p", "q", "tokens", "drafted", "prompt")  # arrays of a batch of recorded trees
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
     inner = [node for node in range(max(shape.parents, default=-1) + 1) if len(shape.children(node)) > 0]
     place = {node: at for at, node in enumerate(inner)}
     for file in sorted((folder / "trees").glob("*.npz")):
-        with np.load(file, allow_pickle=False) as stored:
-            p, q, slots, drafted, prompt = (stored[name] for name in ("p", "q", "tokens", "drafted", "prompt"))
+        p, q, slots, drafted, prompt = read_arrays(file, RECORDED, ", ".join(RECORDED)).values()
         p, q = (masses.astype(np.float64) for masses in (p, q))
         p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
         parents = [place[parent] for parent in shape.parents]

@@ -14,7 +14,7 @@ from ...arrays import is_exact
 from ...errors import InvalidDrafts, SolverFailed
 from ...lp.drafted_sets import drafted_sets
 from ...lp.program import as_fractions
-from ...lp.raw_solution import load
+from ...optional import load
 from ...problem import Problem
 from ..model import Model, Path
 from ..rules.path_rule import Nodes

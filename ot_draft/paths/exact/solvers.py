@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import SolverFailed
 from ...lp.float_solvers import UNIT, run_cbc
-from ...lp.raw_solution import load
+from ...optional import load
 
 Answer = tuple[np.ndarray, np.ndarray, str]
 

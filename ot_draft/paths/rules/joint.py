@@ -11,10 +11,10 @@ from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
-from .block_verification import Ladder, Walk, verify
 from .children import select_child, split_tops
 from .fits import even, refuse
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .verification import Ladder, Walk, verify
 from .walk import Draws, Survivors
 
 FEW = 1024  # tokens up to which `select` solves without classes

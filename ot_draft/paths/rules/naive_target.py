@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...arrays import Array, settled, where
 from ...laws import DraftLaw
 from ...rules import naive_target
+from ...selection import SelectionRule
 from ..model import Model
 from ..tree import DraftTree, PathSelection, TreeShape
 from .path_rule import PathLaw, PathRule
@@ -23,6 +24,21 @@ class NaiveTarget(PathRule):
     way they were chosen. Every emitted token has the target's law given those before it, the drafts have no part in it.
     Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
     """
+
+    looks_ahead: ClassVar[bool] = False
+    wants_tops: ClassVar[bool] = True
+
+    @property
+    def selection(self) -> SelectionRule:
+        return TOKEN_WISE.rule
+
+    @property
+    def command(self) -> str:
+        return "naive"
+
+    @property
+    def label(self) -> str:
+        return TOKEN_WISE.rule.label
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
         """Every shape and every law will do."""

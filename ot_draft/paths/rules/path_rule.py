@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from ...arrays import Array, is_torch
 from ...errors import InvalidDistribution, InvalidDrafts
-from ...laws import DraftLaw
+from ...laws import IID, DraftLaw
 from ...problem import Problem
+from ...selection import SelectionRule
 from ..model import Model, Path
 from ..plain import PlainTree
 from ..tree import DraftTree, PathSelection, TreeShape
 from .walk import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
-Made = TypeVar("Made")
+Remembered = TypeVar("Remembered")
 
 
 class PathRule(ABC):
@@ -28,6 +29,13 @@ class PathRule(ABC):
     rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
     the tree, and one token more. `ot.paths.evaluate` and `ot.paths.evaluate_tree` say whether the rule is lossless.
     """
+
+    # Whether it takes one drafted path and no more.
+    one_path: ClassVar[bool] = False
+    # Whether what is decided at a node may depend on the nodes below it.
+    looks_ahead: ClassVar[bool] = True
+    # Whether the draft's top tokens, which are no draw, are what it is best given.
+    wants_tops: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
@@ -66,10 +74,52 @@ class PathRule(ABC):
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """`select`, after the checks; every random choice is made by draws.index."""
 
+    def fits(self, shape: TreeShape, law: DraftLaw) -> bool:
+        """Whether the rule is valid on trees of this shape whose children follow this law."""
+        try:
+            self.check(shape, law)
+        except InvalidDrafts:
+            return False
+        return True
+
+    @property
+    def selection(self) -> SelectionRule | None:
+        """The selection rule that is applied node by node; None where paths are tested as a whole."""
+        return None
+
+    @property
+    def law(self) -> DraftLaw:
+        """The law that trees are drafted by for this rule unless another one is asked for."""
+        return IID()
+
+    def quick(self, law: DraftLaw) -> PathRule:
+        """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
+        return self
+
+    @property
+    def solves(self) -> bool:
+        """Whether a program is solved at every node: on the host, for small vocabularies."""
+        return self.selection is not None and self.selection.solves
+
     @property
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
+
+    @property
+    def short_name(self) -> str:
+        """Name where it is clear that a path rule is meant."""
+        return self.name
+
+    @property
+    def command(self) -> str:
+        """Name on the command line."""
+        return self.short_name.lower()
+
+    @property
+    def label(self) -> str:
+        """Name in the words of a text."""
+        return self.short_name
 
 
 class Nodes:
@@ -101,7 +151,7 @@ class Nodes:
             self._drafts[prefix] = self._validated(prefix, "draft", self.target(prefix), self.model.draft(prefix))
         return self._drafts[prefix]
 
-    def once(self, owner: object, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, owner: object, key: Hashable, make: Callable[[], Remembered]) -> Remembered:
         """make(), computed only the first time that the owner asks for the key."""
         _, kept = self._kept.setdefault(id(owner), (owner, {}))  # holding the owner keeps its id from being used again
         if key not in kept:

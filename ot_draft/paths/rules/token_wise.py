@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...arrays import Array, gather, integers, minimum, one, settled, small, unsmall, where
 from ...errors import InvalidDrafts
@@ -31,15 +31,35 @@ class TokenWise(PathRule):
     Source: Sun et al., SpecTr, NeurIPS 2023, Theorem 2 (paths); Yang et al., multi-candidate speculative decoding, 2024 (trees).
     """
 
+    looks_ahead: ClassVar[bool] = False
     rule: SelectionRule
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, SelectionRule):
+        if not isinstance(self.rule, SelectionRule):  # anything may have been given
             raise InvalidDrafts(f"TokenWise({self.rule!r}): give a selection rule, for example TokenWise(KSeq())")
 
     @property
     def name(self) -> str:
         return f"{type(self).__name__}({self.rule.name})"
+
+    @property
+    def selection(self) -> SelectionRule:
+        return self.rule
+
+    @property
+    def law(self) -> DraftLaw:
+        return self.rule.law
+
+    def quick(self, law: DraftLaw) -> TokenWise:
+        return TokenWise(self.rule.quick(law))
+
+    @property
+    def short_name(self) -> str:
+        return self.rule.name
+
+    @property
+    def label(self) -> str:
+        return self.rule.label
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
         if not rule_fits(self.rule, law, shape):

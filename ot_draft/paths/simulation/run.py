@@ -13,7 +13,6 @@ from ..drafting.trees import draft_trees, first_chains
 from ..exact.evaluate import check_sizes
 from ..model import Model
 from ..rules.path_rule import PathRule
-from ..rules.token_wise import TokenWise
 from ..tree import TreeShape
 
 
@@ -80,8 +79,8 @@ def simulate_all(
     lengths: list[list[np.ndarray]] = [[] for _ in path_rules]
     for tree, generators in draft_trees(model, tree_shape, iterations, seed, law):
         uniforms = _uniforms(generators, max(rule.uniforms(tree_shape) for rule in path_rules))
-        for found, rule in zip(lengths, path_rules, strict=True):
-            found.append(rule.select(tree, uniforms[:, : rule.uniforms(tree_shape)]).length)
+        for of_rule, rule in zip(lengths, path_rules, strict=True):
+            of_rule.append(rule.select(tree, uniforms[:, : rule.uniforms(tree_shape)]).length)
     return [Simulation(np.concatenate(found), tree_shape) for found in lengths]
 
 
@@ -101,15 +100,13 @@ def simulate_chains(
     for K, L in sizes:
         check_sizes(K, L)
     largest = TreeShape.chains(max(K for K, _ in sizes), max(L for _, L in sizes))
-    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if fits(rule, TreeShape.chains(K, L), IID())]
+    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if rule.fits(TreeShape.chains(K, L), IID())]
     if not wanted:
         names = ", ".join(rule.name for rule in path_rules) or "none"
         raise InvalidDrafts(f"no rule takes any of the sizes (K, L) {list(sizes)}: the rules are {names}; give others")
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
     # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
-    cut = {
-        (rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if isinstance(rule, TokenWise) and deepest[K] > L
-    }
+    cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
     most = max(rule.uniforms(TreeShape.chains(K, L)) for rule, K, L in wanted)
     lengths: dict[tuple[PathRule, int, int], list[np.ndarray]] = {key: [] for key in wanted}
     for tree, generators in draft_trees(model, largest, iterations, seed):
@@ -124,15 +121,6 @@ def simulate_chains(
     for key, longer in cut.items():
         lengths[key] = [np.minimum(found, key[2]) for found in lengths[longer]]
     return {key: Simulation(np.concatenate(found), TreeShape.chains(*key[1:])) for key, found in lengths.items()}
-
-
-def fits(rule: PathRule, shape: TreeShape, law: DraftLaw) -> bool:
-    """Whether a rule is valid on trees of this shape whose children follow the law."""
-    try:
-        rule.check(shape, law)
-    except InvalidDrafts:
-        return False
-    return True
 
 
 def _as_shape(shape: TreeShape | tuple[int, int]) -> TreeShape:

@@ -49,6 +49,10 @@ class KSeq(SelectionRule):
     factor: float | Fraction | None = None
     law: DraftLaw = IID()
 
+    @property
+    def label(self) -> str:
+        return "K-SEQ"
+
     def __post_init__(self) -> None:
         if self.factor is not None and not self.factor >= 1:
             raise InvalidDrafts(

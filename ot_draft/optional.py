@@ -1,0 +1,25 @@
+"""Packages that come with an extra: imported when they are first used, and named with their remedy where they are missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .errors import MissingPackage, SolverFailed
+
+
+def load(package: str, extra: str) -> Any:
+    """The module, imported when first used; MissingPackage says how to install what the extra brings."""
+    root = package.partition(".")[0]
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != root:
+            raise
+        raise MissingPackage(root, extra) from None
+    except ImportError as error:
+        # ortools and highspy (loaded by cvxpy and PuLP) each bring a libhighs of one name: a process holds one of them.
+        raise SolverFailed(
+            f"{root} is installed and does not load ({error}). ortools and highspy, which cvxpy and PuLP load, exclude"
+            ' each other in one process: use them in separate ones, or take solver="flow"'
+        ) from error
