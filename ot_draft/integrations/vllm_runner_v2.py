@@ -47,15 +47,14 @@ def rejection_sample(
     node, present = _nodes(cu_num_logits, num_speculative_steps, target_logits)
     tokens = where(present, draft_sampled.long()[node[:, 1:]], -1)
     heat = temperature[request].float()[:, None]
-    logits = target_logits[:, :n].float()
-    greedy = along_greedy_chains(logits.argmax(-1)[node], tokens)
-    p = logits.softmax(-1)[node]
+    greedy = along_greedy_chains(target_logits[:, :n].argmax(-1)[node], tokens)
+    p = target_logits[:, :n].float().softmax(-1)[node]
     if draft_logits is not None:
         tokens = with_refused(tokens, present, p)
     q = _draft(draft_logits, request, heat, tokens, p)
     count, root = number_of_uniforms(rule, num_speculative_steps), pos.long()[node[:, 0]]
-    sampled = along_chains(rule, p, q, tokens, seeded_uniforms(seed.long()[request], root, count))
-    emitted = where(heat == 0, greedy, sampled)
+    uniforms = seeded_uniforms(seed.long()[request], root, count)
+    emitted = where(heat == 0, greedy, along_chains(rule, p, q, tokens, uniforms))
     return emitted, (emitted >= 0).sum(-1).int()
 
 
