@@ -65,7 +65,7 @@ def run_engine(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     given.write_text(json.dumps(job))
     with log.open("w") as out:
         command = [sys.executable, str(HERE / "engine_process.py"), str(given), str(answer)]
-        code = subprocess.run(command, stdout=out, stderr=out, env=environment(), check=False, timeout=900).returncode
+        code = subprocess.run(command, stdout=out, stderr=out, env=environment(), check=False, timeout=3000).returncode
     if code:
         pytest.fail(f"the engine ended with {code}:\n" + "\n".join(log.read_text().splitlines()[-25:]))
     found: dict[str, Any] = json.loads(answer.read_text())
