@@ -12,12 +12,13 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv lint test reproduce docs bench clean
+.PHONY: help .venv lint test reproduce docs bench engines clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z.]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -63,6 +64,17 @@ bench: $(STAMP)  ## time the rules and solvers, one thread
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \
 		--benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
 
+# An environment of its own: engines pin versions. TORCH has to be a build that vLLM's CPU wheel can load (2.13.0). About 3.6 GB.
+.venv-engines/.installed: tests/engines/set_up.py
+	test -x $(ENGINES)/python || $(PYTHON) -m venv .venv-engines \
+		|| { $(PYTHON) -m venv --without-pip .venv-engines && $(PYTHON) -m pip --python $(ENGINES)/python install pip; }
+	$(ENGINES)/python -m pip install --disable-pip-version-check --progress-bar off $(TORCH)
+	$(ENGINES)/python tests/engines/set_up.py
+	touch $@
+
+engines: .venv-engines/.installed  ## the plugins inside real engines, real servers under audit, on the CPU
+	$(ENGINES)/python -m pytest tests/engines -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
+
 clean:  ## remove .venv, caches and figures/out
-	rm -rf .venv figures/out docs/out build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-engines figures/out docs/out build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

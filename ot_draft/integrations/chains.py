@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..arrays import Array, positions, where
 from ..paths import BlockVerification, DraftTree, PathRule, TokenWise, TreeShape
 from ..rules import SpeculativeSampling
+from .chains_in_a_row import Accept, as_a_block, one_by_one
 
-CHAIN_RULES: dict[str, PathRule] = {
-    "SpeculativeSampling": TokenWise(SpeculativeSampling()),
-    "BlockVerification": BlockVerification(),
+
+@dataclass(frozen=True)
+class ChainRule:
+    """A rule for one drafted chain a request: as a path rule, on padded chains, and on chains laid end to end."""
+
+    path: PathRule
+    accept: Accept
+
+
+CHAIN_RULES = {
+    "SpeculativeSampling": ChainRule(TokenWise(SpeculativeSampling()), one_by_one),
+    "BlockVerification": ChainRule(BlockVerification(), as_a_block),
 }
 
 
-def number_of_uniforms(rule: PathRule, length: int) -> int:
+def number_of_uniforms(rule: ChainRule, length: int) -> int:
     """How many uniforms the rule takes for a chain of this length."""
-    return rule.uniforms(TreeShape.chains(1, length))
+    return rule.path.uniforms(TreeShape.chains(1, length))
 
 
-def along_chains(rule: PathRule, p: Array, q: Array, tokens: Array, uniforms: Array) -> Array:
+def along_chains(rule: ChainRule, p: Array, q: Array, tokens: Array, uniforms: Array) -> Array:
     """Emitted tokens of a batch of chains: (B, L + 1, n), (B, L, n), int (B, L), (B, U) -> int (B, L + 1), -1 beyond.
 
     tokens: -1 from where a request has no draft any more; there p is the law of the token that comes after its last draft. q is
     the law that each draft was drawn by; a draft chosen without chance has a row of zeros with a 1 at the draft.
     """
     shape = TreeShape.chains(1, tokens.shape[1])
-    return rule.select(DraftTree(shape, tokens, p, q), uniforms).tokens
+    return rule.path.select(DraftTree(shape, tokens, p, q), uniforms).tokens
 
 
 def along_greedy_chains(best: Array, tokens: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -20,20 +20,25 @@ class NotLossless(DraftSelectionError, ValueError):
     """The host was asked for something under which no rule keeps the target's law."""
 
 
-def check_version(package: str, known: tuple[str, ...], variable: str) -> None:
-    """Raise UnsupportedHost unless the installed version of the package is one of the known ones.
+def check_version(known: Mapping[str, tuple[str, ...]], variable: str) -> str:
+    """The name of the distribution that is installed, of those known by name and versions; raises UnsupportedHost for another version.
 
     A build's local part (0.33.0+cu130) does not matter. variable: the environment variable that switches the adapter on.
     """
-    try:
-        found = version(package)
-    except PackageNotFoundError:
-        raise MissingPackage(package, package) from None
-    if found.split("+")[0] not in known:
+    wanted = " or ".join(f"{package} {' and '.join(versions)}" for package, versions in known.items())
+    for package, versions in known.items():
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            continue
+        if found.split("+")[0] in versions:
+            return package
         raise UnsupportedHost(
-            f"{package} {found} is installed; this adapter knows the sampler of {package} {' and '.join(known)} only: run "
-            f" pip install {package}=={known[-1]}, or unset {variable} to run {package}'s own sampler"
+            f"{package} {found} is installed; this adapter knows the sampler of {wanted} only: run "
+            f" pip install {package}=={versions[-1]}, or unset {variable} to run {package}'s own sampler"
         )
+    first = next(iter(known))
+    raise MissingPackage(first, first)
 
 
 def check_choice(name: str, known: tuple[str, ...], variable: str) -> str:

