@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .arrays import (
     Array,
@@ -44,6 +45,8 @@ from .hybrid import top_by_stand_in
 
 class DraftLaw(ABC):
     """Joint law of k drafts given q. Shapes: q (..., n), drafts (..., k), token sets bool (..., n)."""
+
+    merges: ClassVar[bool] = False  # whether tokens taken for one are drafted by the same law from their summed mass
 
     @abstractmethod
     def probability(self, q: Array, drafts: Array) -> Array:
@@ -89,6 +92,8 @@ class DraftLaw(ABC):
 @dataclass(frozen=True)
 class IID(DraftLaw):
     """k independent draws from q (SpecTr)."""
+
+    merges = True
 
     def probability(self, q: Array, drafts: Array) -> Array:
         return gather(q, drafts).prod(-1)

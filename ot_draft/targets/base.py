@@ -1,0 +1,76 @@
+"""What a target is: the law r that a lossy rule really keeps, made from p and q."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, like, one, where
+from ..errors import InvalidDrafts
+from ..laws import IID, DraftLaw
+from .envelope import Envelope, envelope
+
+
+class Target(ABC):
+    """A law r for the place of p: `target(p, q, k, law)` is (..., n), as p and q are.
+
+    A lossy rule is a lossless rule for another target. r depends on nothing but p, q, the number of draft positions k and the draft
+    law, and not on the drafts. What a target guarantees holds for every k and law; with those that the drafts have it also accepts most.
+    """
+
+    @abstractmethod
+    def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        """p, q: (..., n) distributions of one kind -> r (..., n), of that kind."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and figures."""
+        return repr(self)
+
+
+class Nearest(Target):
+    """A target of the one family that is best under every f-divergence: r = clip(m, a p, b p) (`envelope`).
+
+    The family has one parameter: how much acceptance is missing.
+    """
+
+    @abstractmethod
+    def missing(self, found: Envelope) -> Array:
+        """(..., 1) one minus the acceptance of r, in the envelope's kind."""
+
+    @abstractmethod
+    def bound(self, found: Envelope) -> Array:
+        """(..., 1) an acceptance that no law within the budget exceeds, from token sets; (`frontier`)."""
+
+    def within(self, found: Envelope) -> Array:
+        """(..., n) r, in float64 or Fractions."""
+        return found.law(self.missing(found))
+
+    def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        if k == 0:
+            return p
+        return like(self.within(envelope(p, q, k, IID() if law is None else law)), p)
+
+
+def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
+    """A budget as it was given, if it is a number between the two. Raises InvalidDrafts."""
+    numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
+    if not numeric or not least <= value <= most:
+        bounds = f"from {least} to {most}" if most < float("inf") else f">= {least}"
+        raise InvalidDrafts(f"{name} is {value!r}: give a number {bounds}")
+    return value
+
+
+def number(value: Any, x: Array) -> Any:
+    """The number in x's kind: a Fraction of just this value among Fractions, else a float."""
+    return Fraction(value) * one(x) if isinstance(one(x), Fraction) else float(value)
+
+
+def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
+    """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
+    over = spent > budget
+    share = where(over, budget / where(over, spent, one(p) + 0 * spent), one(p) + 0 * spent)
+    return where(over, p + share * (r - p), r)
