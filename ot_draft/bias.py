@@ -12,10 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, divide, double, is_exact, is_torch, largest, maximum, namespace, ratio, total, where, zero
+from .arrays import (
+    Array,
+    divide,
+    double,
+    is_exact,
+    is_torch,
+    largest,
+    maximum,
+    namespace,
+    on_host,
+    ratio,
+    small,
+    total,
+    unsmall,
+    where,
+    zero,
+)
 from .errors import InvalidDrafts
 
 TINY = 1e-300  # stands in for 0 under a logarithm
+BLOCK = 1 << 14  # tokens at a time on the host: what fits the cache needs no fresh memory
 
 
 @dataclass(frozen=True)
@@ -47,12 +64,14 @@ def total_variation(r: Array, p: Array) -> Array:
 
 def kl(r: Array, p: Array) -> Array:
     """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
-    used = r > 0
-    quotient = divide(r, where(used, p, zero(p)), zero(r))  # 0 where p is 0 or nothing is used
-    logs = logarithm(where(quotient > 0, quotient, quotient * 0 + 1))
-    sums = total(_floats(r) * logs)
-    beyond = (used & (p == 0)).any(-1)[..., None]
-    return where(beyond, sums * 0 + inf, sums)
+    one_way, other = small(_floats(r)), small(_floats(p))
+    parts = [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)] if on_host(one_way) else [slice(None)]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return unsmall(sum(_kl_of(one_way[..., part], other[..., part]) for part in parts), r)
+
+
+def _kl_of(r: Array, p: Array) -> Array:
+    return total(where(r > 0, r * namespace(r).log(r / p), 0.0))
 
 
 def chi_squared(r: Array, p: Array) -> Array:

@@ -41,18 +41,19 @@ class Nearest(Target):
     def missing(self, found: Envelope) -> Array:
         """(..., 1) one minus the acceptance of r, in the envelope's kind."""
 
-    @abstractmethod
-    def bound(self, found: Envelope) -> Array:
-        """(..., 1) an acceptance that no law within the budget exceeds, from token sets; (`frontier`)."""
+    def bound(self, found: Envelope, missing: Array) -> Array:
+        """(..., 1) an acceptance that no law within the budget exceeds: of one token set, unless overridden."""
+        return 1 - missing
 
-    def within(self, found: Envelope) -> Array:
-        """(..., n) r, in float64 or Fractions."""
-        return found.law(self.missing(found))
+    def within(self, found: Envelope, missing: Array) -> Array:
+        """(..., n) r where so much is missing, in float64 or Fractions."""
+        return found.law(missing)
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         if k == 0:
             return p
-        return like(self.within(envelope(p, q, k, IID() if law is None else law)), p)
+        found = envelope(p, q, k, IID() if law is None else law)
+        return like(self.within(found, self.missing(found)), p)
 
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:

@@ -17,7 +17,7 @@ from .envelope import Envelope
 STEPS = 60  # of bracketed Newton steps at most
 NEAR = 1e-13  # of the budget: where the search ends
 SLACK = 2.0**-40  # of the budget, that a float logarithm of Fractions may be wrong by
-CORRECTIONS = 2  # of the ceiling by all tokens, where groups gave it nearly
+CORRECTIONS = 1  # of the ceiling by all tokens, where groups gave it nearly
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ class WithinDivergence(Nearest):
         most = found.missing(one(found.target))
         return _at_least(where(rational > most, most, rational), _least(found, self.divergence))
 
-    def within(self, found: Envelope) -> Array:
-        eps, missing = float(self.eps), self.missing(found)
-        r = found.law(missing)
+    def within(self, found: Envelope, missing: Array) -> Array:
+        eps, r = float(self.eps), found.law(missing)
         spent = self.divergence.between(r, found.p)
         for _ in range(CORRECTIONS if found.approximate else 0):
             missing = missing + divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
@@ -57,14 +56,14 @@ class WithinDivergence(Nearest):
             return toward(r, found.p, spent, eps)
         return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - SLACK)))
 
-    def bound(self, found: Envelope) -> Array:
+    def bound(self, found: Envelope, missing: Array) -> Array:
         """By the multiplier of the budget and a chain of token sets with weights: Lagrange duality, for any multiplier and weights.
 
         1 - sum_j w_j g_j + l eps + mu + l sum p f*((c - mu)/l), where c is 1 at the ceiling, 0 at the floor and l f' + mu between,
         and w its steps down. For KL this is the Donsker-Varadhan bound.
         """
         found, divergence = found.floats(), self.divergence
-        missing = self.missing(found)
+        missing = missing.astype(np.float64) if is_exact(missing) else missing
         fall = _fall(found, divergence, missing)
         multiplier = divide(one(fall) + 0 * fall, fall, 0.0)
         low = divergence.slope(found.floor(missing))

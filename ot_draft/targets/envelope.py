@@ -14,18 +14,22 @@ one minus the acceptance, and the floor that makes r sum to 1. Tokens with p = 0
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..arrays import (
     Array,
     argsort,
+    as_number,
     batch_shape,
     broadcast,
     divide,
     double,
+    excess,
     is_exact,
     largest,
+    namespace,
     normalise,
     on_host,
     one,
@@ -40,10 +44,20 @@ from ..arrays import (
 )
 from ..laws import DraftLaw
 from ..rules.compiled import compiled
-from .grouped import GROUPS, chain_of_groups, groups_of, slopes_at_once
+from .grouped import (
+    GROUPS,
+    WIDTH,
+    chain_of_groups,
+    groups_of,
+    mixture,
+    mixture_without_numba,
+    settle,
+    slopes_at_once,
+)
 
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
-POLISH = 3
+STEP = 64  # share of the floor that one correction may be
+FREE = 2.0**100
 
 
 @dataclass(frozen=True)
@@ -70,12 +84,12 @@ class Envelope:
         parts = (self.target, self.drafted, self.slope, self.p, self.selected, self.idle)
         return Envelope(*(x.astype(np.float64) for x in parts))
 
-    @property
+    @cached_property
     def mass(self) -> Array:
         """(..., C) mass of p in every group."""
         return self.target[..., 1:] - self.target[..., :-1]
 
-    @property
+    @cached_property
     def unreachable(self) -> Array:
         """(..., 1) probability that all drafts are tokens with p = 0, whose ratio no bound holds."""
         return largest(where(self.target == 0, self.drafted, zero(self.drafted)))
@@ -85,9 +99,9 @@ class Envelope:
         return largest(self.drafted - ceiling * self.target)
 
     def ceiling(self, missing: Array) -> Array:
-        """(..., 1) the ceiling b at which so much is missing; the largest m/p where less is missing than `unreachable`."""
+        """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
         bounds = divide(self.drafted - missing, self.target, zero(self.target))
-        return where(missing < self.unreachable, largest(self.slope), largest(bounds))
+        return where(missing <= self.unreachable, largest(self.slope), largest(bounds))
 
     def floor(self, missing: Array) -> Array:
         """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
@@ -101,14 +115,28 @@ class Envelope:
     def law(self, missing: Array, ceiling: Array | None = None) -> Array:
         """(..., n) r = clip(m, a p, b p), where so much is missing; below `unreachable`, a share of m on tokens with p = 0 too."""
         floor, ceiling = self.floor(missing), self.ceiling(missing) if ceiling is None else ceiling
+        if self.approximate:  # a group's ceiling would clip some of its tokens where nothing need be
+            ceiling = where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
+        if self.approximate and on_host(self.p) and compiled(settle):
+            return self._settled(floor, ceiling, missing)
         law = self._law(floor, ceiling, missing)
         if is_exact(self.p):
             return law
-        for _ in range(POLISH):  # groups and rounding gave the floor nearly; it is the root of a piecewise linear function
-            low = where(law <= floor * self.p, self.p, zero(self.p))
-            floor = floor + divide(1 - total(law), total(low), zero(self.p))
-            law = self._law(floor, ceiling, missing)
-        return law
+        if self.approximate:  # groups gave the floor nearly: one step of Newton's method, of no more than a group's width
+            low = total(self.p * as_number(law <= floor * self.p, self.p))
+            step = divide(1 - total(law), low, zero(low))
+            law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
+        return summing_to_one(law, self.p)
+
+    def _settled(self, floor: Array, ceiling: Array, missing: Array) -> Array:
+        """The same in one compiled pass after the other over every row, on the host."""
+        share = where(missing < self.unreachable, 1 - divide(missing, self.unreachable, one(missing)), zero(missing))
+        batch = tuple(self.p.shape)
+        rows = [np.reshape(broadcast(small(x), (*batch[:-1], x.shape[-1])), (-1, x.shape[-1])) for x in (self.p, self.selected, self.idle, floor, ceiling, share)]
+        out = np.empty_like(rows[0])
+        for p, m, idle, a, b, mixed, r in zip(*rows, out, strict=True):
+            compiled(settle)(p, m, idle, a[0], b[0], mixed[0], STEP, r)
+        return unsmall(out.reshape(batch), self.p)
 
     def _law(self, floor: Array, ceiling: Array, missing: Array) -> Array:
         law, idle = _within(self.selected, floor * self.p, ceiling * self.p), self.unreachable
@@ -119,8 +147,18 @@ class Envelope:
 
 def _within(x: Array, low: Array, high: Array) -> Array:
     """x, at least low and at most high; low where they cross."""
-    x = where(x > high, high + 0 * x, x)
-    return where(x < low, low + 0 * x, x)
+    module = namespace(x)
+    return module.maximum(module.minimum(x, high), low)
+
+
+def summing_to_one(law: Array, p: Array) -> Array:
+    """The law with what its sum lacks, or has too much, put where it lies below p, or taken where it lies above; r stays between."""
+    lacks = 1 - total(law)
+    up, down = excess(p, law, one(p) + 0 * lacks), excess(law, p, one(p) + 0 * lacks)
+    lacking = lacks > 0
+    return law + where(lacking, divide(lacks, total(up), zero(p)), zero(p) + 0 * lacks) * up + where(
+        lacking, zero(p) + 0 * lacks, divide(lacks, total(down), zero(p))
+    ) * down
 
 
 def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
@@ -130,13 +168,12 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     on `meta`) the tokens are sorted and grouped without a host sync.
     """
     batch = (*batch_shape(p, q), p.shape[-1])
-    p, q = broadcast(double(p), batch), broadcast(double(q), batch)
+    p, q = (broadcast(x / total(x), batch) for x in (double(p), double(q)))  # float32 leaves sums of 1.00001
     if law.merges and on_host(p) and not is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
     order = law.order(p, q, k)
     target, drafted = prefix_sums(take(p, order)), law.along(q, order, k)
-    if not is_exact(p):
-        target = target / target[..., -1:]
+    target = target / target[..., -1:]  # the last is 1, also after rounding
     rank = argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
     steps = take(where(target[..., 1:] > 0, zero(p), drafted[..., 1:] - drafted[..., :-1]), rank)
@@ -156,17 +193,35 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     group, masses = np.zeros(rows[0].shape, dtype=np.int64), np.zeros((2, len(rows[0]), GROUPS))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
         masses[:, row] = groups_of(p_row, q_row, group[row])
-    p_mass, q_mass = masses
+    used = masses.any((0, 1))  # most groups are empty
+    p_mass, q_mass = masses[..., used]
+    group = (used.cumsum() - 1)[group]
     target = prefix_sums(p_mass)
     target = target / target[..., -1:]
-    drafted = law.along(q_mass, np.broadcast_to(np.arange(GROUPS), q_mass.shape), k)
+    drafted = law.along(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
     slope = _slopes_of_rows(target, drafted)
     gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
-    per_draft = np.take_along_axis(divide(gain, q_mass, 0.0), group, -1) * rows[1]
-    idle = per_draft * (rows[0] <= 0)
+    by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
+    by_q = np.where(by_p > 0, 0.0, divide(gain, q_mass, 0.0))
+    selected = np.empty_like(rows[0])
+    for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
+        (compiled(mixture) or mixture_without_numba)(p_row, q_row, group[row], by_p[row], by_q[row], selected[row])
+    idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros_like(selected)
     batch = tuple(p.shape[:-1])
-    parts = (target, drafted, slope, rows[0], per_draft - idle, idle)
+    selected = selected - idle if used[0] else selected
+    parts = (target, drafted, slope, rows[0], selected, idle)
     return Envelope(*(unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts), approximate=True)
+
+
+def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Groups in which m can be in proportion to p: (..., G) -> bool (..., G).
+
+    In proportion to q it always can, since g is convex in the mass of q. In proportion to p it sags below that by at most
+    a quarter of the group's width, and must stay above g.
+    """
+    above = prefix_sums(gain) - drafted
+    room = np.minimum(above[..., 1:], above[..., :-1])
+    return (room > gain * WIDTH / 4) & (number > 1) & (number < GROUPS - 2)
 
 
 def _slopes_of_rows(target: Array, drafted: Array) -> Array:

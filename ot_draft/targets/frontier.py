@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, one, to_host, total, where
+from ..arrays import Array, namespace, one, to_host, total
 from ..bias import F_DIVERGENCES, logarithm
 from ..errors import InvalidDrafts
 from ..laws import DraftLaw
@@ -73,9 +73,9 @@ def _beside(columns: Sequence[Array]) -> Array:
 
 def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
     """Acceptance of the target's law by the law m of the selected draft, and the bound: (..., 1) each."""
-    r = target.within(found)
-    selected = found.selected + found.idle
-    return total(where(r < selected, r, selected)), target.bound(found)
+    missing = target.missing(found)
+    r = target.within(found, missing)
+    return total(namespace(r).minimum(r, found.selected + found.idle)), target.bound(found, missing)
 
 
 def _grid(found: Envelope, divergence: str) -> list[float]:

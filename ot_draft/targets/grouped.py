@@ -7,7 +7,8 @@ import numpy as np
 from ..arrays import Array, namespace, positions
 from ..rules.compiled import compiled
 
-SHIFT = 14  # bits of a float32's fraction that are dropped: 2^9 groups an octave of p/q
+SHIFT = 15  # bits of a float32's fraction that are dropped: 2^8 groups an octave of p/q
+WIDTH = 2.0 ** (SHIFT - 23)  # largest p/q over the smallest in a group, less 1
 LEAST, MOST = 2.0**-24, 2.0**8  # ratios beyond are one group each: r clips them, at 1 and above, and at the floor
 FIRST = int(np.float32(LEAST).view(np.int32)) >> SHIFT
 GROUPS = (int(np.float32(MOST).view(np.int32)) >> SHIFT) - FIRST + 3
@@ -44,6 +45,41 @@ def _groups_without_numba(p, q, first, shift, count, group):  # type: ignore[no-
     inner = np.clip(key - first, 0, count - 3) + 1
     group[:] = np.where(p <= 0, 0, np.where(q <= 0, count - 1, inner))
     return np.bincount(group, p, count), np.bincount(group, q, count)
+
+
+def mixture(p, q, group, by_p, by_q, m):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """m = by_p p + by_q q with the factors of every token's group, for one row."""
+    for y in range(len(p)):
+        c = group[y]
+        m[y] = by_p[c] * p[y] + by_q[c] * q[y]
+
+
+def mixture_without_numba(p, q, group, by_p, by_q, m):  # type: ignore[no-untyped-def]
+    m[:] = by_p[group] * p + by_q[group] * q
+
+
+def settle(p, m, idle, floor, ceiling, share, step, r):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """r = clip(m, floor p, ceiling p) + share idle for one row, with the floor moved, and the rest shifted, so that it sums to 1."""
+    mass, low = 0.0, 0.0
+    for y in range(len(p)):
+        v = max(min(m[y], ceiling * p[y]), floor * p[y])
+        mass += v + share * idle[y]
+        if v <= floor * p[y]:
+            low += p[y]
+    if low > 0:
+        floor += max(min((1 - mass) / low, floor / step), -floor / step)
+    mass, up, down = 0.0, 0.0, 0.0
+    for y in range(len(p)):
+        v = max(min(m[y], ceiling * p[y]), floor * p[y]) + share * idle[y]
+        r[y] = v
+        mass += v
+        up += max(p[y] - v, 0.0)
+        down += max(v - p[y], 0.0)
+    lacks = 1 - mass
+    rise = lacks / up if lacks > 0 and up > 0 else 0.0
+    fall = lacks / down if lacks < 0 and down > 0 else 0.0
+    for y in range(len(p)):
+        r[y] += rise * max(p[y] - r[y], 0.0) + fall * max(r[y] - p[y], 0.0)
 
 
 def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:

@@ -43,8 +43,5 @@ class Ratio(Nearest):
     def missing(self, found: Envelope) -> Array:
         return found.missing(self.ceiling(found.target))
 
-    def within(self, found: Envelope) -> Array:
-        return found.law(self.missing(found), self.ceiling(found.target))
-
-    def bound(self, found: Envelope) -> Array:
-        return 1 - self.missing(found)
+    def within(self, found: Envelope, missing: Array) -> Array:
+        return found.law(missing, self.ceiling(found.target) + 0 * missing)

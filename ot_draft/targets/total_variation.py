@@ -28,11 +28,8 @@ class TotalVariation(Nearest):
         beyond = found.missing(one(found.target)) - number(self.eps, found.target)
         return maximum(beyond, zero(beyond))
 
-    def within(self, found: Envelope) -> Array:
-        r = super().within(found)
+    def within(self, found: Envelope, missing: Array) -> Array:
+        r = super().within(found, missing)
         if is_exact(r):
             return r
         return toward(r, found.p, total_variation(r, found.p), float(self.eps))  # groups may have spent a little more
-
-    def bound(self, found: Envelope) -> Array:
-        return 1 - self.missing(found)
