@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from time import perf_counter
@@ -12,34 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from figures import report, store, style
+from figures.scripts import NAMES, script
 
-# Run times first, before the other figures warm the machine; in the report they come last.
-NAMES = (
-    "run_time",
-    "classes",
-    "construction",
-    "transport_plans",
-    "khisti_figure_2",
-    "acceptance_bernoulli",
-    "acceptance_random",
-    "acceptance_real",
-    "division_factor",
-    "k_seq_share",
-    "list_level",
-    "real_kinds",
-    "multi_candidate",
-    "draft_laws",
-    "hybrid",
-    "without_replacement",
-    "temperature",
-    "truncation",
-    "block_efficiency",
-    "spectr_table_1",
-    "spectr_real",
-    "latency",
-    "path_gap",
-    "decoding_tree",
-)
 LIST = f"NAMES, all without any: {', '.join(NAMES)}."
 
 
@@ -78,18 +51,18 @@ def main(
 
 def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: int = 1) -> list[Path]:
     """Compute and draw one figure: its CSV, SVG and PNG, and a table (Markdown) where the script has one."""
-    script = importlib.import_module(f"figures.{name}")
+    module = script(name)
     data = out / f"{name}.csv"
     if redraw and not data.is_file():
         raise click.ClickException(f"{data} is not there: run without --redraw first")
     start = perf_counter()
     if not redraw:
         store.record_file(out, name).unlink(missing_ok=True)  # a run that is stopped leaves nothing that seems done
-        style.write(script.compute(full=full, jobs=jobs), data)
-    files = [data, *style.save(script.draw(style.read(data)), out, name)]
-    if hasattr(script, "table"):
+        style.write(module.compute(full=full, jobs=jobs), data)
+    files = [data, *style.save(module.draw(style.read(data)), out, name)]
+    if hasattr(module, "table"):
         files.append(out / f"{name}.md")
-        files[-1].write_text(script.table(style.read(data)), encoding="utf-8")
+        files[-1].write_text(module.table(style.read(data)), encoding="utf-8")
     if not redraw:
         store.write_record(out, name, full, perf_counter() - start)
     return files

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from base64 import b64encode
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from figures import store, style
 from figures.about import About
 from figures.report_tables import from_markdown, numbers_table, table
+from figures.scripts import script
 from ot_draft.compare import Summary, as_summaries, look
 
 STYLE = Path(__file__).with_suffix(".css")
@@ -73,9 +73,9 @@ drafted token. Ours ± standard error, where there is noise; numbers without one
 
 def about(name: str) -> About:
     """What the script of a figure says about it; of one that says nothing, its docstring."""
-    script = importlib.import_module(f"figures.{name}")
-    first = (script.__doc__ or name).strip().splitlines()[0]
-    said = getattr(script, "ABOUT", About(name.replace("_", " "), first, "this project"))
+    module = script(name)
+    first = (module.__doc__ or name).strip().splitlines()[0]
+    said = getattr(module, "ABOUT", About(name.replace("_", " "), first, "this project"))
     assert isinstance(said, About)
     return said
 
@@ -84,7 +84,7 @@ def figure_section(out: Path, name: str, number: int) -> str:
     """One figure: title, claim, source, picture, numbers, command, and where it was made."""
     said, rows = about(name), style.read(out / f"{name}.csv")
     svg, data = ((out / f"{name}{suffix}").read_bytes() for suffix in (".svg", ".csv"))
-    numbers = getattr(importlib.import_module(f"figures.{name}"), "numbers", None)
+    numbers = getattr(script(name), "numbers", None)
     comparison = f'<p class="source">{escape(said.comparison)}</p>\n' if said.comparison else ""
     whole = out / f"{name}.md"
     unfolded = from_markdown(whole.read_text(encoding="utf-8")) if whole.is_file() else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ot_draft as ot
+from figures import scripts
 from llm_demo.machine import processor
 
 FOLDER = Path(__file__).parent
@@ -24,7 +25,7 @@ PACKAGES = ("numpy", "scipy", "matplotlib", "torch", "numba")
 
 def key(name: str, full: bool) -> str:
     """What the data of a figure depend on: its script and what that imports here, its inputs, the library, the options."""
-    sources = [(FOLDER / f"{module}.py").read_bytes() for module in sorted(modules(name))]
+    sources = [_file(module).read_bytes() for module in sorted(modules(name))]
     paths = any(b"ot.paths" in source for source in sources)
     digest = hashlib.sha256(f"{ot.__version__} {full} {_library(paths)}".encode())
     for source in sources:
@@ -36,24 +37,28 @@ def key(name: str, full: bool) -> str:
 
 
 def modules(name: str) -> set[str]:
-    """The script and all modules of this folder that it imports, straight or by others."""
-    found, left = set(), [name]
+    """The script of a figure and all modules of figures/ that it imports, straight or by others: 'acceptance.temperature'."""
+    found, left = set(), [scripts.MODULES[name]]
     while left:
         module = left.pop()
-        if module not in found and (FOLDER / f"{module}.py").is_file():
+        if module not in found and _file(module).is_file():
             found.add(module)
-            left += _imports((FOLDER / f"{module}.py").read_text(encoding="utf-8"))
+            left += _imports(_file(module).read_text(encoding="utf-8"))
     return found
 
 
+def _file(module: str) -> Path:
+    return FOLDER.joinpath(*module.split(".")).with_suffix(".py")
+
+
 def _imports(source: str) -> list[str]:
+    """What may be a module of figures/ among the imports of a source; `from a import b` names a module a, or a.b."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module == "figures":
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("figures."):
-            names.append(str(node.module).removeprefix("figures."))
-    return names
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("figures."):
+            inside = str(node.module).removeprefix("figures").removeprefix(".")
+            names += [inside, *(f"{inside}.{alias.name}".removeprefix(".") for alias in node.names)]
+    return [name for name in names if name]
 
 
 @cache

@@ -16,6 +16,7 @@ from ot_draft.compare import look as look_of_rule
 
 __all__ = [
     "ALL_BUT_PROGRAMS",
+    "DATA",
     "SOLVERS",
     "Entry",
     "Look",
@@ -33,6 +34,7 @@ __all__ = [
     "write",
 ]
 
+DATA = Path(__file__).parent / "data"  # what is committed, and made as its README says
 WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
 LETTERS = 84  # of a caption below one panel
 # Solvers are no rules: they share purples, dark to light, and differ by markers, too.

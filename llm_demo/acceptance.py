@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llm_demo.load_pair import DTYPES, load_pair
+from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.compare import clustered_error
-from ot_draft.decoding import CannotDecode, Draft, Options, Pair, Sampling, decode
+from ot_draft.decoding import DTYPES, CannotDecode, Draft, Options, Pair, Sampling, decode
 
 TEMPERATURES = (0.6, 1.0)
 SEED = 77

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_demo.continue_prompts import prompt_text, read_entries
+from llm_demo.pairs.continue_prompts import read_entries
+from ot_draft.decoding import prompt_text
 
 FILE = Path(__file__).with_name("prompts.jsonl")
 

@@ -90,8 +90,8 @@ class Results:
         kinds = config.getoption("ot_report")
         if not self.records and not kinds:
             return
-        from .checks.records import is_wrong, summary_lines
-        from .checks.report_files import write_reports
+        from .checks.reports.records import is_wrong, summary_lines
+        from .checks.reports.report_files import write_reports
 
         self.records.sort(key=lambda record: (record["rule"], record["property"]))  # workers finish in any order
         shown: Sequence[dict[str, Any]] = self.records

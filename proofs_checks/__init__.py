@@ -1,1 +1,1 @@
-"""Statements about draft selection, each checked by machine: one file a statement, `python -m proofs_checks` for the table."""
+"""Statements about draft selection, each checked by machine: a file each, by topic; `python -m proofs_checks` for the table."""

@@ -23,9 +23,14 @@ OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
 CORE_NAMES = ("laws", "hybrid", "without_replacement", "problem", "selection", "exact", "optimum", "sampling", "lp")
-LAYERS = {"arrays": BASE, "errors": BASE, "kernels": BASE, "rules": RULES, "paths": PATHS} | dict.fromkeys(
-    CORE_NAMES, CORE
-)
+LAYERS = {
+    "arrays": BASE,
+    "errors": BASE,
+    "deprecated": BASE,
+    "kernels": BASE,
+    "rules": RULES,
+    "paths": PATHS,
+} | dict.fromkeys(CORE_NAMES, CORE)
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
     for file in sorted((ROOT / "ot_draft").rglob("*.py"))

@@ -1,15 +1,15 @@
 """What users point at their own rule: properties, tried on problems that Hypothesis draws and shrinks. Needs `hypothesis`."""
 
 from . import strategies
-from .claims import CLAIMS
-from .counterexample import Counterexample
-from .draws import check_draws
-from .properties import ALL
-from .pytest_parametrize import parametrize_with_rule_checks
-from .report import Outcome, Report, check_property, check_rule
-from .rule_property import RuleProperty, rule_property
-from .sampler import check_sampler
-from .sampler_report import SamplerOutcome, SamplerReport
+from .reports.report import Outcome, Report, check_property, check_rule
+from .rules.claims import CLAIMS
+from .rules.counterexample import Counterexample
+from .rules.properties import ALL
+from .rules.pytest_parametrize import parametrize_with_rule_checks
+from .rules.rule_property import RuleProperty, rule_property
+from .samplers.draws import check_draws
+from .samplers.sampler import check_sampler
+from .samplers.sampler_report import SamplerOutcome, SamplerReport
 
 __all__ = [
     "ALL",

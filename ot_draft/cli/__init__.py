@@ -14,20 +14,18 @@ from .refused import Refused
 __all__ = ["Numbers", "Refused", "main", "parts", "whole_numbers"]
 
 COMMANDS = {
+    "capture": "ot_draft.cli.capture.command:capture",
     "check": "ot_draft.cli.check:check",
     "compare": "ot_draft.cli.compare:compare",
+    "decode": "ot_draft.cli.decode.command:decode",
     "plan": "ot_draft.cli.plan:plan",
     "sweep": "ot_draft.cli.sweep:sweep",
 }
 CLONE = {  # not installed with the package
-    "capture": "llm_demo.capture_command:capture",
-    "decode": "llm_demo.decode_command:decode",
     "figures": "figures.__main__:main",
     "prove": "proofs_checks.__main__:main",
 }
 PURPOSE = {  # of these commands, for the help where they are not
-    "capture": "Write both models' logits along texts to shards for `ot-draft sweep`.",
-    "decode": "Continue texts with two language models, by speculative decoding with several drafts.",
     "figures": "Make the figures and tables.",
     "prove": "Check the statements of the theory by machine.",
 }

@@ -58,8 +58,8 @@ def check(
     Exit status: 0 if all rules passed, 1 if one failed, 2 for wrong input.
     """
     try:
-        from ..checks.records import as_record
-        from ..checks.report_files import json_text, write_reports
+        from ..checks.reports.records import as_record
+        from ..checks.reports.report_files import json_text, write_reports
 
         reports = _reports(targets, max_examples, seed, properties)
         records = [as_record(name, outcome) for name, report in reports.items() for outcome in report.outcomes]
@@ -79,7 +79,7 @@ def check(
 def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> dict[str, Report]:
     """Report of each rule, by its name; by the whole target where two rules have one name."""
     from ..checks import Report, check_rule
-    from ..checks.properties import properties_of
+    from ..checks.rules.properties import properties_of
     from .rule_target import rule_at
 
     found = {text: rule_at(text) for text in targets}

@@ -19,8 +19,8 @@ from rich.table import Table
 from .. import paths, rules
 from ..errors import DraftSelectionError
 from ..laws import IID
-from ..paths.wall_clock import Costs, Efficiency, Planned
-from ..paths.wall_clock import plan as make_plan
+from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
+from ..paths.simulation.wall_clock import plan as make_plan
 from .options import Numbers
 from .plan_files import read_costs, read_traces
 from .refused import Refused

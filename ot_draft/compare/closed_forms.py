@@ -47,8 +47,8 @@ from ..rules import (
     SpecHub,
     SpeculativeSampling,
 )
-from ..rules.division_factor import division_factor
 from ..rules.importance_weighted import HIGH, LOW, STEP, bounded, selected_law
+from ..rules.k_seq.division_factor import division_factor
 from ..selection import SelectionRule
 
 Form = Callable[[Any, Problem], tuple[Array, Array] | None]

@@ -17,7 +17,7 @@ from ..laws import DraftLaw, Hybrid, outside
 from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..rules.optimal import select_draft
+from ..rules.optimal.rule import select_draft
 from ..selection import SelectionRule
 from .choice import DEFAULT_RULES, law_name
 from .estimate import expected_acceptance

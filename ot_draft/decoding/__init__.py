@@ -1,11 +1,12 @@
 """Speculative decoding with several drafts, of any two causal language models that share a vocabulary. Needs `torch`."""
 
-from .decode import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
 from .draft import Draft
 from .drafting import Drafting
 from .errors import CannotDecode
+from .load import DTYPES, load_draft, load_pair
+from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
 from .packed import pack
-from .pair import Pair, unpadded
+from .pair import Pair, prompt_text, unpadded
 from .processed import Processed
 from .reference import reference_decode
 from .sampling import Sampling
@@ -13,6 +14,7 @@ from .step import Details, Seconds, Step
 
 __all__ = [
     "AUTOREGRESSIVE",
+    "DTYPES",
     "CannotDecode",
     "Decoded",
     "Details",
@@ -26,7 +28,10 @@ __all__ = [
     "Step",
     "decode",
     "decode_steps",
+    "load_draft",
+    "load_pair",
     "pack",
+    "prompt_text",
     "reference_decode",
     "unpadded",
 ]

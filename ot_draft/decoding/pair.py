@@ -55,3 +55,10 @@ class Pair:
 def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
     """Prompts from a batch (B, T) as tokenizers make it, padded on the left or on the right: mask 1 where a token counts."""
     return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
+
+
+def prompt_text(entry: dict[str, Any], tokenizer: Any) -> str:
+    """What stands before the entry's text: its messages in the chat template, or nothing."""
+    if not entry["messages"]:
+        return ""
+    return tokenizer.apply_chat_template(entry["messages"], tokenize=False, add_generation_prompt=True)

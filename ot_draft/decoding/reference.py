@@ -13,9 +13,9 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .decode import Options
 from .draft import Draft
 from .drafting import Drafting
+from .loop import Options
 from .network import vocabulary_size
 from .pair import Pair
 from .processed import Processed, drawable

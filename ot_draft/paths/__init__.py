@@ -1,24 +1,24 @@
 """Lossless selection along whole drafted paths: path rules, models to try them on, and their exact check."""
 
-from .block_verification import BlockVerification
-from .budget import WAYS, Drafted, simulate_budget
-from .drafting import draft_tree, draft_trees, first_chains
-from .dynamic_trees import StoppingRule, confident_tree, covered, sampled_tree
-from .exact import PathEvaluation, evaluate, evaluate_tree
-from .joint import Joint
+from .drafting.budget import WAYS, Drafted, simulate_budget
+from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
+from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
+from .drafting.trees import draft_tree, draft_trees, first_chains
+from .exact.certificate import PathCertificate
+from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
+from .exact.program import PathBound, path_bound
 from .model import MarkovModel, Model
-from .naive_target import NaiveTarget
-from .path_certificate import PathCertificate
-from .path_program import PathBound, path_bound
-from .path_rule import PathRule
 from .plain import PlainTree
-from .shapes import acceptance_by_child, expected_accepted, sequoia
-from .simulated_model import SimulatedModel
-from .simulator import Simulation, simulate, simulate_all, simulate_chains
-from .token_wise import TokenWise
-from .traversal import Traversal
+from .rules.block_verification import BlockVerification
+from .rules.joint import Joint
+from .rules.naive_target import NaiveTarget
+from .rules.path_rule import PathRule
+from .rules.token_wise import TokenWise
+from .rules.traversal import Traversal
+from .simulation.models import SimulatedModel
+from .simulation.run import Simulation, simulate, simulate_all, simulate_chains
+from .simulation.wall_clock import Costs, Efficiency, InvalidCosts, Planned, plan
 from .tree import DraftTree, PathSelection, TreeShape
-from .wall_clock import Costs, Efficiency, InvalidCosts, Planned, plan
 
 __all__ = [
     "WAYS",

@@ -43,7 +43,7 @@ class RandomOrder(SelectionRule):
     side is a convex set function, so these m are the core of a convex game, whose extreme points are the laws above, one for
     each order (Shapley 1971). Among them the optimum is a mixture of at most n + 1 orders. The near-linear part is one
     order; a dozen or two come within .001 of the optimum on average on language models, where 64
-    do not always reach `tolerance` (figures/without_replacement.py).
+    do not always reach `tolerance` (figures/laws/without_replacement.py).
     """
 
     solves: ClassVar[bool] = True

@@ -35,7 +35,7 @@ def models() -> Any:
 
     from transformers import LlamaForCausalLM
 
-    from llm_demo.load import load_draft, load_target, load_tokenizer, missing_packages
+    from llm_demo.models.load import load_draft, load_target, load_tokenizer, missing_packages
 
     if missing_packages():
         pytest.skip(f"no {', '.join(missing_packages())}: see the Makefile")

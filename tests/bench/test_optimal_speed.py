@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ot_draft as ot
-from ot_draft.rules.optimal import select_draft
+from ot_draft.rules.optimal.rule import select_draft
 
 torch = pytest.importorskip("torch")
 

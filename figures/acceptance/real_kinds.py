@@ -1,0 +1,102 @@
+"""Two i.i.d. drafts on real contexts: what each rule accepts, by kind of text, and what it gains on one draft."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from figures import style
+from figures.about import About, Number
+from ot_draft import rules
+from ot_draft.compare import Settings, clustered_error, compare_rules, read_pairs
+
+FILE = style.DATA / "smollm2_pairs.npz"
+ONE = "one draft"
+RULES = (rules.ImportanceWeighted(), rules.KSeq(), rules.RecursiveRejection())
+SHOWN = (ONE, "RecursiveRejection", "KSeq", "ImportanceWeighted", "optimum")
+LOOKS = {ONE: ("#5F5F5F", "x", "one draft")}
+ABOUT = About(
+    title="Two i.i.d. drafts by kind of text",
+    claim="With two i.i.d. drafts the rules stand in one order on every kind of text: recursive rejection (SpecInfer), K-SEQ"
+    " (SpecTr), importance weighting, the optimum. The gaps between them are small beside what the second draft adds.",
+    source="Khisti et al. 2025, experiments with i.i.d. drafts (the layout of their Table 3)",
+    comparison="Shape only: they measure block efficiency of larger models on other texts; here it is acceptance of one token.",
+)
+CAPTION = """Real pairs (figures/data), k = 2. Mean over contexts; bars: standard error over texts. The rules share
+the contexts: the gaps between them are much surer than the bars (see the table beside the picture, real_kinds.md). Exact, by
+formula."""
+
+
+def compute(full: bool = False, jobs: int = 1, limit: int | None = None, k: int = 2) -> list[dict[str, Any]]:
+    """A row for each temperature, kind and rule: acceptance, and more than one draft gets, both with errors."""
+    pairs = read_pairs(FILE)
+    pairs = pairs if limit is None else pairs.first(limit)
+    found: dict[str, dict[int, float]] = {name: {} for name in SHOWN}
+    for row in compare_rules(pairs, Settings((1, k), RULES, lp_limit=0), jobs):
+        if row.k == 1 and row.rule == "optimum":
+            found[ONE][row.pair] = row.accepted
+        if row.k == k and row.rule in found:
+            found[row.rule][row.pair] = row.accepted
+    values = {name: np.array([of[index] for index in pairs.index]) for name, of in found.items()}
+    rows: list[dict[str, Any]] = []
+    for group in dict.fromkeys(pairs.group):
+        for kind in (*dict.fromkeys(pairs.labels["kind"]), "all"):
+            here = [i for i, of in enumerate(pairs.labels["kind"]) if pairs.group[i] == group and kind in (of, "all")]
+            text = [pairs.text[i] for i in here]
+            for name in SHOWN:
+                line: dict[str, Any] = {"temperature": group, "kind": kind, "contexts": len(here), "rule": name}
+                for column, some in (("mean", values[name][here]), ("more", (values[name] - values[ONE])[here])):
+                    line |= {column: some.mean(), f"{column}_error": clustered_error(some.tolist(), text)}
+                rows.append(line)
+    return rows
+
+
+def table(rows: style.Rows) -> str:
+    """The same in Markdown, a column a rule; in brackets the gain on one draft, paired."""
+    lines = [["T", "kind", *(_name(name) for name in SHOWN)]]
+    for here in style.split(rows, "temperature", "kind"):
+        cells = [f"{float(row['mean']):.4f}" for row in here]
+        gains = [f" ({float(row['more']):+.4f} ± {float(row['more_error']):.4f})" for row in here]
+        lines.append(
+            [here[0]["temperature"], here[0]["kind"], cells[0], *(map("".join, zip(cells[1:], gains[1:], strict=True)))]
+        )
+    return style.markdown(lines)
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """All kinds together."""
+    wanted = [row for row in rows if row["kind"] == "all"]
+    return [
+        Number(
+            f"T = {row['temperature']}, k = 2, {_name(row['rule'])}", float(row["mean"]), error=float(row["mean_error"])
+        )
+        for row in wanted
+    ]
+
+
+def _name(rule: str) -> str:
+    return LOOKS[rule][2] if rule in LOOKS else style.look(rule).label
+
+
+def draw(rows: style.Rows) -> Any:
+    """A panel a temperature, a line a kind."""
+    parts = style.split(rows, "temperature")
+    figure, panels = style.canvas(len(parts), CAPTION, share_y=True)
+    entries: list[list[style.Entry]] = []
+    for axes, here in zip(panels, parts, strict=True):
+        kinds = list(dict.fromkeys(row["kind"] for row in here))
+        entries.append([])
+        for place, part in enumerate(style.split(here, "rule")):
+            name = part[0]["rule"]
+            colour, marker = (
+                LOOKS[name][:2] if name in LOOKS else (style.look(name).colour, style.look(name).marker or "s")
+            )
+            x = [position + 0.09 * (place - 2) for position in range(len(kinds))]
+            mean, error = ([float(row[column]) for row in part] for column in ("mean", "mean_error"))
+            axes.errorbar(x, mean, error, color=colour, marker=marker, ls="", ms=5, elinewidth=0.7)
+            entries[-1].append((x[-1], mean[-1], _name(name), colour))
+        axes.set_xticks(range(len(kinds)), [f"{row['kind']}\n({row['contexts']})" for row in here[:: len(SHOWN)]])
+        axes.set(title=f"temperature {here[0]['temperature']}", ylabel="acceptance", xlabel="kind of text (contexts)")
+    style.label(panels, entries)
+    return figure

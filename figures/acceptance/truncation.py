@@ -1,0 +1,65 @@
+"""Top-k and top-p truncation of target and draft alike, on real contexts at temperature 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from figures import style
+from figures.about import About, Number
+from figures.acceptance.temperature import K, lines_of
+from figures.acceptance.temperature import compute as sweep
+
+KINDS = {"top-k": "tokens kept, top-k", "top-p": "mass kept, top-p"}
+NONE = "none"
+ABOUT = About(
+    title="Truncation: top-k and top-p",
+    claim="Cutting both models to their top tokens costs acceptance, because the two cuts differ: what the draft proposes may"
+    " be cut off in the target. K-SEQ, recursive rejection and the i.i.d. optimum keep their order.",
+    source="this project; both models truncated alike, as decoders do",
+    comparison="No paper that we reproduce reports this.",
+)
+CAPTION = """Real contexts, one a text (figures/data/smollm2_settings.npz), temperature 1, four drafts. Target and draft are cut
+alike, each to its own top tokens, and normalised. 'none': nothing is cut. Mean with the standard error over contexts, which all
+points share. Recursive rejection without replacement is estimated, all else exact."""
+
+
+def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
+    """The summary for each truncation, and under `none` for temperature 1."""
+    rows = [row for kind in KINDS for row in sweep(full, jobs, limit, (K,), kind)]
+    plain = [row for row in sweep(full, jobs, limit, (K,)) if row["group"] == "1.0"]
+    return rows + [{**row, "setting": kind, "group": NONE} for kind in KINDS for row in plain]
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """The optimum under i.i.d. drafts and K-SEQ, for every cut."""
+    lines = []
+    for kind in KINDS:
+        here = lines_of([row for row in rows if row["setting"] == kind], K)
+        for key in ("optimum", "KSeq"):
+            for row in here[key]:
+                name = f"{kind} = {float(row['group']):g}" if row["group"] != NONE else "nothing cut"
+                if row["group"] != NONE or kind == "top-k":
+                    lines.append(
+                        Number(f"{name}, {style.look(key).label}", float(row["accepted"]), error=float(row["error"]))
+                    )
+    return lines
+
+
+def draw(rows: style.Rows) -> Any:
+    """A panel a kind of truncation."""
+    figure, panels = style.canvas(2, CAPTION)
+    entries: list[list[style.Entry]] = []
+    for axes, (kind, name) in zip(panels, KINDS.items(), strict=True):
+        entries.append([])
+        for place, (key, here) in enumerate(lines_of([row for row in rows if row["setting"] == kind], K).items()):
+            shown = style.look(key)
+            mean, error = ([float(row[column]) for row in here] for column in ("accepted", "error"))
+            x = [number + 0.04 * (place - 3) for number in range(len(here))]
+            options = {"color": shown.colour, "ls": shown.line, "marker": shown.marker or None, "ms": 4}
+            axes.errorbar(x, mean, error, elinewidth=0.7, **options)
+            entries[-1].append((x[-1], mean[-1], shown.label, shown.colour))
+        names = [f"{float(row['group']):g}" if row["group"] != NONE else NONE for row in here]
+        axes.set_xticks(range(len(names)), names)
+        axes.set(title=f"{kind}, k = {K} drafts, {here[0]['pairs']} contexts", xlabel=name, ylabel="acceptance")
+    style.label(panels, entries)
+    return figure

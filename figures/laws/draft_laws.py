@@ -1,0 +1,102 @@
+"""Draft laws compared at equal k: the optimum under each, against i.i.d. drafting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+import ot_draft as ot
+from figures import style
+from figures.about import About, Number
+from ot_draft.compare import Pairs, clustered_error, read_pairs
+
+FILE = style.DATA / "smollm2_pairs.npz"
+CONTEXTS = 160
+INDEPENDENT, AUTO, OTHER, HUB = "i.i.d.", "hybrid, j from q", "without replacement", "hub"
+GROUPS = {"1.0": ("#D55E00", "o"), "0.6": ("#0072B2", "s")}
+ABOUT = About(
+    title="Draft laws at equal k",
+    claim="How the drafts are drawn matters more than how one is selected: the optimum rises from i.i.d. drafts to those without"
+    " replacement, and fixing some top tokens, j of k, gets most of that.",
+    source="Hu et al. 2025 (greedy drafting), Sun et al. 2024 (SpecHub), Yang et al. 2024 (without replacement); hybrid: this project",
+    comparison="Their models and texts are not ours: what can be compared is the order of the laws.",
+)
+CAPTION = """Optimum under each law (the dual, certified) minus the optimum under i.i.d. drafting, on the same contexts: mean
+and standard error over texts of the paired difference; real pairs (figures/data). Hybrid with j: the draft model's top j tokens
+and k - j draws outside them; j = k - 1 is greedy drafting. The hub law exists for k = 2 only, and its optimum is that of greedy
+drafting. A tail class of the data is drafted once at most without replacement."""
+
+
+def laws(k: int) -> dict[str, ot.DraftLaw]:
+    """Name -> law, for k drafts."""
+    hybrid = {f"hybrid, j = {j}{', greedy' * (j == k - 1)}": ot.Hybrid(j) for j in range(1, k + 1)}
+    named: dict[str, ot.DraftLaw] = {INDEPENDENT: ot.IID(), **hybrid, AUTO: ot.Hybrid("auto")}
+    return named | ({HUB: ot.Hub()} if k == 2 else {}) | {OTHER: ot.WithoutReplacement()}
+
+
+def compute(
+    full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] = (2, 4, 8)
+) -> list[dict[str, Any]]:
+    """A row for each temperature, k and law: mean optimum, and how much more than under i.i.d. drafts."""
+    pairs = read_pairs(FILE)
+    pairs = pairs if full else pairs.first(limit or CONTEXTS)
+    rows: list[dict[str, Any]] = []
+    for k in ks:
+        found = {name: _optima(pairs, k, law, jobs) for name, law in laws(k).items()}
+        for group in dict.fromkeys(pairs.group):
+            here = [row for row, value in enumerate(pairs.group) if value == group]
+            text = [pairs.text[row] for row in here]
+            for name, values in found.items():
+                more = values[here] - found[INDEPENDENT][here]
+                row = {"temperature": group, "contexts": len(here), "k": k, "law": name}
+                row |= {"mean": values[here].mean(), "error": clustered_error(values[here], text)}
+                rows.append(row | {"more": more.mean(), "more_error": clustered_error(more, text)})
+    return rows
+
+
+def _optima(pairs: Pairs, k: int, law: ot.DraftLaw, jobs: int) -> Any:
+    if not isinstance(law, ot.WithoutReplacement):
+        return np.asarray(ot.optimal_acceptance(pairs.p, pairs.q, k, law))
+    one = delayed(ot.optimal_acceptance)
+    return np.array(Parallel(jobs)(one(p, q, k, law) for p, q in zip(pairs.p, pairs.q, strict=True)))
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """i.i.d., the best fixed j, j from q, and without replacement, at temperature 1."""
+    lines = []
+    for here in style.split([row for row in rows if row["temperature"] == "1.0"], "k"):
+        fixed = [row for row in here if "j =" in row["law"]]
+        best = max(fixed, key=lambda row: float(row["mean"]))
+        for row in (here[0], best, *(row for row in here if row["law"] in (AUTO, OTHER))):
+            what = f"optimum, T = 1, k = {row['k']}, {row['law']}{' (the best j)' * (row is best)}"
+            lines.append(Number(what, float(row["mean"]), error=float(row["error"])))
+    return lines
+
+
+def draw(rows: style.Rows) -> Any:
+    """A panel a k, a line a law, a marker a temperature."""
+    parts = style.split(rows, "k")
+    figure, panels = style.canvas(len(parts), CAPTION, share_y=False, wide=0.8)
+    for axes, here in zip(panels, parts, strict=True):
+        names = list(dict.fromkeys(row["law"] for row in here))[::-1]
+        places = {name: place for place, name in enumerate(names)}
+        for part in style.split(here, "temperature"):
+            group = part[0]["temperature"]
+            colour, marker = GROUPS[group]
+            y = [places[row["law"]] + (0.12 if group == "1.0" else -0.12) for row in part]
+            more, error = ([float(row[name]) for row in part] for name in ("more", "more_error"))
+            axes.errorbar(more, y, xerr=error, color=colour, marker=marker, ls="", ms=4.5, elinewidth=0.8)
+            zero = f"T = {group}: i.i.d. {float(part[0]['mean']):.3f}"
+            axes.annotate(
+                zero, (0.03, 0.08 if group == "1.0" else 0.025), xycoords="axes fraction", color=colour, fontsize=8
+            )
+        axes.axvline(0, color="#000000", lw=0.8)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(-0.6 - len(names) / 7, len(names) - 0.4)
+        axes.grid(True, axis="both", alpha=0.3)
+        axes.set(
+            title=f"k = {here[0]['k']}, {here[0]['contexts']} contexts", xlabel="optimum, more than under i.i.d. drafts"
+        )
+    return figure

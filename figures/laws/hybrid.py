@@ -1,0 +1,106 @@
+"""Hybrid drafting on the real pairs: acceptance against the number j of top tokens that are fixed, and how j is chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from figures import style
+from figures.about import About, Number
+from figures.laws.ways_to_draft import AUTO, BEST, FIXED, OTHER, RULE, ways_to_draft
+from ot_draft.compare import clustered_error, read_pairs
+
+FILE = style.DATA / "smollm2_pairs.npz"
+LEVELS = {
+    OTHER: ("#000000", ":", "optimum, without replacement"),
+    BEST: ("#009E73", "--", "best j in each context (uses p)"),
+    AUTO: ("#332288", "-.", "j chosen from q"),
+}
+ABOUT = About(
+    title="Hybrid drafting: how many top tokens to fix",
+    claim="Fixing the draft model's top j tokens and drawing the other k - j outside them keeps an exact optimal selector in"
+    " near-linear time, and with a fixed j near k/2 comes near the optimum of drawing without replacement.",
+    source="this project; j = 0 is SpecTr's i.i.d. drafting, j = k - 1 the greedy drafting of Hu et al. 2025",
+    comparison="No published number is about these models.",
+)
+CAPTION = """Real pairs (figures/data), 160 texts. The first j drafts are the draft model's top tokens T, the other k - j are
+i.i.d. outside T. Line: mean optimum under that law, with the standard error over texts (all share the contexts: gaps are
+surer than the bars, see hybrid.md). Rings: the rule Optimal, p(T) + sum of min(p, m) outside T, with the law m of the token
+that it really selects. j chosen from q: Hybrid('auto'); its three constants were chosen on these very pairs (hybrid.md
+tries others), as was the best j of each line. The best j in each context needs p, which no drafter knows."""
+
+
+def compute(
+    full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] = (2, 4, 8)
+) -> list[dict[str, Any]]:
+    """A row for each temperature, k and way to draft: its mean, and how much more than the best fixed j, with errors."""
+    pairs = read_pairs(FILE)
+    pairs = pairs if limit is None else pairs.first(limit)
+    rows: list[dict[str, Any]] = []
+    for k in ks:
+        ways = ways_to_draft(pairs, k, jobs)
+        for group in dict.fromkeys(pairs.group):
+            here = [row for row, value in enumerate(pairs.group) if value == group]
+            text = [pairs.text[row] for row in here]
+            fixed = max((ways[FIXED, j][here] for j in range(k + 1)), key=np.mean)
+            for (way, j), values in ways.items():
+                row = {"temperature": group, "k": k, "way": way, "j": j}
+                for name, found in (("mean", values[here]), ("more", values[here] - fixed)):
+                    row |= {name: float(found.mean()), f"{name}_error": clustered_error(found, text)}
+                rows.append(row)
+    return rows
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """The largest k: i.i.d., the best fixed j, and the other ways."""
+    lines = []
+    for here in style.split([row for row in rows if row["k"] == rows[-1]["k"]], "temperature"):
+        fixed = [row for row in here if row["way"] == FIXED]
+        best = max(fixed, key=lambda row: float(row["mean"]))
+        for row in (fixed[0], best, *(row for row in here if row["way"] in (AUTO, BEST, OTHER))):
+            name = f"j = {row['j']}{', the best' * (row is best)}" if row["way"] == FIXED else row["way"]
+            what = f"T = {row['temperature']}, k = {row['k']}: {name}"
+            lines.append(Number(what, float(row["mean"]), error=float(row["mean_error"])))
+    return lines
+
+
+def table(rows: style.Rows) -> str:
+    """The same in Markdown: a column for each temperature and k."""
+    ways = list(dict.fromkeys(row["way"] for row in rows if not row["j"]))
+    columns = [["", "best fixed j", "its mean", "rule - optimum, at most", *ways]]
+    for here in style.split(rows, "temperature", "k"):
+        found = {(row["way"], row["j"]): row for row in here}
+        means = {row["j"]: float(row["mean"]) for row in here if row["way"] == FIXED}
+        best = max(means, key=means.__getitem__)
+        column = [f"T = {here[0]['temperature']}, k = {here[0]['k']}", best]
+        column.append(f"{means[best]:.4f} ± {float(found[FIXED, best]['mean_error']):.4f}")
+        column.append(f"{max(abs(float(found[RULE, j]['mean']) - mean) for j, mean in means.items()):.0e}")
+        for row in (found[way, ""] for way in ways):
+            mean, more, error = (float(row[name]) for name in ("mean", "more", "more_error"))
+            column.append(f"{mean:.4f} ({more:+.4f} ± {error:.4f})")
+        columns.append(column)
+    note = "Mean acceptance; in brackets: more than the best fixed j, paired, ± standard error over texts.\n\n"
+    return note + style.markdown(list(zip(*columns, strict=True)))
+
+
+def draw(rows: style.Rows) -> Any:
+    """A row of panels a temperature, a panel a k."""
+    settings = sorted(style.split(rows, "temperature", "k"), key=lambda here: -float(here[0]["temperature"]))
+    groups = len({row["temperature"] for row in rows})
+    figure, panels = style.canvas(len(settings) // groups, CAPTION, rows=groups, share_y=False)
+    entries: list[list[style.Entry]] = []
+    for axes, here in zip(panels, settings, strict=True):
+        fixed, rule = ([row for row in here if row["way"] == way] for way in (FIXED, RULE))
+        j, mean, error = ([float(row[name]) for row in fixed] for name in ("j", "mean", "mean_error"))
+        axes.errorbar(j, mean, error, color="#000000", lw=1.4, elinewidth=0.5, marker="o", ms=3)
+        axes.plot(j, [float(row["mean"]) for row in rule], "o", ms=8, mfc="none", mec="#D55E00", mew=1)
+        entries.append([(j[-1], mean[-1], f"one j: {max(mean):.3f} at j = {mean.index(max(mean))}", "#000000")])
+        for row in (row for row in here if row["way"] in LEVELS):
+            colour, line, name = LEVELS[row["way"]]
+            axes.axhline(float(row["mean"]), color=colour, ls=line, lw=1.3)
+            entries[-1].append((j[-1], float(row["mean"]), f"{name}: {float(row['mean']):.3f}", colour))
+        axes.set_title(f"temperature {here[0]['temperature']}, k = {here[0]['k']}")
+        axes.set(xticks=j, xlabel="top tokens fixed, j", ylabel="mean acceptance")
+    style.label(panels, entries)
+    return figure

@@ -1,0 +1,1 @@
+"""Drafted paths and trees: block efficiency, simulated and measured, and what a lossless rule could still gain."""

@@ -1,0 +1,113 @@
+"""One decoding iteration as a tree: drafted paths, what was accepted, refused and corrected, token by token and jointly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from figures import style
+from figures.about import About, Number
+from figures.paths.word_models import models
+
+K, L, SEED = 5, 4, 59
+ABOUT = About(
+    title="One decoding iteration",
+    claim="Token-wise selection drops a path at its first refusal; joint selection looks at a whole path first, and may keep more of it.",
+    source="this project; SpecTr for the token-wise walk",
+)
+RULES: tuple[ot.paths.PathRule, ...] = (ot.paths.TokenWise(ot.rules.KSeq()), ot.paths.Joint())
+ACCEPTED, REFUSED, DROPPED, EXTRA = "accepted", "refused", "below a refusal", "the one token more"
+COLOURS = {ACCEPTED: "#009E73", REFUSED: "#D55E00", DROPPED: "#A0A0A0", EXTRA: "#0072B2"}
+CAPTION = f"""One iteration with K = {K} drafted paths of length L = {L}, the same drafts for two rules; the
+models choose the next of {{n}} words by the last one. Equal beginnings are drawn once, with the number of paths that
+share them; under each word stand p and q, its probability under target and draft. Green: accepted by the rule. Orange:
+next to the accepted way, and refused. Grey: drafted below a refused word, lost. Blue: the token that follows the accepted
+ones, drawn from what is left of the target, or from the target itself at the end of a path. Joint selection refuses nothing
+before it has looked at a whole path. Numbers from one seed, chosen to show a difference."""
+
+
+def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[str, Any]]:
+    """A row for each rule and node of the merged tree: its words from the root, how many paths hold it, p, q, what became of it."""
+    words, model = models()
+    generator = np.random.default_rng(seed)
+    shape = ot.paths.TreeShape.chains(K, L)
+    tree = ot.paths.draft_tree(model, shape, [()], generator.random((1, shape.size)))
+    uniforms = generator.random((1, max(rule.uniforms(shape) for rule in RULES)))
+    rows: list[dict[str, Any]] = []
+    for rule in RULES:
+        found = rule.select(tree, uniforms[:, : rule.uniforms(shape)])
+        emitted = [int(token) for token in found.tokens[0] if token >= 0]
+        nodes: dict[tuple[int, ...], int] = {}
+        for node in range(1, shape.size + 1):
+            way = tuple(int(tree.tokens[0, above - 1]) for above in shape.path(node))
+            nodes[way] = nodes.get(way, 0) + 1
+        for way, paths in nodes.items():
+            rows.append(_row(rule, words, model, way, paths, _state(way, emitted)))
+        rows.append(_row(rule, words, model, tuple(emitted), 0, EXTRA))
+    return rows
+
+
+def _state(way: tuple[int, ...], emitted: list[int]) -> str:
+    if list(way) == emitted[:-1][: len(way)]:
+        return ACCEPTED
+    return REFUSED if list(way[:-1]) == emitted[:-1][: len(way) - 1] else DROPPED
+
+
+def _row(rule: Any, words: list[str], model: Any, way: tuple[int, ...], paths: int, state: str) -> dict[str, Any]:
+    p, q = (laws(way[:-1])[way[-1]] for laws in (model.target, model.draft))
+    text = " ".join(words[token] for token in way)
+    return {"rule": rule.name, "words": text, "paths": paths, "p": round(p, 4), "q": round(q, 4), "state": state}
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """Accepted tokens in the iteration drawn."""
+    accepted = {row["rule"]: 0 for row in rows}
+    for row in rows:
+        accepted[row["rule"]] += row["state"] == ACCEPTED
+    return [Number(f"accepted in this iteration: {rule}", number) for rule, number in accepted.items()]
+
+
+def draw(rows: style.Rows) -> Any:
+    """A panel a rule: time from left to right."""
+    figure, panels = style.canvas(2, CAPTION.format(n=len(models()[0])))
+    for axes, here in zip(panels, style.split(rows, "rule"), strict=True):
+        places = _places([row["words"] for row in here if row["state"] != EXTRA])
+        for row in here:
+            _draw_node(axes, row, places)
+        axes.plot([0], [0.5], "o", color="#000000", ms=7)
+        accepted = sum(row["state"] == ACCEPTED for row in here)
+        name = "token by token, K-SEQ" if "KSeq" in here[0]["rule"] else "joint selection"
+        title = f"{name}: {accepted} accepted, {accepted + 1} tokens in one call"
+        axes.set(title=title, xlim=(-0.2, L + 1.4), ylim=(-0.12, 0.98))
+        axes.axis("off")
+    for place, (state, colour) in enumerate(COLOURS.items()):
+        panels[0].text(-0.15 + 1.15 * place, -0.1, state, color=colour, fontsize=8.5)
+    return figure
+
+
+def _draw_node(axes: Any, row: dict[str, str], places: dict[str, float]) -> None:
+    *before, word = row["words"].split()
+    depth, start, colour = len(before) + 1, places.get(" ".join(before), 0.5), COLOURS[row["state"]]
+    extra = row["state"] == EXTRA  # stands a little below the way that it follows
+    height = start - 0.13 if extra else places[row["words"]]
+    width = 1 + float(row["paths"])
+    axes.plot(
+        [depth - 1, depth], [start, height], lw=width, alpha=0.7, color=colour, zorder=1, ls="--" if extra else "-"
+    )
+    box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": colour, "lw": 1.3}
+    shown = word + (f" ×{row['paths']}" if row["paths"] not in ("0", "1") else "")
+    axes.text(depth, height, shown, ha="center", va="center", bbox=box, fontsize=8.5, color=colour)
+    numbers = f"p {float(row['p']):.2f}  q {float(row['q']):.2f}"
+    axes.text(depth, height - 0.036, numbers, ha="center", va="top", fontsize=6.5, color="#444444")
+
+
+def _places(ways: list[str]) -> dict[str, float]:
+    """Heights in 0 .. 1: leaves apart, parents amid their children."""
+    leaves = sorted(way for way in ways if not any(other.startswith(f"{way} ") for other in ways))
+    places = {way: 1 - (place + 0.5) / len(leaves) for place, way in enumerate(leaves)}
+    for way in sorted(ways, key=lambda way: -len(way.split())):
+        below = [places[other] for other in ways if other.rpartition(" ")[0] == way]
+        places[way] = sum(below) / len(below) if below else places[way]
+    return places

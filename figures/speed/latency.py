@@ -1,0 +1,101 @@
+"""Time of the target against new positions of one text and against rows of a batch: why drafted trees are read almost for free, or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from figures import style
+from figures.about import About, Number
+
+FILES = ("latency_cpu.csv", "latency_cuda.csv")  # the second one where somebody with a GPU has measured it
+AXES = {"positions": "new positions of one text", "rows": "texts, one new position each"}
+COLOURS = ("#0072B2", "#D55E00")
+ABOUT = About(
+    title="Latency of the target along the time axis and the batch axis",
+    claim="A target call costs little more for several new positions, or for several texts, than for one token, as long as reading the"
+    " weights is what takes the time; that is what speculative decoding lives on. On a CPU this ends after a few positions.",
+    source="Sun et al., SpecTr, NeurIPS 2023 (time of a call along the time axis and the batch axis)",
+    comparison="No number is set beside the published ones: they are of PaLM-2 on TPUs.",
+)
+CAPTION = """Target's part of a step of our engine, {context} tokens in the cache: median of visits in turns, with the quartiles.
+{machines}. Grey: as if every position cost what the first one does. Load while it was measured: {load}."""
+
+
+def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, Any]]:
+    """The committed times of one call, and their ratio to one token; `full` measures those of this CPU anew, with the model."""
+    rows: list[dict[str, Any]] = []
+    for file in (style.DATA / name for name in FILES):
+        rows += style.read(file) if file.is_file() else []
+    if full:
+        rows = [row for row in rows if "CUDA" in row["machine"]] + measured(**sizes)
+    for row in rows:
+        one = next(other for other in rows if same_run(row, other) and other["positions"] in (1, "1") and is_one(other))
+        row["ratio"] = float(row["ms"]) / float(one["ms"])
+    return rows
+
+
+def measured(**sizes: Any) -> list[dict[str, Any]]:
+    """Times on this machine; needs torch, transformers and the model."""
+    from llm_demo.bench.latency import latency
+    from llm_demo.machine import machine
+    from llm_demo.models.load import load_pair
+
+    return [row | machine() | {"dtype": "float32"} for row in latency(load_pair(), **sizes)]
+
+
+def same_run(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two rows are of one axis on one machine."""
+    return all(row[name] == other[name] for name in ("axis", "machine"))
+
+
+def is_one(row: dict[str, Any]) -> bool:
+    """Whether it is the call on one token."""
+    return int(row["positions"]) == int(row["rows"]) == 1
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """What 8, 32 and 64 positions or rows cost, in calls on one token."""
+    return [
+        Number(f"{row['axis']} {size} over 1, {device(row)}", float(row["ratio"]))
+        for row in rows
+        if (size := int(row[row["axis"]])) in (8, 32, 64)
+    ]
+
+
+def device(row: dict[str, Any]) -> str:
+    """What ran it, in a word."""
+    return "GPU" if "CUDA" in row["machine"] else "CPU"
+
+
+def draw(rows: style.Rows) -> Any:
+    """A panel an axis: milliseconds of a call."""
+    machines = "; ".join(dict.fromkeys(f"{device(row)}: {row['machine']}, {row['dtype']}" for row in rows))
+    load = ", ".join(dict.fromkeys(row["load"] for row in rows))
+    figure, panels = style.canvas(2, CAPTION.format(context=rows[0]["context"], machines=machines, load=load))
+    entries: list[list[style.Entry]] = [[], []]
+    times = [float(row["ms"]) for row in rows]
+    for axes, name, found in zip(panels, AXES, entries, strict=True):
+        runs = style.split([row for row in rows if row["axis"] == name], "machine")
+        for colour, run in zip(COLOURS, runs, strict=False):
+            x, y = [int(row[name]) for row in run], [float(row["ms"]) for row in run]
+            low = [max(ms - float(row["low_ms"]), 0) for ms, row in zip(y, run, strict=True)]
+            high = [max(float(row["high_ms"]) - ms, 0) for ms, row in zip(y, run, strict=True)]
+            axes.plot(x, [y[0] * size / x[0] for size in x], color="#BBBBBB", ls=":", lw=1)
+            axes.errorbar(x, y, (low, high), color=colour, marker="o", ms=4, elinewidth=0.8)
+            found.append((x[-1], y[-1], device(run[0]), colour))
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(x, [str(size) for size in x])
+        axes.set(xlabel=AXES[name], ylabel="milliseconds of a call", title=name)
+        axes.set_ylim(0.7 * min(times), 1.5 * max(times))
+    style.label(panels, entries)
+    return figure
+
+
+def table(rows: style.Rows) -> str:
+    """All times."""
+    lines = [["machine", "new positions", "rows", "ms (quartiles)", "over one token"]]
+    for row in rows:
+        spread = f"{float(row['ms']):.1f} ({float(row['low_ms']):.1f} to {float(row['high_ms']):.1f})"
+        lines.append([device(row), row["positions"], row["rows"], spread, f"{float(row['ratio']):.2f}"])
+    return style.markdown(lines)

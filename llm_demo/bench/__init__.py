@@ -1,0 +1,1 @@
+"""Speed of all rules on the embedded pair, latency of the target, block efficiency."""

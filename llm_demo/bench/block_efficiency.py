@@ -1,0 +1,197 @@
+"""Accepted lengths of all path rules on the same real trees: `python -m llm_demo.bench.block_efficiency`.
+
+Trees of K x L i.i.d. paths are drafted along texts that the target writes, with the target's and the draft's law at every
+node; then every rule selects on every tree. What is stored is the expected accepted length given the tree (Rao-Blackwell),
+so that rules differ by what they do and not by their uniforms: exact for token-wise rules, the mean of DRAWS selections for
+the others. Smaller K and L are the first paths, cut. Beside it stand control variates: a rule's chance to go on from the
+root given the drafts, less the same over all drafts, which is known exactly; their mean is 0, and what correlates with them is
+the luck of the drafts.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+from llm_demo.models.load import load_pair
+from llm_demo.prompts import Prompt, read_prompts
+from ot_draft.compare import expected_acceptance
+from ot_draft.decoding import DTYPES, CannotDecode, Drafting, Options, Pair, Sampling, decode_steps
+
+OUT = Path("figures/data/real_block_efficiency.csv")
+K, L = 8, 8
+SIZES = ((1, 4), (8, 4), (1, 8), (8, 8))
+SHORT = SIZES[:2]  # twice as quick
+DEEP = 4  # every so many texts have all sizes
+CLASSES = 512  # of tokens, as Joint has them on large vocabularies: all tokens cost four times as much
+DRAWS = 16
+SEED = 4
+ONE = ot.rules.SpeculativeSampling()
+TOKEN_WISE = (ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal(classes=CLASSES))
+CONTROLS = ((ONE, 1), (TOKEN_WISE[0], K), (TOKEN_WISE[1], K), (ot.rules.Optimal(), K))
+WALKS = (ot.paths.TokenWise(ONE), *map(ot.paths.TokenWise, TOKEN_WISE), ot.paths.Joint(CLASSES))
+
+
+def survival(rule: ot.SelectionRule, tree: ot.paths.DraftTree) -> Tensor:
+    """P(accepted length >= d | tree) for d = 1 .. L, (L,), of token-wise selection on one tree of i.i.d. children.
+
+    Equal siblings are one state; a level's states are one batch. The probability that the walk goes on with a token is that
+    of the rule's output, whether it was accepted or drawn from the residual.
+    """
+    states: list[tuple[float, list[int]]] = [(1.0, [0])]
+    found = []
+    for _ in range(tree.shape.length):
+        states = _below(rule, tree, [state for state in states if state[0] > 0])
+        found.append(sum(probability for probability, _ in states))
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _below(
+    rule: ot.SelectionRule, tree: ot.paths.DraftTree, states: Sequence[tuple[float, list[int]]]
+) -> list[tuple[float, list[int]]]:
+    """States one level down: probability, and the nodes that hold the same tokens from the root on."""
+    families = [[child for node in nodes for child in tree.shape.children(node)] for _, nodes in states]
+    families, states = [f for f in families if f], [s for s, f in zip(states, families, strict=True) if f]
+    if not families:
+        return []
+    drafts = torch.full((len(families), max(map(len, families))), -1)
+    for row, family in enumerate(families):
+        drafts[row, : len(family)] = tree.tokens[0, [child - 1 for child in family]]
+    here = [nodes[0] for _, nodes in states]
+    law = rule(tree.p[0, here], tree.q[0, here], drafts).law(drafts)
+    below = []
+    for row, ((probability, _), family) in enumerate(zip(states, families, strict=True)):
+        tokens = drafts[row, : len(family)].tolist()
+        for token in dict.fromkeys(tokens):
+            alive = [child for child, other in zip(family, tokens, strict=True) if other == token]
+            below.append((probability * float(law[row, token]), alive))
+    return below
+
+
+def mean_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree, draws: int, generator: torch.Generator) -> float:
+    """Mean accepted length of so many independent selections on one tree."""
+    tokens, p, q = (x.expand(draws, *x.shape[1:]) for x in (tree.tokens, tree.p, tree.q))
+    copies = ot.paths.DraftTree(tree.shape, tokens, p, q, tree.law)
+    uniforms = torch.rand(draws, rule.uniforms(tree.shape), generator=generator, dtype=tree.p.dtype)
+    return float(rule.select(copies, uniforms).length.double().mean())
+
+
+def controls_on(tree: ot.paths.DraftTree) -> dict[str, float]:
+    """Variables of mean 0 over the drafts of one tree of K paths, by name."""
+    p, q = (x[0, 0].double().cpu().numpy() for x in (tree.p, tree.q))
+    seen = q > 0
+    # Tokens that are never drafted are one to every rule: their ratio p/q is the same.
+    p, q = (np.append(x[seen], x[~seen].sum()) for x in (p, q))
+    found = {}
+    for rule, k in CONTROLS:
+        mean = expected_acceptance(rule, ot.Problem(p / p.sum(), q / q.sum(), k)).value
+        given = survival(rule, ot.paths.first_chains(tree, k, 1))[0]
+        found[f"control {rule.name}"] = float(given) - float(mean)
+    return found
+
+
+def lengths_on(tree: ot.paths.DraftTree, sizes: Sequence[tuple[int, int]], draws: int, seed: int) -> dict[str, float]:
+    """Expected accepted lengths on one tree of K x L paths, by 'rule KxL'."""
+    generator = torch.Generator().manual_seed(seed)
+    found: dict[str, float] = {}
+    for width in dict.fromkeys(paths for paths, _ in sizes):
+        deepest = max(length for paths, length in sizes if paths == width)
+        whole = ot.paths.first_chains(tree, width, deepest)
+        for rule in (ONE,) if width == 1 else TOKEN_WISE:
+            lives = survival(rule, whole)
+            for length in (length for paths, length in sizes if paths == width):  # a walk does not look ahead
+                found[f"{ot.paths.TokenWise(rule).name} {width}x{length}"] = float(lives[:length].sum())
+    for width, length in sizes:
+        cut = ot.paths.first_chains(tree, width, length)
+        others = (ot.paths.BlockVerification(),) if width == 1 else (ot.paths.Traversal(), ot.paths.Joint(CLASSES))
+        for path_rule in others:
+            found[f"{path_rule.name} {width}x{length}"] = mean_length(path_rule, cut, draws, generator)
+    return found
+
+
+def trees(
+    pair: Pair, prompt: Sequence[int], walk: ot.paths.PathRule, options: Options, size: tuple[int, int] = (K, L)
+) -> Iterator[ot.paths.DraftTree]:
+    """The trees of K x L paths behind one prompt, a step of decoding each; `walk` chooses how the text goes on."""
+    drafting = Drafting.chains(*size, walk)
+    for step in decode_steps(pair, [prompt], drafting, options):
+        assert step.p is not None and step.q is not None
+        yield ot.paths.DraftTree(drafting.shape, step.drafted, step.p, step.q, drafting.law)
+
+
+def replay_text(pair: Pair, number: int, prompt: Prompt, options: Options, every: int, draws: int) -> dict[str, object]:
+    """Means over every `every`-th step of one text; `trees`: how many. Every DEEP-th text has all sizes."""
+    walk = WALKS[(number // DEEP + number) % len(WALKS)]  # all walks on deep texts, and on texts of every kind
+    sizes = SHORT if number % DEEP else SIZES
+    sums: dict[str, float] = {}
+    count = 0
+    for place, tree in enumerate(trees(pair, prompt.tokens, walk, options, sizes[-1])):
+        if place % every == number % every:
+            found = lengths_on(tree, sizes, draws, SEED + 1000 * number + place) | controls_on(tree)
+            for name, value in found.items():
+                sums[name] = sums.get(name, 0.0) + value
+            count += 1
+    means = {name: round(value / count, 5) for name, value in sums.items()}
+    about = {"text": number, "kind": prompt.kind, "walk": walk.name, "temperature": options.sampling.temperature}
+    return about | {"trees": count} | means
+
+
+def write_texts(
+    pair: Pair, prompts: Sequence[Prompt], out: Path, first: int, seconds: float, decoding: Options, **how: int
+) -> None:
+    """Append a line for every text from `first` on, and stop after the text during which so many seconds have passed."""
+    start = time.perf_counter()
+    names = _columns()
+    with out.open("a" if first else "w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, names, lineterminator="\n")  # what a short text lacks stays empty
+        if not first:
+            writer.writeheader()
+        for number, prompt in list(enumerate(prompts))[first:]:
+            writer.writerow(replay_text(pair, number, prompt, replace(decoding, rows=[number]), **how))
+            stream.flush()
+            if time.perf_counter() - start > seconds:
+                break
+
+
+def _columns() -> list[str]:
+    rules = {1: (WALKS[0].name, "BlockVerification"), K: (*(rule.name for rule in WALKS[1:]), "Traversal")}
+    lengths = [f"{name} {paths}x{length}" for paths, length in SIZES for name in rules[paths]]
+    return ["text", "kind", "walk", "temperature", "trees", *lengths, *(f"control {rule.name}" for rule, _ in CONTROLS)]
+
+
+@click.command()
+@click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--texts", default=200, show_default=True, help="Prompts, of all kinds in turn.")
+@click.option("--first", default=0, help="Go on behind an earlier run, which left so many texts in OUT.")
+@click.option("--tokens", default=32, show_default=True, help="Of each text.")
+@click.option("--every", default=1, show_default=True, help="Steps from one tree that is looked at to the next.")
+@click.option("--draws", default=DRAWS, show_default=True, help="Selections a tree, of rules that are not exact here.")
+@click.option("--temperature", default=1.0, show_default=True)
+@click.option("--minutes", default=1e9, help="Stop after the text during which these have passed.")
+@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+def main(out: Path, texts: int, first: int, tokens: int, temperature: float, minutes: float, **options: Any) -> None:
+    """Write a line for every text to OUT."""
+    torch.set_num_threads(options["threads"])
+    try:
+        pair = load_pair(dtype=options["dtype"], device=options["device"])
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
+    decoding = Options(Sampling(temperature), max_tokens=tokens, seed=SEED, laws=True)
+    prompts = read_prompts(pair.tokenizer, texts)
+    write_texts(pair, prompts, out, first, 60 * minutes, decoding, every=options["every"], draws=options["draws"])
+
+
+if __name__ == "__main__":
+    main()

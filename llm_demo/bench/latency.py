@@ -1,0 +1,105 @@
+"""Time of a target call against new positions and against rows: `python -m llm_demo.bench.latency --out figures/data/latency_cpu.csv`.
+
+Time axis: 1, 2, 4, ... new positions of one text, as a drafted tree needs them. Batch axis: 1, 2, 4, ... texts with one new
+position each. What is timed is the target's part of our engine's step (forward pass and softmax; CUDA graphs on CUDA).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import click
+import torch
+
+import ot_draft as ot
+from llm_demo.machine import machine
+from llm_demo.models.load import load_pair
+from ot_draft.decoding import DTYPES, CannotDecode, Drafting, Options, Pair, decode_steps
+
+OUT = Path("figures/data/latency_cpu.csv")
+POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+CONTEXT = 128
+STEPS = 4  # of one visit, of which the first is not counted
+
+
+def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int = STEPS) -> list[float]:
+    """Milliseconds of the target's part of a few steps: `rows` texts of `context` tokens, `positions` new ones each."""
+    shape = ot.paths.TreeShape((0,) * (positions - 1))  # the root, and tokens below it
+    drafting = Drafting(shape, ot.paths.NaiveTarget()) if shape.size else Drafting()
+    prompts = [[1 + (row + place) % 99 for place in range(context)] for row in range(rows)]
+    options = Options(max_tokens=4 * steps, stop=())
+    made = list(islice(decode_steps(pair, prompts, drafting, options), steps))
+    return [1000 * step.seconds.verify for step in made[1:]]
+
+
+def latency(
+    pair: Pair,
+    positions: Sequence[int] = POSITIONS,
+    rows: Sequence[int] = ROWS,
+    context: int = CONTEXT,
+    visits: int = 5,
+    progress: Callable[[str], None] = lambda done: None,
+) -> list[dict[str, object]]:
+    """A row for every number of positions and of rows. The sizes take turns, `visits` times; ms: median, and quartiles."""
+    sizes = [("positions", number, 1) for number in positions] + [("rows", 1, number) for number in rows]
+    times: dict[tuple[str, int, int], list[float]] = {size: [] for size in sizes}
+    for visit in range(visits):
+        for size in sizes:
+            times[size] += verify_times(pair, size[1], size[2], context)
+        progress(f"visit {visit + 1} of {visits}")
+    found: list[dict[str, object]] = []
+    for size, measured in times.items():
+        ranked = sorted(measured)
+        quartiles = {"low_ms": ranked[len(ranked) // 4], "high_ms": ranked[3 * len(ranked) // 4]}
+        numbers = {"ms": median(ranked)} | quartiles
+        axis, per_row, texts = size
+        found.append(
+            {"axis": axis, "positions": per_row, "rows": texts, "context": context}
+            | {name: f"{value:.5g}" for name, value in numbers.items()}
+        )
+    return found
+
+
+@click.command()
+@click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
+@click.option("--draft", help="The same of the draft.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--context", default=CONTEXT, show_default=True, type=click.IntRange(1), help="Tokens in the cache.")
+@click.option("--visits", default=5, show_default=True, type=click.IntRange(1), help="Rounds over all sizes.")
+@click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
+def main(
+    out: Path,
+    target: str | None,
+    draft: str | None,
+    device: str,
+    dtype: str,
+    context: int,
+    visits: int,
+    threads: int | None,
+) -> None:
+    """Measure and write OUT."""
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        pair = load_pair(target, draft, dtype, device)
+        where = machine(device) | {"dtype": dtype}
+        rows = latency(pair, context=context, visits=visits, progress=lambda said: click.echo(said, err=True))
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
+    with out.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0] | where), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([row | where for row in rows])
+    for row in rows:
+        click.echo(f"{row['positions']:>4} positions, {row['rows']:>3} rows: {row['ms']} ms")
+
+
+if __name__ == "__main__":
+    main()

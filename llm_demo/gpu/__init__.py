@@ -1,0 +1,1 @@
+"""Check and time everything on a GPU."""

@@ -1,0 +1,164 @@
+"""The rules, path rules and the engine on a device against the same on the CPU in float64: random inputs and boundary cases."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+import ot_draft as ot
+from llm_demo.gpu.roofline import SWITCH
+from ot_draft.decoding import Drafting, Options, Pair, decode, reference_decode
+
+Row = dict[str, Any]
+TINY = 1e-45  # the smallest float32
+BOUNDARY = {
+    "one token": ([1.0], [1.0]),
+    "p == q": ([0.5, 0.25, 0.25], [0.5, 0.25, 0.25]),
+    "p one-hot": ([0, 1, 0], [0.5, 0.25, 0.25]),
+    "q one-hot": ([0.5, 0.25, 0.25], [0, 1, 0]),
+    "both one-hot": ([1, 0, 0], [0, 1, 0]),
+    "disjoint": ([0.5, 0.5, 0, 0], [0, 0, 0.25, 0.75]),
+    "zeros in p": ([0, 0.375, 0, 0.625], [0.25] * 4),
+    "zeros in q": ([0.25] * 4, [0, 0.375, 0, 0.625]),
+    "one ulp apart": ([0.5 - 2**-25, 0.5 + 2**-25], [0.5 + 2**-25, 0.5 - 2**-25]),
+    "subnormal p": ([TINY, 0.5, 0.5], [0.25, 0.25, 0.5]),
+    "subnormal q": ([0.25, 0.25, 0.5], [TINY, 0.5, 0.5]),
+    "ties": ([0.5, 0.25, 0.125, 0.125], [0.25, 0.125, 0.3125, 0.3125]),
+}
+ROUNDING = 1e-5  # of float32
+# Kernels find K-SEQ's factor and the masses of recursive rejection by bounds, and Optimal its levels by classes.
+TOLERANCE = {"KSeq": 5e-3, "RecursiveRejection": 2e-3, "Optimal": 2e-2}
+NEAR = {"Optimal": ot.rules.Optimal(classes=256)}  # on a device always by classes
+
+
+def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32_000), rows: int = 4) -> Iterator[Row]:
+    """Every rule: its output law over all drafts of the boundary cases, and single drafts of larger problems."""
+    for rule in (NEAR.get(rule.name, rule) for rule in ot.rules.ALL if not rule.solves):
+        for way in ("torch", "triton"):
+            os.environ[SWITCH] = "1" if way == "triton" and device.type == "cuda" else "0"
+            try:
+                for k in (1, 2, 3):
+                    if rule.law.is_defined(k):
+                        worst, case = _boundary(rule, device, k)
+                        yield _row(f"boundary, k = {k}", rule.name, way, worst, ROUNDING, case)
+                for n in sizes:
+                    k = 8 if rule.law.is_defined(8) and n > 8 else 2
+                    yield _row(f"random, n = {n}, k = {k}", rule.name, way, *_random(rule, device, rows, n, k))
+            finally:
+                os.environ.pop(SWITCH)
+
+
+def _row(check: str, name: str, way: str, error: float, limit: float, case: str = "") -> Row:
+    passed = error <= limit  # false for NaN
+    return {"check": check, "of": name, "way": way, "error": f"{error:.3g}", "limit": limit, "passed": passed, "case": case}  # fmt: skip
+
+
+def _boundary(rule: ot.SelectionRule, device: torch.device, k: int) -> tuple[float, str]:
+    """Largest error of the output law, which must be p, over all boundary cases, and the case."""
+    worst = []
+    for name, (p, q) in BOUNDARY.items():
+        target, draft = (torch.tensor(x, dtype=torch.float32, device=device) for x in (p, q))
+        output = ot.evaluate(rule, ot.Problem(target, draft, k, rule.law)).output
+        worst.append((float((output - target).abs().max()), name))
+    return max(worst, key=lambda found: (found[0] != found[0], found[0]))
+
+
+def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> tuple[float, float]:
+    """Largest difference of accept, and of the residual times its chance, to float64 on the CPU; and what is allowed.
+
+    Tokens drawn under the rule's law; every other row has an absent draft where the law is i.i.d.
+    """
+    generator = torch.Generator().manual_seed(1000 * n + k)
+    logits = 3 * torch.randn(rows, n, generator=generator)
+    p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(rows, n, generator=generator), -1)
+    drafts = ot.draw(rule.law, q, k, generator)
+    if isinstance(rule.law, ot.IID):
+        drafts[::2, -1] = -1
+    target, draft = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q))
+    wanted = rule(target, draft, drafts)
+    found = rule(p.to(device), q.to(device), drafts.to(device))
+    left = 1 - wanted.accept.sum(-1, keepdim=True)
+    errors = [found.accept.cpu() - wanted.accept, left * (found.residual.cpu() - wanted.residual)]
+    errors.append((found.residual.double().sum(-1) - 1).cpu())
+    return max(float(x.abs().max()) for x in errors), TOLERANCE.get(rule.name, ROUNDING)
+
+
+PATH_RULES = (
+    (ot.paths.TokenWise(ot.rules.KSeq()), ot.IID()),
+    (ot.paths.TokenWise(ot.rules.RecursiveRejection()), ot.IID()),
+    (ot.paths.TokenWise(ot.rules.Optimal(classes=256)), ot.IID()),
+    (ot.paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()),
+    (ot.paths.Joint(classes=256), ot.IID()),
+    (ot.paths.Joint(classes=256), ot.Hybrid(top=1)),
+    (ot.paths.Traversal(), ot.IID()),
+    (ot.paths.NaiveTarget(), ot.IID()),
+)
+
+
+def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[Row]:
+    """Share of trees on which a path rule chooses other tokens than on the CPU, from the same uniforms, in float64."""
+    shape = ot.paths.TreeShape.by_level((3, 2, 1))
+    for number, (rule, law) in enumerate(PATH_RULES):
+        generator = torch.Generator().manual_seed(number)
+        logits = 2 * torch.randn(trees, shape.size + 1, n, generator=generator, dtype=torch.float64)
+        p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(logits.shape, generator=generator), -1)
+        tokens = torch.empty(trees, shape.size, dtype=torch.int64)
+        for node in range(shape.size):
+            if children := shape.children(node):
+                count = len(children)
+                tokens[:, children.start - 1 : children.stop - 1] = ot.draw(law, q[:, node], count, generator)
+        uniforms = torch.rand(trees, rule.uniforms(shape), generator=generator, dtype=torch.float64)
+        chosen = []
+        for where in (torch.device("cpu"), device):
+            tree = ot.paths.DraftTree(shape, tokens.to(where), p.to(where), q.to(where), law)
+            chosen.append(rule.select(tree, uniforms.to(where)).tokens)
+        off = (chosen[0] != chosen[1].cpu()).any(-1).double().mean()
+        yield _row(f"select as on the CPU, {law!r}", rule.name, "torch", float(off), 0.02)
+
+
+DRAFTINGS = {
+    "autoregressive": Drafting(),
+    **{
+        f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law)
+        for rule, law in PATH_RULES
+        if not isinstance(rule, ot.paths.NaiveTarget)
+    },
+}
+
+
+def engine_checks(device: torch.device, tokens: int = 24) -> Iterator[Row]:
+    """Share of texts of a tiny model in float64 that differ: engine with graphs, without, and the slow reference on the CPU."""
+    pair = tiny_pair()
+    there = Pair(pair.target.to(device), pair.draft.to(device))
+    pair = tiny_pair()  # modules move in place
+    prompts = [[1, 2, 3], [4], [5, 6]]
+    for name, drafting in DRAFTINGS.items():
+        options = Options(max_tokens=tokens, stop=())
+        wanted = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
+        for graphs in (False, True):
+            found = decode(there, prompts, drafting, Options(max_tokens=tokens, stop=(), graphs=graphs)).tokens
+            off = sum(a != b for a, b in zip(found, wanted, strict=True)) / len(prompts)
+            yield _row("engine = reference", name, "graphs" if graphs else "no graphs", off, 0.0)
+
+
+def tiny_pair(n: int = 16, hidden: int = 32, layers: int = 2, dtype: torch.dtype = torch.float64) -> Pair:
+    """A small random target, and a draft that is the target with noise on its weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    config = LlamaConfig(
+        vocab_size=n, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=512, initializer_range=0.4, **ends,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model: Any = LlamaForCausalLM(config)
+        target = model.to(dtype).eval().requires_grad_(False)
+        draft = copy.deepcopy(target)
+        for weight in draft.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return Pair(target, draft)

@@ -1,0 +1,158 @@
+"""Check and time everything on a GPU, in under ten minutes: `python -m llm_demo.gpu --out DIRECTORY`.
+
+Five parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
+
+    check      rules, path rules and engine against the same on the CPU
+    roofline   time of the rules beside softmax and the memory's bandwidth
+    bench      decoding with all rules, the embedded pair, batch 1 and 8, temperatures 0.6 and 1.0
+    large      costs at the shapes of targets of 1.7B, 8B and 70B, and what they allow at the embedded pair's acceptance
+    distil     a better draft: give this part alone ten minutes or more
+
+Every part writes rows into DIRECTORY/PART.csv as it finds them, with date, device, driver and versions. --dry-run does all of it
+on the CPU, at a size that takes seconds: so that what is wrong shows before a GPU is rented.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from llm_demo.bench.command import read
+from llm_demo.gpu import decode as gpu_decode
+from llm_demo.gpu import large as gpu_large
+from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks
+from llm_demo.gpu.roofline import roofline, with_ratios
+from llm_demo.machine import machine
+
+Row = dict[str, Any]
+SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil": 0.15}
+GRACE = 15  # seconds that a part may pass its time before it is ended
+
+
+def check(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    small: dict[str, Any] = {"sizes": (5, 40), "rows": 2} if dry else {}
+    _write(out / "check.csv", rule_checks(device, **small), device)
+    _write(out / "check.csv", path_checks(device, trees=8 if dry else 64), device)
+    _write(out / "check.csv", engine_checks(device, tokens=4 if dry else 24), device)
+
+
+def time_rules(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    rows = roofline(device, seconds, [(2, 500)], 2) if dry else roofline(device, seconds)
+    _write(out / "roofline.csv", map(with_ratios, rows), device)
+
+
+def bench(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    _write(out / "bench.csv", gpu_decode.bench_rows(device, seconds, dry), device)
+
+
+def large(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    _write(out / "large.csv", gpu_large.large_rows(device, seconds, dry), device)
+
+
+def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    gpu_decode.distil(out, device, seconds, dry)
+
+
+PARTS: dict[str, Callable[[Path, torch.device, float, bool], None]] = {
+    "check": check,
+    "roofline": time_rules,
+    "bench": bench,
+    "large": large,
+    "distil": distil,
+}
+
+
+@click.command()
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory of the CSVs.")
+@click.option("--parts", default=",".join(PARTS), show_default=True, help="Separated by commas.")
+@click.option("--budget", default=540.0, show_default=True, type=click.FloatRange(min=1), help="Seconds, of all parts.")
+@click.option("--dry-run", is_flag=True, help="On the CPU, tiny.")
+@click.option("--inside", hidden=True, is_flag=True, help="Run the one part in this process.")
+def main(out: Path, parts: str, budget: float, dry_run: bool, inside: bool) -> None:
+    """Check and time everything on a GPU."""
+    names = parts.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        raise click.UsageError(f"{unknown[0]!r} is no part: give some of {', '.join(PARTS)}")
+    if not (dry_run or torch.cuda.is_available()):
+        raise click.UsageError("torch finds no CUDA device here: --dry-run does the same on the CPU, tiny")
+    out.mkdir(parents=True, exist_ok=True)
+    device = torch.device("cpu" if dry_run else "cuda")
+    if inside or dry_run:
+        for name in names:
+            PARTS[name](out, device, budget, dry_run)
+        failed = []
+    else:
+        failed = _in_turn(out, names, budget)
+    click.echo(summary(out))
+    if failed:
+        raise click.ClickException(f"not finished: {', '.join(failed)}")
+
+
+def _in_turn(out: Path, names: list[str], budget: float) -> list[str]:
+    """Run the parts one after another; what one leaves of its time goes to those after it. Names of those that failed."""
+    end, failed = time.monotonic() + budget, []
+    for place, name in enumerate(names):
+        share = SHARES[name] / sum(SHARES[other] for other in names[place:])
+        seconds = share * max(end - time.monotonic(), 1.0)
+        click.echo(f"{name}: {seconds:.0f} s")
+        command = [sys.executable, "-m", "llm_demo.gpu", "--inside", "--parts", name, "--out", str(out)]
+        try:
+            code = subprocess.run([*command, "--budget", str(seconds)], timeout=seconds + GRACE, check=False).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
+        if code:
+            failed.append(name)
+    return failed
+
+
+def _write(file: Path, rows: Iterable[Row], device: torch.device) -> None:
+    """Append rows to a CSV, each as soon as it is there. A file that an earlier run left is kept and added to."""
+    where = machine(str(device)) | {"driver": _driver(device), "triton": _version("triton")}
+    for row in rows:
+        new = not file.exists()
+        with file.open("a", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, [*row, *where], lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerow(row | where)
+
+
+def _driver(device: torch.device) -> str:
+    if device.type != "cuda":
+        return ""
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def summary(out: Path) -> str:
+    """Short: checks that failed, and the ratios to softmax."""
+    checks, times = read(out / "check.csv"), read(out / "roofline.csv")
+    wrong = [row for row in checks if row["passed"] != "True"]
+    lines = [f"checks: {len(checks) - len(wrong)} of {len(checks)} passed"] if checks else []
+    told = "  {check}, {of}, {way}: {error} over {limit} {case}"
+    lines += [told.format(**row) for row in wrong]
+    if times:
+        lines.append(f"copy: {times[-1]['copy_gb_s']} GB/s. Softmaxes of the same tensor, share of the copy bandwidth:")
+    for row in times:
+        result = row["error"] or f"{row['softmaxes']:>7} {row['copy_share']:>7} {row['target'] and 'at most ' + row['target']}"  # fmt: skip
+        lines.append(f"  {row['rule']:18} {row['way']:7} {row['rows']:>4} x {row['tokens']:>7}  {result}")
+    return "\n".join(lines)

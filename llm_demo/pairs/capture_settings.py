@@ -1,0 +1,104 @@
+"""Real pairs (p, q) under other sampling settings: `python -m llm_demo.pairs.capture_settings --out figures/data/smollm2_settings.npz`.
+
+One position of every text of figures/data/contexts.jsonl, at several temperatures, and at temperature 1 with
+top-k and top-p truncation of target and draft alike. figures/data/README.md describes the file that comes out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from llm_demo.pairs.capture import CONTEXTS, DRAFTS, Models, choose_positions, encode, load_models, provenance
+from llm_demo.pairs.continue_prompts import read_entries
+from ot_draft.compare.merge import TAIL_CLASSES, Masses, merge, optimum, top_tokens
+
+TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5)
+TOP_K = (5, 20, 50, 200)
+TOP_P = (0.5, 0.8, 0.9, 0.95)
+SETTINGS = (
+    *(("temperature", value) for value in TEMPERATURES),
+    *(("top-k", value) for value in TOP_K),
+    *(("top-p", value) for value in TOP_P),
+)
+KEPT = 224
+
+
+def law(logits: Masses, kind: str, value: float) -> Masses:
+    """The law of the next token, (n,), from logits (n,): softmax at a temperature, or at 1 and cut to its top tokens.
+
+    top-k keeps the k heaviest tokens, top-p the fewest heaviest whose mass reaches top-p; both are normalised again.
+    """
+    scaled = logits / (value if kind == "temperature" else 1.0)
+    masses = np.exp(scaled - scaled.max())
+    masses /= masses.sum()
+    if kind == "temperature":
+        return masses
+    order = np.argsort(-masses, kind="stable")
+    before = np.cumsum(masses[order]) - masses[order]
+    cut = order[int(value) :] if kind == "top-k" else order[before >= value]
+    masses[cut] = 0
+    return masses / masses.sum()
+
+
+def shrink(p: Masses, q: Masses) -> tuple[Masses, Masses]:
+    """p and q on their top tokens and the tail classes, (KEPT + TAIL_CLASSES,) each."""
+    tokens = top_tokens(p, q, KEPT)
+    if np.delete(p, tokens).any() or np.delete(q, tokens).any():
+        return merge(p, q, tokens, TAIL_CLASSES)
+    empty = np.zeros(TAIL_CLASSES)
+    return np.append(p[tokens], empty), np.append(q[tokens], empty)
+
+
+@torch.inference_mode()
+def last_logits(tokens: list[int], models: Models) -> tuple[Masses, Masses]:
+    """Logits of target and draft, (n,) each, after the tokens; -inf where the draft has no token."""
+    batch = torch.tensor([tokens])
+    target = models.target(batch).logits[0, -1].double().numpy()
+    draft = np.full_like(target, -np.inf)
+    draft[models.draft.vocabulary_subset.numpy()] = models.draft(batch)[0, -1].double().numpy()
+    return target, draft
+
+
+def capture(entries: list[dict[str, Any]], models: Models) -> dict[str, NDArray[Any]]:
+    """The arrays of the stored file."""
+    p, q, full = [], [], []
+    for index, entry in enumerate(entries):
+        tokens, prompt_length = encode(entry, models.tokenizer)
+        logits = last_logits(tokens[: choose_positions(len(tokens), prompt_length, index)[0]], models)
+        laws = [(law(logits[0], *setting), law(logits[1], *setting)) for setting in SETTINGS]
+        shrunk = [shrink(*pair) for pair in laws]
+        p.append([pair[0] for pair in shrunk])
+        q.append([pair[1] for pair in shrunk])
+        full.append([[optimum(target, draft, k) for k in DRAFTS] for target, draft in laws])
+    return {
+        "p": np.array(p, dtype=np.float32).swapaxes(0, 1),
+        "q": np.array(q, dtype=np.float32).swapaxes(0, 1),
+        "setting": np.array([kind for kind, _ in SETTINGS]),
+        "value": np.array([value for _, value in SETTINGS]),
+        "kind": np.array([entry["kind"] for entry in entries]),
+        "text": np.arange(len(entries), dtype=np.int32),
+        "drafts": np.array(DRAFTS, dtype=np.int32),
+        "full_optimum": np.array(full).swapaxes(0, 1),
+        "provenance": np.array(provenance()),
+    }
+
+
+@click.command()
+@click.option("--contexts", default=CONTEXTS, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
+def main(contexts: Path, out: Path) -> None:
+    """Capture a position of every text of CONTEXTS under all settings and write them to OUT."""
+    torch.set_num_threads(1)
+    arrays = capture(read_entries(contexts), load_models())
+    np.savez_compressed(out, allow_pickle=False, **arrays)
+    click.echo(f"{arrays['p'].shape[1]} contexts, {len(SETTINGS)} settings, {out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Let the target write the answers in contexts.jsonl: `python -m llm_demo.pairs.continue_prompts figures/data/contexts.jsonl`.
+
+Every entry of origin "target" gets its `text` anew, sampled from the full target distribution at the entry's
+temperature; the other entries stay as they are. Needed only when prompts change: the answers are committed.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from llm_demo.models.load import load_target, load_tokenizer
+from ot_draft.decoding import prompt_text
+
+SEED = 20251121
+DRAWS = 4
+SHORTEST = 32
+
+
+def read_entries(file: Path) -> list[dict[str, Any]]:
+    """One dictionary a line: kind, origin, source, licence, temperature (None unless sampled), messages, text."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def answers(prompts: list[str], temperature: float, target: Any, tokenizer: Any, length: int) -> list[str]:
+    """Answers of at most `length` tokens, sampled without any truncation of the distribution.
+
+    Of DRAWS answers to a prompt the first with at least SHORTEST tokens is kept, else the longest: an answer of
+    five tokens has no two contexts that differ much, and forbidding its end would make it an answer no one draws.
+    """
+    batch = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
+    options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+    output = target.generate(**batch, max_new_tokens=length, num_return_sequences=DRAWS, **options)
+    draws = output[:, batch["input_ids"].shape[1] :].reshape(len(prompts), DRAWS, -1)
+    kept = []
+    for tokens in draws:
+        lengths = (tokens != tokenizer.eos_token_id).sum(-1).tolist()
+        best = next((i for i, number in enumerate(lengths) if number >= SHORTEST), lengths.index(max(lengths)))
+        kept.append(tokenizer.decode(tokens[best], skip_special_tokens=True))
+    return kept
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--length", default=112, help="Tokens an answer has at most.")
+def main(file: Path, length: int) -> None:
+    """Write the answers into FILE."""
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    entries = read_entries(file)
+    tokenizer, target = load_tokenizer(), load_target()
+    asked = sorted((e for e in entries if e["origin"] == "target"), key=_batch)
+    for (kind, temperature), group in groupby(asked, key=_batch):
+        batch = list(group)
+        prompts = [prompt_text(entry, tokenizer) for entry in batch]
+        for entry, text in zip(batch, answers(prompts, temperature, target, tokenizer, length), strict=True):
+            entry["text"] = text
+        click.echo(f"{kind} at temperature {temperature}: {len(batch)} answers")
+    lines = [json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries]
+    file.write_text("".join(lines), encoding="utf-8")
+
+
+def _batch(entry: dict[str, Any]) -> tuple[str, float]:
+    return entry["kind"], entry["temperature"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What a property is: a function (rule, problem) that raises a Counterexample, and the problems that it is tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array
+from ...exact import all_drafts
+from ...problem import Problem
+from ...selection import SelectionRule
+from ..strategies import Strategy, problems
+from .counterexample import EVALUATE
+
+Check = Callable[[Any, Problem], None]
+
+
+@dataclass(frozen=True)
+class RuleProperty:
+    """One property of a rule.
+
+    check: raises a Counterexample. cases: given the rule, the strategy of the problems, or a list of
+    problems, small ones first, all of which are tried. most: the number of cases after
+    which more add nothing.
+    reason_to_skip: why the property says nothing about the rule; empty where it does.
+    shows: Python lines that show the rule at work where it raised an error. is_claim: whether it is asked only of the
+    rules that name it in their `claims`.
+    """
+
+    check: Check
+    cases: Callable[[SelectionRule], Strategy | list[Problem]]
+    most: int
+    reason_to_skip: Callable[[SelectionRule], str]
+    shows: str
+    is_claim: bool = False
+
+    @property
+    def name(self) -> str:
+        """The function's name, as it stands in reports and ids."""
+        return self.check.__name__
+
+    @property
+    def statement(self) -> str:
+        """What is claimed: the first line of the function's docstring."""
+        return (self.check.__doc__ or "").split("\n")[0]
+
+    def skipped(self, rule: SelectionRule) -> str:
+        """Why the property is not checked for the rule; empty where it is."""
+        return "not claimed" if self.is_claim and self.name not in rule.claims else self.reason_to_skip(rule)
+
+    def __call__(self, rule: SelectionRule, problem: Problem) -> None:
+        self.check(rule, problem)
+
+
+def problems_of(rule: SelectionRule) -> Strategy:
+    """Problems under the law that the rule declares."""
+    return problems(rule.law)
+
+
+def small_problems_of(rule: SelectionRule) -> Strategy:
+    """The same with fewer draft tuples, for properties that run the rule several times."""
+    return problems(rule.law, max_n=4, max_k=3, max_drafts=27)
+
+
+def never(rule: SelectionRule) -> str:
+    """No reason to skip."""
+    return ""
+
+
+def without_torch(rule: SelectionRule) -> str:
+    """Why a property about torch is skipped."""
+    return "" if find_spec("torch") else "torch is not installed (extra 'torch')"
+
+
+def rule_property(
+    cases: Callable[[SelectionRule], Strategy | list[Problem]] = problems_of,
+    most: int = 1_000_000,
+    reason_to_skip: Callable[[SelectionRule], str] = never,
+    shows: str = EVALUATE,
+    is_claim: bool = False,
+) -> Callable[[Check], RuleProperty]:
+    """Decorator that makes a property of a function (rule, problem)."""
+    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, is_claim)
+
+
+def possible_drafts(problem: Problem) -> Array:
+    """The draft tuples that the law may draw for a single pair (p, q): int (m, k)."""
+    drafts = np.concatenate(list(all_drafts(problem)))
+    return drafts[problem.law.probability(problem.q, drafts) > 0]
+
+
+def a_few(rows: Array, most: int) -> Array:
+    """At most so many rows, evenly spread, the first and the last among them."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+
+
+def as_floats(problem: Problem, dtype: Any = np.float64) -> Problem:
+    """The problem in floats."""
+    return Problem(problem.p.astype(dtype), problem.q.astype(dtype), problem.k, problem.law)

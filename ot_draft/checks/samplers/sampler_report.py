@@ -1,0 +1,121 @@
+"""What came out of the check of a black-box sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ...problem import Problem
+from ..rules.counterexample import problem_source
+from ..rules.rule_source import value_source
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class SamplerOutcome:
+    """One check, on one problem or on all of them.
+
+    label, problem: the problem that a statistical check was made on, or on which another one failed. samples: calls made.
+    e_value: of the sequential test, which fails at `limit`. p_value: chi-square, for reading. distance: a law at this total
+    variation distance from the right one is found with probability 0.99 by so many samples (1.0: none is).
+    """
+
+    name: str
+    status: Status
+    reason: str = ""
+    label: str = ""
+    problem: Problem | None = field(default=None, repr=False, compare=False)  # arrays have no ==
+    samples: int = 0
+    e_value: float = 0.0
+    limit: float = np.inf
+    p_value: float = 1.0
+    distance: float = 1.0
+
+    def __str__(self) -> str:
+        where = f"[{self.label}] " if self.label and self.status == "failed" else ""
+        return f"{self.name:<20} {self.status:<8} {where}{self.reason}".rstrip()
+
+
+@dataclass(frozen=True)
+class SamplerReport:
+    """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
+
+    false_alarm: bound on the probability that a right sampler fails any check. code: Python that makes the same calls again.
+    """
+
+    name: str
+    outcomes: tuple[SamplerOutcome, ...]
+    false_alarm: float
+    seconds: float
+    code: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[SamplerOutcome, ...]:
+        """Outcomes of the checks that failed."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status == "failed")
+
+    def __getitem__(self, name: str) -> SamplerOutcome:
+        """The outcome of that name with the strongest evidence."""
+        found = [outcome for outcome in self.outcomes if outcome.name == name]
+        if not found:
+            names = ", ".join(dict.fromkeys(outcome.name for outcome in self.outcomes))
+            raise KeyError(f"no check is called {name!r}: choose among {names}")
+        return max(found, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
+
+    def raise_if_failed(self) -> None:
+        """Raise AssertionError with the report as its text if a check failed."""
+        if not self.passed:
+            raise AssertionError(str(self))
+
+    def __str__(self) -> str:
+        names = list(dict.fromkeys(outcome.name for outcome in self.outcomes))
+        lines = [f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"]
+        lines += [f"  {self._line(name)}" for name in names]
+        if not self.passed:
+            lines += ["", "The same calls again:", "", self.code.rstrip()]
+        return "\n".join(lines)
+
+    def _line(self, name: str) -> str:
+        of_name = [outcome for outcome in self.outcomes if outcome.name == name]
+        worst = self[name]
+        if worst.status != "passed" or not worst.samples:
+            return str(worst)
+        text = f"{len(of_name)} problems, {worst.samples:,} calls each; "
+        text += f"largest e-value {worst.e_value:.2g} of {worst.limit:.2g}"
+        far = max(each.distance for each in of_name)
+        if far < 1:
+            text += f"; a law {far:.3f} off is found with probability 0.99 (all errors: {self.false_alarm:.0e})"
+        return f"{name:<20} {worst.status:<8} {text}"
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The function's name in the report."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def call_source(called: str, function: Callable[..., Any], options: dict[str, Any]) -> str:
+    """Python that makes the same call of check_sampler or check_draws again."""
+    imports = ["import ot_draft as ot"]
+    arguments = [_value("checked", function, imports)]
+    for name, value in options.items():
+        if name == "seconds" or (value is not None and value is not False):
+            arguments.append(f"{name}={_value(name, value, imports)}")
+    return "\n".join([*dict.fromkeys(imports), "", f"print(ot.{called}({', '.join(arguments)}))"]) + "\n"
+
+
+def _value(name: str, value: Any, imports: list[str]) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(problem_source(problem, imports) for problem in value) + "]"
+    if "<lambda>" in getattr(value, "__qualname__", "") or (callable(value) and not value.__module__):
+        imports.append(f"{name} = ...  # {name_of(value)} of {value.__module__}: paste it here")
+        return name
+    return value_source(value, imports)

@@ -1,0 +1,134 @@
+"""`ot-draft capture`: run two models over texts once, keep their logits, study everything else without them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from ot_draft.cli import Refused
+
+MANIFEST = "capture.json"
+EPILOG = """\b
+ot-draft capture --text book.txt --out captured
+ot-draft sweep captured --out swept --k 2,4,8
+ot-draft capture --text prompts.jsonl --sample 128 --out written
+python -m ot_draft.cli.capture.replay written --csv > traces.csv
+ot-draft plan --costs costs.json --traces traces.csv"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--text", "files", multiple=True, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="A text, or .jsonl with one a line (`text`, and `messages` before it); may be given several times.")  # fmt: skip
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
+              help="Folder of the shards, one a window; the same capture goes on where it was stopped.")  # fmt: skip
+@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
+@click.option(
+    "--draft", help="The same, or safetensors of layers for the target's embedding [default: the embedded one]."
+)
+@click.option("--dtype", default="float32", show_default=True, help="Of both models' weights.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--device-map", help="How accelerate spreads the target over devices: auto, ...")
+@click.option("--sample", type=click.IntRange(0), default=0, show_default=True,
+              help="Tokens that the target writes behind each text, which are read in its place.")  # fmt: skip
+@click.option("--context", type=click.IntRange(2), default=512, show_default=True, help="Tokens of a window.")
+@click.option("--positions", type=click.IntRange(0), default=32, show_default=True,
+              help="Contexts of a window, evenly spaced (0: all); of sampled tokens all are kept.")  # fmt: skip
+@click.option("--skip", type=click.IntRange(1), default=8, show_default=True, help="Tokens before the first context.")
+@click.option("--store", type=click.Choice(["logits", "laws"]), default="logits", show_default=True,
+              help="Logits serve all temperatures; laws p and q are at --temperature.")  # fmt: skip
+@click.option("--number", type=click.Choice(["float32", "float16"]), default="float32", show_default=True,
+              help="Of stored logits; laws are in float64.")  # fmt: skip
+@click.option("--top", type=click.IntRange(0), default=0, show_default=True,
+              help="Laws on the heaviest tokens and 32 classes of the others (0: on all tokens).")  # fmt: skip
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="Of sampled tokens and stored laws.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of sampled tokens.")
+@click.option("--format", "kind", type=click.Choice(["npz", "safetensors"]), default="npz", show_default=True)
+def capture(
+    files: tuple[Path, ...], out: Path, target: str | None, draft: str | None, dtype: str, device: str,
+    device_map: str | None, kind: str, **given: Any
+) -> None:  # fmt: skip
+    """Write the logits of both models at the contexts of texts to shards that `ot-draft sweep` reads.
+
+    Every row is the pair of laws of one token, given the text before it. That is all that the selection of one token depends
+    on; along a text that the target wrote (--sample) it also gives the block efficiency of token-wise rules with K i.i.d.
+    paths (python -m ot_draft.cli.capture.replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
+    need the laws behind refused drafts too: ot-draft decode --trace records these.
+    """
+    if given["top"] and given["store"] == "logits":
+        raise Refused("--top merges tokens, which holds for one temperature only: add --store laws")
+    try:
+        from ot_draft.cli.capture.shards import Reading, capture_window, read_texts, windows
+        from ot_draft.cli.embedded import load_models
+    except ModuleNotFoundError as error:
+        raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
+    reading = Reading(**given)
+    models = {"target": target, "draft": draft, "dtype": dtype}
+    try:
+        entries = read_texts(files)
+        open_folder(out, models | asdict(reading) | {"format": kind}, files)
+        pair = load_models(target, draft, dtype, device, device_map, packed=False)
+        planned = windows(entries, pair, reading)
+        if not planned:
+            raise Refused(f"no text has more than --skip {reading.skip} tokens: give longer texts")
+        rows, again = 0, 0
+        for number, window in enumerate(track(planned, "windows", console=Console(stderr=True), transient=True)):
+            file = out / f"window-{number:06}.{kind}"
+            if file.exists():
+                again += 1
+                continue
+            arrays = capture_window(pair, window, reading)
+            write(file, arrays)
+            rows += len(arrays["token"])
+    except (ValueError, OSError) as error:
+        raise Refused(" ".join(str(error).split())) from error
+    size = sum(file.stat().st_size for file in out.glob(f"window-*.{kind}"))
+    kept = f", {again} windows were there already" if again else ""
+    click.echo(f"{rows} contexts of {len(planned) - again} windows to {out}{kept}; {size:,} bytes in all")
+
+
+def open_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -> None:
+    """Make the folder with its manifest; Refused where it holds another capture."""
+    packages = ("torch", "transformers")
+    wanted = settings | {
+        "texts": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
+    manifest = out / MANIFEST
+    if manifest.exists():
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+        other = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+        if other:
+            raise Refused(
+                f"{out} holds a capture with other {', '.join(other)}: name another folder, or empty this one"
+            )
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()):
+        raise Refused(f"{out} holds files and no {MANIFEST}: name an empty folder")
+    manifest.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+
+
+def write(file: Path, arrays: dict[str, Any]) -> None:
+    """All of the file or nothing: a kill leaves no half shard behind."""
+    part = file.with_name(f".{file.name}.part")
+    if file.suffix == ".npz":
+        with part.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **arrays)  # not compressed: rows are then read without the rest
+    else:
+        from safetensors.numpy import save_file
+
+        save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, part)
+    part.replace(file)
+
+
+if __name__ == "__main__":
+    capture()

@@ -1,0 +1,187 @@
+"""Block efficiency from captured logits: `python -m ot_draft.cli.capture.replay DIR`, for K i.i.d. paths along texts that the target wrote.
+
+Token-wise selection forgets a path as soon as it leaves the text that is emitted. So, given that text, an iteration is a Markov
+chain in the number of paths that still agree with it, and all it needs are p and q along the text: with s paths alive where
+the text goes on with y, c of them hold y with probability
+
+    Binomial(c; s, q(y)) E[row(y) | c of the s drafts are y] / p(y),
+
+row being the rule's output law given the drafts. These sum to 1 because the rule is valid; the inner mean is over the other
+drafts, i.i.d. from q off y, and is estimated from a few draws of them. Rules that judge a whole path need p and q behind
+refused drafts as well, which no captured text holds.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import ot_draft as ot
+from ot_draft.cli import Refused
+from ot_draft.compare import choose_rules
+from ot_draft.sweep import Shard, open_shards
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Block efficiency of a rule with K paths of length L, as `ot-draft plan --traces` reads it."""
+
+    rule: str
+    K: int
+    L: int
+    block_efficiency: float
+    error: float
+
+
+def survivors(
+    rule: ot.SelectionRule, p: Floats, q: Floats, token: int, alive: int, draws: int, generator: Any
+) -> Floats:
+    """Law (alive + 1,) of how many of the living paths hold the token, given that it is the rule's output; p, q: (n,)."""
+    others = q.copy()
+    others[token] = 0.0
+    weights = np.zeros(alive + 1)
+    for count in range(1, alive + 1):
+        chance = math.comb(alive, count) * q[token] ** count * (1 - q[token]) ** (alive - count)
+        if chance == 0 or (count < alive and others.sum() == 0):
+            continue
+        tuples = 1 if count == alive else draws  # where all hold the token, nothing is left to be drawn
+        drafts = np.full((tuples, alive), token)
+        if count < alive:
+            away = generator.random((tuples, alive - count))
+            drafts[:, count:] = ot.IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
+        drafts = generator.permuted(drafts, axis=1)
+        shape = (tuples, len(p))
+        selection = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts)
+        taken = (selection.accept * (drafts == token)).sum(-1)
+        residual = np.broadcast_to(selection.residual, shape)[:, token]
+        weights[count] = chance * (taken + (1 - selection.accept.sum(-1)) * residual).mean()
+    # In all they are p(token), as the rule is valid; what is missing to it is the case that no path holds the token.
+    weights[0] = max(p[token] - weights.sum(), 0.0)
+    return weights / weights.sum() if weights.any() else np.eye(1, alive + 1)[0]
+
+
+def chain(laws: list[list[Floats]], K: int, L: int) -> tuple[float, float]:
+    """Expected number of iterations and of their tokens along a text; laws[t][s]: (s + 1,), see `survivors`.
+
+    Only iterations that the end of the text cannot cut short are counted.
+    """
+    starts = np.zeros(len(laws) + 1)
+    starts[0] = 1.0
+    iterations = tokens = 0.0
+    for begin in range(len(laws) - L):
+        paths = np.zeros(K + 1)
+        paths[K] = 1.0
+        for depth in range(L):
+            after = np.zeros(K + 1)
+            for alive in range(1, K + 1):
+                after[: alive + 1] += paths[alive] * laws[begin + depth][alive]
+            starts[begin + depth + 1] += starts[begin] * after[0]
+            tokens += starts[begin] * after[0] * (depth + 1)
+            after[0], paths = 0.0, after
+        starts[begin + L + 1] += starts[begin] * paths.sum()
+        tokens += starts[begin] * paths.sum() * (L + 1)
+        iterations += starts[begin]
+    return iterations, tokens
+
+
+def replay(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tuple[int, int]], temperature: float = 1.0,
+           draws: int = 4, seed: int = 0) -> Iterator[list[tuple[float, float]]]:  # fmt: skip
+    """Iterations and tokens of each (K, L), for one text after the other."""
+    most = max(K for K, _ in sizes)
+    for number, shard in enumerate(shards):
+        generator = np.random.default_rng([seed, number])
+        tokens = following(shard)
+        laws: list[list[Floats]] = []
+        for row, token in enumerate(tokens.tolist()):
+            p, q = (law[0] for law in shard.read(row, row + 1, temperature))
+            made = [survivors(rule, p, q, token, alive, draws, generator) for alive in range(1, most + 1)]
+            laws.append([np.ones(1), *made])
+        yield [chain(laws, K, L) for K, L in sizes]
+
+
+def following(shard: Shard) -> NDArray[Any]:
+    """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
+    if shard.file.suffix == ".npz":
+        with np.load(shard.file, allow_pickle=False) as stored:
+            found = {name: stored[name] for name in ("token", "position", "text") if name in stored}
+    else:
+        from safetensors import safe_open
+
+        with safe_open(shard.file, framework="numpy") as tensors:
+            found = {name: tensors.get_tensor(name) for name in ("token", "position", "text") if name in tensors.keys()}  # noqa: SIM118
+    if len(found) < 3 or (np.diff(found["position"]) != 1).any() or (np.diff(found["text"]) != 0).any():
+        raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
+    return found["token"]
+
+
+def efficiency(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Tokens an iteration over all texts, and its standard error, texts being independent."""
+    iterations, tokens = np.array(found).T
+    ratio = tokens.sum() / iterations.sum()
+    if len(found) < 2:
+        return float(ratio), math.nan
+    spread = ((tokens - ratio * iterations) ** 2).sum() * len(found) / (len(found) - 1)
+    return float(ratio), float(np.sqrt(spread) / iterations.sum())
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+@click.option("--rules", "names", default="KSeq,RecursiveRejection,Optimal", show_default=True, help="By comma.")
+@click.option("--paths", "ks", default="1,2,4", show_default=True, help="Numbers of paths K, by comma.")
+@click.option("--length", "lengths", default="2,4", show_default=True, help="Path lengths L, by comma.")
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="That of the capture's --sample.")
+@click.option(
+    "--draws", type=click.IntRange(1), default=4, show_default=True, help="Draft tuples a mean is taken over."
+)
+@click.option("--limit", type=click.IntRange(1), help="At most so many texts.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for `ot-draft plan --traces`.")
+def main(folder: Path, names: str, ks: str, lengths: str, temperature: float, draws: int, limit: int | None,
+         seed: int, as_csv: bool) -> None:  # fmt: skip
+    """Tokens a target call of token-wise rules with K i.i.d. paths of length L, from the shards of FOLDER.
+
+    Exact but for the noise of texts and draws where the target wrote the texts at this temperature; along other texts it
+    answers another question: how many tokens of that text a call would have passed.
+    """
+    try:
+        sizes = [(int(K), int(L)) for K in ks.split(",") for L in lengths.split(",")]
+        rules = choose_rules([name.strip() for name in names.split(",")], ["iid"])
+        shards = open_shards([folder], temperature)[:limit]
+        if min(min(size) for size in sizes) < 1:
+            raise Refused(f"--paths {ks} --length {lengths}: give numbers of at least 1")
+        rows = []
+        for rule in rules:
+            console = Console(stderr=True)
+            texts = replay(shards, rule, sizes, temperature, draws, seed)
+            found = list(track(texts, rule.name, len(shards), console=console, transient=True))
+            for at, (K, L) in enumerate(sizes):
+                rows.append(Replayed(rule.name, K, L, *efficiency([text[at] for text in found])))
+    except ValueError as error:
+        raise Refused(" ".join(str(error).split())) from error
+    if as_csv:
+        writer = csv.DictWriter(sys.stdout, [field.name for field in fields(Replayed)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+        return
+    table = Table("rule", "K", "L", "tokens a target call", title=f"{len(shards)} texts, {folder}")
+    for row in rows:
+        table.add_row(row.rule, str(row.K), str(row.L), f"{row.block_efficiency:.3f} ± {row.error:.3f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""One text, read by both models: the logits of the token after each context, as arrays of a shard that `ot-draft sweep` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ot_draft.compare.merge import TAIL_CLASSES, merge, top_tokens
+from ot_draft.decoding import AUTOREGRESSIVE, CannotDecode, Draft, Options, Pair, Sampling, decode, prompt_text
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of a text, and how it is stored.
+
+    sample: tokens that the target writes behind each text, which is then its prompt and not looked at (0: the text is looked at).
+    context: tokens of a window, into which longer texts are cut. positions: contexts of a window, evenly spaced (0: all).
+    skip: tokens that stand before the first context. store: "logits" in `number`, or "laws" at the temperature; top: tokens whose
+    laws are kept, all others going into classes of nearly equal p/q (0: all are kept). temperature: also of what is sampled.
+    """
+
+    sample: int = 0
+    context: int = 512
+    positions: int = 32
+    skip: int = 8
+    store: str = "logits"
+    number: str = "float32"
+    top: int = 0
+    temperature: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tokens in a row, those from `first` on being looked at; of which text, and where in it they begin."""
+
+    tokens: list[int]
+    first: int
+    text: int
+    begin: int = 0
+
+
+def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Texts with what stands before them: a .jsonl holds one a line (text, or messages and text), another file is one text."""
+    found: list[dict[str, Any]] = []
+    for file in files:
+        content = file.read_text(encoding="utf-8")
+        if file.suffix != ".jsonl":
+            found.append({"text": content, "messages": None})
+            continue
+        for number, line in enumerate(content.splitlines(), 1):
+            entry = json.loads(line)
+            if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+                raise CannotDecode(
+                    f"{file}, line {number}: give an object with `text`, and `messages` before it, if any"
+                )
+            found.append({"messages": None} | entry)
+    return found
+
+
+def windows(entries: list[dict[str, Any]], pair: Pair, reading: Reading) -> list[Window]:
+    """What will be read, in order; nothing of it depends on what was captured before."""
+    found = []
+    for text, entry in enumerate(entries):
+        prompt = pair.tokenizer(prompt_text(entry, pair.tokenizer)).input_ids if entry["messages"] else []
+        if reading.sample:
+            found.append(Window(prompt or pair.encode(entry["text"]), len(prompt), text))
+            continue
+        tokens = [*prompt, *pair.encode(entry["text"])]
+        for begin in range(0, len(tokens), reading.context):
+            cut = tokens[begin : begin + reading.context]
+            first = max(len(prompt) - begin, reading.skip, 1)
+            if first < len(cut):
+                found.append(Window(cut, first, text, begin))
+    return found
+
+
+@torch.inference_mode()
+def capture_window(pair: Pair, window: Window, reading: Reading) -> Arrays:
+    """Arrays of one shard, a row a context; `token` is what followed, `position` how many tokens of the text stand before it."""
+    tokens, first = window.tokens, window.first
+    if reading.sample:
+        sampling = Sampling(temperature=reading.temperature)
+        options = Options(sampling, max_tokens=reading.sample, seed=reading.seed, rows=[window.text])
+        first = len(tokens)
+        tokens = tokens + decode(pair, [tokens], AUTOREGRESSIVE, options).tokens[0]
+    places = list(range(first, len(tokens)))
+    if 0 < reading.positions < len(places) and not reading.sample:
+        places = [places[number * len(places) // reading.positions] for number in range(reading.positions)]
+    stored = _stored(*both_logits(pair, tokens[: places[-1] + 1], places), reading)
+    index = np.array(places)
+    about = {
+        "token": np.array(tokens)[index],
+        "position": index + window.begin,
+        "text": np.full(len(index), window.text),
+    }
+    return stored | {name: values.astype(np.int32) for name, values in about.items()}
+
+
+def both_logits(pair: Pair, tokens: list[int], places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of target and draft, (rows, n) each in float64, of the token at each place, given those before it.
+
+    -inf where the draft does not score a token of the target's vocabulary.
+    """
+    device = pair.target.get_input_embeddings().weight.device
+    batch, last = torch.tensor([tokens[: places[-1]]], device=device), torch.tensor(places, device=device) - 1
+    target = pair.target(batch, logits_to_keep=last).logits[0].double().cpu()
+    whole = torch.full_like(target, -torch.inf)
+    if isinstance(pair.draft, Draft):
+        scored = pair.draft(batch)[0, last].double().cpu()
+        return target, whole.index_copy_(-1, pair.draft.vocabulary_subset.cpu(), scored)
+    known = pair.draft.get_input_embeddings().num_embeddings
+    scored = pair.draft(batch.clamp(max=known - 1), logits_to_keep=last).logits[0].double().cpu()
+    shared = min(scored.shape[-1], whole.shape[-1])
+    whole[:, :shared] = scored[:, :shared]
+    return target, whole
+
+
+def _stored(target: torch.Tensor, draft: torch.Tensor, reading: Reading) -> Arrays:
+    if reading.store == "logits":
+        # The largest logit becomes 0: float16 is then finest where the masses are.
+        made = {"target_logits": target, "draft_logits": draft}
+        return {name: _narrow(x - x.amax(-1, keepdim=True), reading.number) for name, x in made.items()}
+    laws = (Sampling(temperature=reading.temperature).masses(x).numpy() for x in (target, draft))
+    if not reading.top:
+        return dict(zip(("p", "q"), laws, strict=True))
+    merged = [merge(p, q, top_tokens(p, q, reading.top), TAIL_CLASSES) for p, q in zip(*laws, strict=True)]
+    p, q = (np.stack(rows) for rows in zip(*merged, strict=True))
+    return {"p": p, "q": q}
+
+
+def _narrow(x: torch.Tensor, number: str) -> NDArray[Any]:
+    return x.numpy().astype(number)

@@ -1,0 +1,1 @@
+"""`ot-draft decode`: its options, ways of decoding, views, tables and traces."""

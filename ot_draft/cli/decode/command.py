@@ -1,0 +1,119 @@
+"""`ot-draft decode`: continue texts with two models, by any rule, and show what it buys."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ot_draft.cli import Refused, whole_numbers
+
+
+class Tree(click.ParamType):
+    """Numbers of children by level, like 4,2,1."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
+        numbers = whole_numbers(value)
+        if not numbers:
+            raise Refused(f"--tree {value}: give the number of children on every level, like 4,2,1")
+        return numbers
+
+
+@click.command()
+@click.option("--prompt", "prompts", multiple=True, help="Text to continue; may be given several times.")
+@click.option("--prompt-file", type=click.Path(path_type=Path), help="More of them, one a line.")
+@click.option("--chat/--no-chat", default=None, help="As a user's turn [default: where the model has a chat template].")
+@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
+@click.option(
+    "--draft", help="The same, or safetensors of layers for the target's embedding [default: the embedded one]."
+)
+@click.option("--dtype", default="float32", show_default=True, help="Of both models' weights.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--device-map", help="How accelerate spreads the target over devices, for example auto.")
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="0: greedy.")
+@click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
+@click.option("--top-p", type=float, default=1.0, show_default=True)
+@click.option("--min-p", type=float, default=0.0, show_default=True)
+@click.option("--max-tokens", type=int, default=64, show_default=True, help="A text.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--rule", "rules", multiple=True, help="joint, block, traversal, naive, a selection rule such as KSeq, or "
+              "autoregressive; several with --compare [default: joint].")  # fmt: skip
+@click.option(
+    "--draft-law", help="iid, hybrid:J, hybrid:auto, without-replacement, hub, top [default: the rule's own]."
+)
+@click.option("--paths", type=int, help="Number of drafted paths K [default: 4].")
+@click.option("--length", type=int, help="Length L of the paths [default: 4].")
+@click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1.")
+@click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
+@click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")
+@click.option(
+    "--trace", type=click.Path(file_okay=False, path_type=Path), help="Record steps and laws in a new folder."
+)
+@click.option("--trace-rows", type=click.IntRange(0), help="Laws recorded at most.")
+@click.option("--trace-keep", type=click.IntRange(0), help="Tokens of a law that stay themselves, 0: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON, with costs for `ot-draft plan`.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the comparison as CSV.")
+def decode(**given: Any) -> None:
+    """Continue texts by speculative decoding with several drafts.
+
+    Whatever the rule, the text follows the target's own law. Without --compare one rule is used, by default joint selection along
+    4 paths of 4 tokens.
+    """
+    _check(given)
+    os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours
+    try:
+        from ot_draft.cli.decode import run as decode_run  # heavy: torch
+    except ModuleNotFoundError as error:
+        raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
+    try:
+        decode_run.run(given)
+    except (ValueError, OSError) as error:
+        raise Refused(" ".join(str(error).split())) from error
+
+
+def _check(given: dict[str, Any]) -> None:
+    """What can be refused before any model is loaded."""
+    if given["as_json"] and given["as_csv"]:
+        raise Refused("--csv and --json both print to standard output: give one of them")
+    if (given["as_json"] or given["as_csv"]) and not given["compare"]:
+        raise Refused("--json and --csv print the table of --compare: add it")
+    if (
+        given["tree"] is not None
+        and not given["compare"]
+        and (given["paths"] is not None or given["length"] is not None)
+    ):
+        raise Refused("--tree stands in the place of --paths and --length: give one or the other")
+    if len(given["rules"]) > 1 and not given["compare"]:
+        raise Refused("several --rule are compared with --compare: add it, or give one")
+    if given["html"] is not None and given["compare"]:
+        raise Refused("--html shows the text of one rule: leave --compare away")
+    if (given["trace_rows"] is not None or given["trace_keep"] is not None) and given["trace"] is None:
+        raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
+    if given["max_tokens"] < 1:
+        raise Refused(f"--max-tokens is {given['max_tokens']}: give at least 1")
+    if given["trace"] is not None and given["trace"].exists() and any(given["trace"].iterdir()):
+        raise Refused(f"--trace {given['trace']} is there already and not empty: name another folder")
+    if given["html"] is not None and not given["html"].resolve().parent.is_dir():
+        raise Refused(f"--html {given['html']}: there is no such folder")
+
+
+def progress_bar(total: int) -> tuple[Progress, Any]:
+    """A bar on standard error, and the function that moves it by one and says what is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("decoding", total=total)
+    return bar, lambda done: bar.update(task, advance=1, description=done)
+
+
+def print_json(content: Iterable[Any] | dict[str, Any]) -> None:
+    """On standard output."""
+    click.echo(json.dumps(content, indent=1))

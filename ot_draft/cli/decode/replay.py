@@ -1,0 +1,123 @@
+"""Block efficiency from recorded trees, selected again with fresh random numbers: `python -m ot_draft.cli.decode.replay FOLDER ...`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import ot_draft as ot
+from ot_draft.cli.decode.methods import Method, method_called
+from ot_draft.compare import clustered_error
+from ot_draft.decoding import CannotDecode
+
+REPEATS = 16
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """Tokens a target call, with its standard error over prompts, from so many steps."""
+
+    block_efficiency: float
+    error: float
+    steps: int
+
+
+def recorded(folder: Path) -> tuple[Method, Efficiency]:
+    """What was traced, and the block efficiency that was measured then."""
+    about, lines = _about(folder), (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
+    if not lines:
+        raise CannotDecode(f"trace {str(folder)!r} holds no step")
+    steps = [json.loads(line) for line in lines]
+    shape = ot.paths.TreeShape(tuple(about["parents"]))
+    method = method_called(about["rule"], about["law"] or None, shape)
+    return method, _efficiency([step["accepted"] for step in steps], [step["prompt"] for step in steps])
+
+
+def replay(folder: Path, rule: ot.paths.PathRule, repeats: int = REPEATS, seed: int = 0) -> Efficiency:
+    """Block efficiency of a path rule on the recorded trees, each selected from so many times.
+
+    The rule has to be valid under the law that the trees were drawn by (InvalidDrafts), and may be another than the recorded
+    one: the drafts do not depend on it, the contexts only by how far a step got.
+    """
+    lengths, prompts = [], []
+    for number, (tree, of_prompt) in enumerate(recorded_trees(folder)):
+        generator = np.random.default_rng([seed, number])
+        count = rule.uniforms(tree.shape)
+        drawn = [rule.select(tree, generator.random((len(tree.tokens), count))).length for _ in range(repeats)]
+        lengths += np.mean(drawn, axis=0).tolist()
+        prompts += of_prompt.tolist()
+    if not lengths:
+        raise CannotDecode(f"trace {str(folder)!r} holds no tree: record it with laws (--trace-rows above 0)")
+    return _efficiency(lengths, prompts)
+
+
+def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
+    """The recorded trees in batches, on the slots of their nodes, and the prompt of each.
+
+    A token is renamed to its slot in the law of its parent; only siblings are ever compared, and equal contexts share
+    their slots. Leaves hold any law: nothing but the token after a whole path is drawn from it.
+    """
+    about = _about(folder)
+    shape = ot.paths.TreeShape(tuple(about["parents"]))
+    if about["law"] == "hybrid:auto" and about["kept"]:
+        raise CannotDecode("under hybrid:auto the number of top tokens depends on all of q: record with --trace-keep 0")
+    law = method_called(about["rule"], about["law"] or None, shape).drafting.law
+    inner = [node for node in range(max(shape.parents, default=-1) + 1) if len(shape.children(node)) > 0]
+    place = {node: at for at, node in enumerate(inner)}
+    for file in sorted((folder / "trees").glob("*.npz")):
+        with np.load(file, allow_pickle=False) as stored:
+            p, q, slots, drafted, prompt = (stored[name] for name in ("p", "q", "tokens", "drafted", "prompt"))
+        p, q = (masses.astype(np.float64) for masses in (p, q))
+        p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
+        parents = [place[parent] for parent in shape.parents]
+        renamed = (slots[:, parents] == drafted[..., None]).argmax(-1)
+        tokens = np.where(drafted >= 0, renamed, -1)
+        at = [place.get(node, 0) for node in range(shape.size + 1)]
+        yield ot.paths.DraftTree(shape, tokens, p[:, at], q[:, at[: inner[-1] + 1]], law), prompt
+
+
+def _efficiency(lengths: Sequence[float], prompts: Sequence[int]) -> Efficiency:
+    texts = list(prompts) if len(set(prompts)) > 1 else list(range(len(prompts)))
+    return Efficiency(1 + float(np.mean(lengths)), clustered_error(lengths, texts), len(lengths))
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / "trace.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        raise CannotDecode(f"{str(folder)!r} is no trace: name a folder that `ot-draft decode --trace` wrote") from None
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, help="Selections from every tree."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+def main(folders: tuple[Path, ...], repeats: int, seed: int) -> None:
+    """Tokens a target call as measured, and as simulation from the recorded trees of FOLDERS predicts it."""
+    made = Table("method", "drafts", "steps", "measured", "replayed", "ratio", title="tokens a target call")
+    try:
+        for folder in folders:
+            method, measured = recorded(folder)
+            if method.drafting.rule is None:
+                continue
+            again = replay(folder, method.drafting.rule, repeats, seed)
+            cells = (f"{found.block_efficiency:.3f} ± {found.error:.3f}" for found in (measured, again))
+            ratio = measured.block_efficiency / again.block_efficiency
+            made.add_row(method.label, method.drafts, str(measured.steps), *cells, f"{ratio:.3f}")
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    Console().print(made)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Load a target and a draft: any two causal language models of transformers with one vocabulary, or layers for the target's own."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .draft import Draft
+from .errors import CannotDecode
+from .packed import pack
+from .pair import Pair
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+
+def load_pair(
+    target: str,
+    draft: str,
+    dtype: str = "float32",
+    device: str = "cpu",
+    device_map: str | None = None,
+    packed: bool = True,
+) -> Pair:
+    """Load two models: each a directory, a GGUF file or the name of a hub model.
+
+    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it. device_map: how
+    accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
+    float32 models on a CPU into the layout that its matrix products want (`pack`), but not where accelerate has spread the target.
+    """
+    if dtype not in DTYPES:
+        raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
+    where = _device(device)
+    big = _model(target, "target", DTYPES[dtype], where, device_map)
+    tokenizer = _tokenizer(target, "target")
+    if Path(draft).suffix == ".safetensors":
+        return _packed(Pair(big, _own_draft(big, Path(draft)), tokenizer), packed and device_map is None)
+    small = _model(draft, "draft", DTYPES[dtype], where, None)
+    theirs = _tokenizer(draft, "draft")
+    if theirs.get_vocab() != tokenizer.get_vocab():
+        raise CannotDecode(
+            f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's, or other ids):"
+            " take two models of one family"
+        )
+    return _packed(Pair(big, small, tokenizer), packed and device_map is None)
+
+
+def _packed(pair: Pair, wanted: bool) -> Pair:
+    if wanted:
+        pack(pair.target)
+        pack(pair.draft)
+    return pair
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise CannotDecode(f"device is {name!r}: give cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise CannotDecode(f"device is {name!r}, and torch finds no CUDA device here: take --device cpu")
+    return device
+
+
+def _source(name: str, role: str) -> tuple[str, dict[str, Any]]:
+    """First argument and options of `from_pretrained` for a model or a tokenizer."""
+    path = Path(name)
+    if path.is_dir():
+        return str(path), {"local_files_only": True}
+    if path.is_file() and path.suffix == ".gguf":
+        return str(path.parent), {"gguf_file": path.name, "local_files_only": True}
+    if path.exists():
+        raise CannotDecode(f"{role} {name!r} is neither a directory nor a .gguf file")
+    if path.is_absolute() or name.startswith(".") or path.suffix in (".gguf", ".safetensors") or name.count("/") > 1:
+        raise CannotDecode(f"{role} {name!r} is not there: give a directory, a .gguf file or the name of a hub model")
+    return name, {}
+
+
+def _load(kind: str, name: str, role: str, **options: Any) -> Any:
+    source, found = _source(name, role)
+    if found:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
+    if importlib.util.find_spec("transformers") is None:
+        raise CannotDecode("transformers is not installed: run  pip install 'ot_draft[llm]'")
+    import transformers
+
+    if "gguf_file" in found and kind == "AutoModelForCausalLM":
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    try:
+        return getattr(transformers, kind).from_pretrained(source, **found, **options)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CannotDecode(
+            f"{role} {name!r} cannot be loaded, neither from this machine nor from the hub: {reason}"
+        ) from None
+
+
+def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> Any:
+    spread = {"device_map": device_map} if device_map else {}
+    model = _load("AutoModelForCausalLM", name, role, dtype=dtype, attn_implementation="sdpa", **spread)
+    return (model if device_map else model.to(device)).eval().requires_grad_(False)
+
+
+def _tokenizer(name: str, role: str) -> Any:
+    return _load("AutoTokenizer", name, role)
+
+
+def _own_draft(target: Any, file: Path) -> Any:
+    if not file.is_file():
+        raise CannotDecode(
+            f"draft {str(file)!r} is not there: give a directory, a .gguf file or the name of a hub model"
+        )
+    try:
+        return load_draft(target, file)
+    except (RuntimeError, KeyError, AttributeError, IndexError) as error:
+        raise CannotDecode(
+            f"draft {file.name} does not fit the target: it belongs to another target, name a draft for this one "
+            f"({type(error).__name__})"
+        ) from None
+
+
+def load_draft(target: Any, file: Path) -> Draft:
+    """A draft of a file of layers, in the number type of the given target and on its device, with its embedding (shared, not copied).
+
+    The file holds the tensors of a `LlamaModel` without its embedding, and `vocabulary_subset`:
+    the ids (s,) of the tokens that the draft scores.
+    """
+    import transformers
+    from safetensors.torch import load_file
+
+    tensors = load_file(file)
+    vocabulary_subset = tensors.pop("vocabulary_subset")
+    config = copy.deepcopy(target.config)
+    config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
+    config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
+    backbone = transformers.LlamaModel(config)
+    embedding = target.get_input_embeddings()
+    backbone.set_input_embeddings(embedding)
+    own = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+    backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
+    draft = Draft(backbone, embedding, vocabulary_subset).to(embedding.weight.device, embedding.weight.dtype)
+    return draft.eval().requires_grad_(False)

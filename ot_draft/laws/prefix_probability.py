@@ -1,0 +1,148 @@
+"""Probability that k drafts without replacement all lie in a token set.
+
+Small vocabularies: exactly, by a sum over the unordered draft sets. Large ones: by the exponential race. Give token y an arrival time
+of rate q_y; the first k arrivals are the drafts. All of them lie in H iff the k-th arrival in H comes before the first
+outside, which happens at rate w = 1 - q(H):
+
+    P(all k in H) = integral over t of w exp(-w t) P(N_H(t) >= k) dt,   N_H(t) = number of arrivals in H until t,
+
+a smooth integral, for which the trapezoid in log t converges geometrically. N_H(t) is a sum of independent indicators; the elementary
+symmetric functions of their odds are prefix sums over the tokens, so all prefixes H come out of one pass.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from ..arrays import (
+    Array,
+    as_number,
+    batch_shape,
+    broadcast,
+    divide,
+    full,
+    integers,
+    is_exact,
+    is_torch,
+    namespace,
+    one,
+    positions,
+    prefix_sums,
+    take,
+    to_host,
+    total,
+    where,
+    zero,
+)
+from ..errors import InvalidDrafts
+
+MAX_SETS = 200_000  # draft sets that the exact sum may visit
+STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
+CERTAIN = 36.0  # an arrival with q t over this has happened, as far as float64 can tell
+CELLS = 1 << 14  # times by tokens in one array
+LATE = 700.0  # log of a time that is as good as never, and still a float64
+
+
+def inside(q: Array, token_set: Array, k: int) -> Array:
+    """P(all k drafts in the set): (..., n), bool (..., n) -> (...)."""
+    order = integers(np.argsort(~to_host(token_set), axis=-1, kind="stable"), q)
+    shape = (*batch_shape(q, order), q.shape[-1])
+    ordered = take(broadcast(q, shape), broadcast(order, shape))
+    size = total(as_number(token_set, q))
+    return where(positions(q.shape[-1] + 1, q) == size, prefixes(ordered, k), zero(q)).sum(-1)
+
+
+def prefixes(q: Array, k: int) -> Array:
+    """P(all k drafts among the first i tokens), for every i: (..., n) -> (..., n + 1).
+
+    The tokens with q = 0 must not stand before others where fewer than k have q > 0. Exact on Fractions, where the
+    number of draft sets is limited (InvalidDrafts beyond); to about 1e-9 in floats for k <= 16.
+    """
+    k = min(k, q.shape[-1])
+    if k == 0:
+        return 1 + 0 * prefix_sums(q)
+    if is_exact(q):
+        return _by_sets(q, k)
+    host = to_host(q).astype(np.float64)
+    rows = [_by_race(row / row.sum(), k) for row in host.reshape(-1, q.shape[-1])]
+    out = np.stack(rows).reshape(*q.shape[:-1], -1) if rows else np.zeros((*q.shape[:-1], q.shape[-1] + 1))
+    return namespace(q).as_tensor(out, device=q.device) if is_torch(q) else out
+
+
+def _by_sets(q: Array, k: int) -> Array:
+    """Sum over the sets S of k tokens of P(the drafts are S, in any order), booked at the last token of S."""
+    n = q.shape[-1]
+    if comb(n, k) > MAX_SETS:
+        raise InvalidDrafts(
+            f"exact probabilities without replacement visit {comb(n, k)} sets of {k} among {n} tokens (limit {MAX_SETS}): give floats"
+        )
+    heads = (*q.shape[:-1], 1)  # the last axis stays: a 1-D object array would collapse to a bare Fraction
+    column = [q[..., y : y + 1] for y in range(n)]
+    # Set -> probability that the first draws are this set.
+    drawn: dict[tuple[int, ...], Array] = {(): full(heads, 1, q)}
+    for size in range(k):
+        following = {s: full(heads, 0, q) for s in combinations(range(n), size + 1)}
+        for s, probability in drawn.items():
+            free = [y for y in range(n) if y not in s]
+            left = sum((column[y] for y in free), full(heads, 0, q))
+            for y in free:
+                key = tuple(sorted((*s, y)))
+                share = divide(column[y], left, one(q) / len(free))
+                following[key] = following[key] + probability * share
+        drawn = following
+    out = full((*q.shape[:-1], n + 1), 0, q)
+    for s, probability in drawn.items():
+        out[..., s[-1] + 1 :] += probability
+    return out
+
+
+def _by_race(q: np.ndarray, k: int) -> np.ndarray:
+    """One row, float64: the integral above for every prefix at once, O(n k) per node of log t."""
+    n, support = len(q), int((q > 0).sum())
+    draws = min(k, support)
+    out = np.zeros(n + 1)
+    # The mass w after each prefix, summed from the far end to keep small ones.
+    rate = np.concatenate((np.cumsum(q[::-1])[::-1], [0.0]))
+    lowest = rate[rate > 0].min()
+    with np.errstate(divide="ignore"):
+        log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
+    times = np.arange(np.log(1e-17) / 2, np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
+    at_once = max(1, CELLS // n)  # small vocabularies: all times in one array
+    for start in range(0, len(times), at_once):
+        log_time = times[start : start + at_once]
+        outside = np.exp(np.minimum(log_rate + log_time, LATE))
+        arrived = _at_least(np.exp(np.minimum(log_q + log_time, LATE)), draws)
+        out += (STEP * outside * np.exp(-outside) * arrived).sum(0)
+    # At w = 0 there is no arrival outside. What is left of k beyond the support is drawn uniformly from the other tokens.
+    members = np.arange(n + 1)
+    supported = np.concatenate(([0], np.cumsum(q > 0)))
+    out[rate == 0] = supported[rate == 0] >= draws
+    if support < k:
+        out = (supported == support).astype(float)
+        for already in range(support, k):
+            out *= np.maximum(members - already, 0) / (n - already)
+    return np.clip(out, 0, 1)
+
+
+def _at_least(x: np.ndarray, k: int) -> np.ndarray:
+    """P(at least k of the first i arrivals happened), arrival y with probability 1 - exp(-x_y): (t, n) -> (t, n + 1)."""
+    certain = x > CERTAIN
+    kind = np.float64 if k <= 14 else np.longdouble  # odds up to e^36 to the power k - 1 must fit
+    odds = np.where(certain, 0, np.expm1(np.where(certain, 0, x))).astype(kind)
+    none = np.exp(-_sums(np.where(certain, 0, x)))
+    happened = _sums(certain)
+    symmetric: np.ndarray = np.ones(none.shape, dtype=kind)
+    fewer = np.zeros(none.shape)
+    for j in range(k):
+        fewer += np.where(happened + j < k, none * symmetric, 0)
+        symmetric = _sums(odds * symmetric[:, :-1])
+    return np.clip(1 - fewer, 0, 1)
+
+
+def _sums(x: np.ndarray) -> np.ndarray:
+    """Prefix sums from 0 on: (t, n) -> (t, n + 1)."""
+    sums = x.cumsum(-1)
+    return np.concatenate((np.zeros_like(sums[:, :1]), sums), -1)

@@ -1,0 +1,107 @@
+"""Both bounds of the path program, proved in rationals: a rule that meets every constraint, and prices that no rule beats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from ...errors import SolverFailed
+from ..model import Path
+
+GRID = 1 << 64  # the rule's masses are multiples of 1 / GRID
+
+
+@dataclass(frozen=True)
+class PathCertificate:
+    """lower <= the largest expected accepted length of a lossless rule <= upper, both proved in rationals.
+
+    lower: value of masses x_v(T) that meet every constraint, so that a lossless rule attains it. upper: value of the
+    prices, one for every node that can be drafted (`price_bound`).
+    """
+
+    lower: Fraction
+    upper: Fraction
+    prices: Mapping[Path, Fraction]
+
+    @property
+    def width(self) -> Fraction:
+        """upper - lower, in tokens."""
+        return self.upper - self.lower
+
+    def __str__(self) -> str:
+        lower, upper, width = float(self.lower), float(self.upper), float(self.width)
+        return (
+            f"The largest expected accepted length of any lossless path rule lies between {lower:.12g} and {upper:.12g}, an"
+            f" interval of width {width:.1e}."
+        )
+
+
+def price_bound(
+    prices: Mapping[Path, Fraction], targets: Mapping[Path, Fraction], paths: Mapping[Path, Fraction], K: int
+) -> Fraction:
+    """An upper bound of every lossless rule's expected accepted length, for any prices mu_v >= 0 (Lagrange duality).
+
+    sum_y p(y) mu_y + E[max over the K paths, and over their beginnings, of the sum of 1 - mu_v + sum_z p(z|v) mu_{vz}
+    along them]: what a rule gains at v, when taking v from its siblings' share costs mu_v and opens shares below it.
+    The largest of K i.i.d. scores needs the law of one path's score only, not the sets of paths. For L = 1 and prices 0
+    and 1 it is the cut 1 + p(H) - q(H)^K of one token.
+    """
+    opened: dict[Path, Fraction] = {}
+    for v, mass in targets.items():
+        opened[v[:-1]] = opened.get(v[:-1], Fraction(0)) + mass * prices[v]
+    best: dict[Path, tuple[Fraction, Fraction]] = {(): (Fraction(0), Fraction(0))}  # node -> score, best so far
+    for v in sorted(targets, key=len):
+        score, so_far = best[v[:-1]]
+        score += 1 - prices[v] + opened.get(v, Fraction(0))
+        best[v] = score, max(score, so_far)
+    bound, below = opened.get((), Fraction(0)), Fraction(0)
+    for score, group in groupby(sorted(paths, key=lambda path: best[path][1]), key=lambda path: best[path][1]):
+        within = below + sum((paths[path] for path in group), Fraction(0))
+        bound += score * (within**K - below**K)
+        below = within
+    if below != 1:
+        raise SolverFailed(f"the probabilities of all paths sum to {below} instead of 1: report a bug")
+    return bound
+
+
+def feasible(
+    variables: Sequence[tuple[int, Path]],
+    set_mass: Sequence[Fraction],
+    targets: Mapping[Path, Fraction],
+    mass: Sequence[Fraction],
+) -> Fraction:
+    """Value of the masses once they were scaled down, level by level, until every constraint holds exactly.
+
+    variables: pairs (set T, node v), mass: one each. In integers over GRID, rounded down.
+    """
+    units: dict[tuple[int, Path], int] = {(row, ()): int(share * GRID) for row, share in enumerate(set_mass)}
+    at_node: dict[Path, int] = {(): GRID}  # sum over T of x_v(T); at the root 1
+    value = 0
+    wanted = {key: max(0, int(x * GRID)) for key, x in zip(variables, mass, strict=True)}
+    for depth in range(1, max((len(v) for _, v in variables), default=0) + 1):
+        level = {key: units_of for key, units_of in wanted.items() if len(key[1]) == depth}
+        level = _within(level, {key: (key[0], key[1][:-1]) for key in level}, units)
+        limits = {v: at_node[v[:-1]] * p.numerator // p.denominator for v, p in targets.items() if len(v) == depth}
+        level = _within(level, {key: key[1] for key in level}, limits)
+        for (row, v), x in level.items():
+            units[row, v] = x
+            at_node[v] = at_node.get(v, 0) + x
+            value += x
+        at_node |= {v: 0 for v in limits if v not in at_node}
+    return Fraction(value, GRID)
+
+
+def _within(
+    level: dict[tuple[int, Path], int], group_of: Mapping[Any, Any], limits: Mapping[Any, int]
+) -> dict[tuple[int, Path], int]:
+    """Scale down, rounding down, the masses of every group that exceeds its limit."""
+    totals: dict[Any, int] = {}
+    for key, x in level.items():
+        totals[group_of[key]] = totals.get(group_of[key], 0) + x
+    return {
+        key: x * limits[group_of[key]] // totals[group_of[key]] if totals[group_of[key]] > limits[group_of[key]] else x
+        for key, x in level.items()
+    }

@@ -1,0 +1,1 @@
+"""Path rules: selection along whole drafted paths and trees, one file each."""

@@ -1,0 +1,176 @@
+"""Block verification: one path, tested as a whole from its end upward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...arrays import (
+    Array,
+    divide,
+    empty,
+    excess,
+    gather,
+    minimum,
+    normalise,
+    one,
+    small,
+    stack,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from ...errors import InvalidDrafts
+from ...laws import IID, DraftLaw
+from ..model import Model, Path
+from ..tree import DraftTree, PathSelection, TreeShape
+from .fits import refuse, same_law
+from .path_rule import Nodes, PathLaw, PathRule, add, read
+from .walk import Draws, Survivors
+
+
+@dataclass(frozen=True)
+class BlockVerification(PathRule):
+    """Give every beginning of the path a weight, and accept the longest one that passes its own test; one path only.
+
+    w_0 = 1, w_i = min(1, w_{i-1} p(x_i) / q(x_i)); the tests are those of `verify` with m = q.
+    Expected accepted length: the sum of E[w_i], at least that of token-wise speculative sampling.
+    Source: Sun et al., Block verification accelerates speculative decoding, 2024.
+    """
+
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        if shape.branching - {1}:
+            number = max(shape.branching)
+            raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
+        if not same_law(IID(), law, shape):
+            raise refuse("BlockVerification()", "IID()", law)
+
+    def uniforms(self, shape: TreeShape) -> int:
+        return 2
+
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        path = tree.tokens[: tree.tokens.index(-1)] if -1 in tree.tokens else tree.tokens
+        law: PathLaw = {}
+        for length, probability, following in verify(Walk.along(nodes, path)):
+            add(law, probability, path[:length], following)
+        return law
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        ladder = Ladder(survivors)
+        for depth in range(tree.shape.length):
+            p, q = survivors.laws()
+            token = survivors.tokens[:, depth : depth + 1]
+            ladder.climb(ladder.scaled(p), where(unsmall(token, q) >= 0, q, zero(q)), token)
+            survivors.go_on(token)
+        ladder.end(survivors.target())
+        return ladder.verify(draws)
+
+
+class Ladder:
+    """The weights and tests of a batch of walks, one rung a node. weight: (B, 1), of the walk so far."""
+
+    def __init__(self, survivors: Survivors) -> None:
+        self.survivors = survivors
+        p = survivors.tree.p
+        self.weight = small(one(p) + 0 * p[:, 0, :1])
+        self._left = empty((len(p), survivors.tree.shape.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
+        self._passes: list[Array] = []
+        self._nodes: list[Array] = []
+
+    def scaled(self, p: Array) -> Array:
+        """The target w p: (B, n)."""
+        return unsmall(self.weight, p) * p
+
+    def climb(self, target: Array, selected: Array, token: Array) -> None:
+        """One rung: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
+
+        Without a token m is 0: then the test is w, what is left is p, and all longer weights are 0, as at the end of a path.
+        """
+        self._add(target, selected)
+        wanted, offered = (small(gather(x, unsmall(token, x))) for x in (target, selected))
+        self.weight = minimum(divide(wanted, offered, zero(target)), one(target))
+
+    def end(self, p: Array) -> None:
+        """The last rung, at the end of the longest path."""
+        self._add(self.scaled(p), 0 * p[..., :1])
+
+    def verify(self, draws: Draws) -> PathSelection:
+        """The longest rung that passes its test is accepted; one token more comes from what is left there."""
+        refused, lengths = one(self.weight) + 0 * self.weight, []
+        for passes in reversed(self._passes):
+            lengths.append(refused * passes)
+            refused = refused * (1 - passes)
+        length = draws.index(stack(lengths[::-1]), 0)
+        survivors, tree = self.survivors, self.survivors.tree
+        node = gather(stack(self._nodes), length)
+        left = survivors.at(self._left, length)
+        mass = where(total(left) > 0, left, survivors.at(tree.p, node))
+        return survivors.selection(node, draws.index(mass, 1))
+
+    def _add(self, target: Array, selected: Array) -> None:
+        left = excess(target, selected, one(target) + 0 * target[..., :1], self._left[:, len(self._passes)])
+        rest = small(total(left))
+        self._passes.append(divide(rest, rest + 1 - self.weight, one(target)))
+        self._nodes.append(self.survivors.here)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The way down from the root along selected tokens.
+
+    path: the i tokens selected so far. weights: w_0 .. w_i. targets: p_0 .. p_i, the target (n,) at the root and after each
+    token. selected: m_0 .. m_{i-1}, the law (n,) by which each token was selected: the draft's q where there is one draft,
+    the law of the selected token where there were several.
+    """
+
+    targets: tuple[Array, ...]
+    weights: tuple[Any, ...]
+    path: Path = ()
+    selected: tuple[Array, ...] = ()
+
+    @classmethod
+    def at_root(cls, p: Array) -> Walk:
+        """The walk before its first step."""
+        return cls((p,), (one(p),))
+
+    @classmethod
+    def along(cls, nodes: Nodes, path: Path) -> Walk:
+        """The walk down one drafted path."""
+        walk = cls.at_root(nodes.target(()))
+        for depth, token in enumerate(path):
+            walk = walk.to(nodes, token, nodes.draft(path[:depth]))
+        return walk
+
+    def to(self, nodes: Nodes, token: int, selected: Array) -> Walk:
+        """One step further, to a token that was selected by the law m: the weight becomes min(1, w p(token) / m(token))."""
+        p, path = self.targets[-1], (*self.path, token)
+        (ratio,) = divide(self.weights[-1] * p[[token]], selected[[token]], 0 * one(p)).tolist()
+        weight = min(one(p), ratio)
+        return Walk((*self.targets, nodes.target(path)), (*self.weights, weight), path, (*self.selected, selected))
+
+
+def verify(walk: Walk) -> Iterator[tuple[int, Any, Array]]:
+    """For every accepted length tau, the longest first: its probability, and the law (n,) of the token that follows.
+
+    The walk has reached the end of its path, of length L. The beginning of length i passes its own test with probability
+    h_L = w_L, and for i < L h_i = R_i / (R_i + 1 - w_i), where R_i is the mass of (w_i p_i - m_i)+; h_0 = 1. The longest
+    that passes, of length tau, is accepted; then comes a token from norm((w_tau p_tau - m_tau)+), or from the target when
+    tau = L. Where R_i = 0 and w_i = 1, p_i = m_i: every longer weight is 1, so that a longer beginning passes for certain.
+    """
+    refused = one(walk.targets[0])  # probability that no longer beginning has passed
+    for length in range(len(walk.path), -1, -1):
+        p, weight = walk.targets[length], walk.weights[length]
+        if length == len(walk.path):
+            passes, following = weight, p
+        else:
+            left = excess(weight * p, walk.selected[length], one(p))
+            rest = total(left)
+            (passes,) = divide(rest, rest + 1 - weight, one(p)).tolist()
+            following = normalise(left, p)
+        yield length, refused * passes, following
+        refused *= 1 - passes

@@ -1,0 +1,107 @@
+"""Joint selection: one path is selected on the way down, and verified as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...arrays import Array, gather, integers, namespace, settled, unsmall
+from ...errors import InvalidDrafts
+from ...laws import IID, DraftLaw, Hybrid
+from ..model import Model, Path
+from ..plain import Forest
+from ..tree import DraftTree, PathSelection, TreeShape
+from .block_verification import Ladder, Walk, verify
+from .children import select_child, split_tops
+from .fits import even, refuse
+from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .walk import Draws, Survivors
+
+FEW = 1024  # tokens up to which `select` solves without classes
+CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
+# Top tokens and number of draws at each node of the walk: they determine weights and laws.
+Key = tuple[tuple[Path, int], ...]
+
+
+@dataclass(frozen=True)
+class Joint(PathRule):
+    """Block verification of a path that is selected down the tree, token by token; nothing is refused before the end.
+
+    At every node, with the weight w of the walk so far, one child of the living nodes is selected by the optimal selection for the
+    scaled target w p (`select_child`). Its token y, which was selected by the law m, takes the weight to
+    min(1, w p(y) / m(y)); all nodes that hold y live on. At the end come the tests of block verification with m in the
+    place of q (`verify`). Trees whose children are i.i.d., K paths among them, or follow a hybrid law.
+    classes: of tokens of nearly equal ratio in the batched form, which costs acceptance and never validity; None
+    stands for 256 where the vocabulary is over 1,024 tokens, and else for all tokens. The plain form takes all tokens.
+
+    Why it is lossless, for whatever m: given the walk to a node, its children are drawn anew, so that the selected token has the
+    law m, and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of
+    E[w_i]. For K = 1, block verification.
+    Source: this project; checked exactly, by enumeration, with `ot.paths.evaluate` and `evaluate_tree`.
+    """
+
+    classes: int | None = None
+
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        if not isinstance(law, IID | Hybrid):
+            raise refuse("Joint()", "IID() or Hybrid(top)", law)
+        if isinstance(law, Hybrid) and law.top in (-1, "auto") and not even(shape):
+            raise InvalidDrafts(
+                f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
+            )
+
+    def uniforms(self, shape: TreeShape) -> int:
+        return shape.length + 2
+
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        return self._walk(nodes, tree.law, Walk.at_root(nodes.target(())), (), (tree.forest,))
+
+    def _walk(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> PathLaw:
+        """Law of what is emitted, given the walk so far and the children of the nodes that hold its tokens."""
+        return nodes.once(self, (law, walk.path, key, lists), lambda: self._further(nodes, law, walk, key, lists))
+
+    def _further(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> PathLaw:
+        emitted: PathLaw = {}
+        if not any(token >= 0 for children in lists for token, _ in children):
+            for length, probability, following in verify(walk):
+                add(emitted, probability, walk.path[:length], following)
+            return emitted
+        offered = tuple(tuple(token for token, _ in children) for children in lists)
+        tops, draws = split_tops(law, nodes.draft(walk.path), offered)
+        choice, selected = nodes.once(
+            self, (law, walk.path, key, tops, draws), lambda: _select(nodes, walk, tops, draws)
+        )
+        tokens, step = tops + draws, (tops, sum(token >= 0 for token in draws))
+        for token in sorted(set(tokens) - {-1}):
+            probability = sum(chance for chance, other in zip(choice, tokens, strict=True) if other == token)
+            if probability != 0:
+                alive = tuple(below for children in lists for drafted, below in children if drafted == token)
+                further = walk.to(nodes, token, selected)
+                merge(emitted, probability, self._walk(nodes, law, further, (*key, step), alive))
+        return emitted
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        classes = self.classes if self.classes is not None or tree.p.shape[-1] <= FEW else CLASSES
+        ladder = Ladder(survivors)
+        for depth in range(tree.shape.length):
+            p, q = survivors.laws()
+            target = ladder.scaled(p)
+            offered = survivors.tops_and_draws(q)
+            tops, drawn = (unsmall(x, p) for x in offered)
+            choice, selected = select_child(target, q, tops, drawn, classes)
+            token = gather(namespace(offered[0]).concatenate(offered, -1), draws.index(choice, 2 + depth))
+            ladder.climb(target, selected, token)
+            if settled(~survivors.go_on(token)):
+                return ladder.verify(draws)
+        ladder.end(survivors.target())
+        return ladder.verify(draws)
+
+
+def _select(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any], Array]:
+    """Probability that each child is selected, given their tokens, and the law (n,) of the selected token."""
+    p, q = nodes.target(walk.path), nodes.draft(walk.path)
+    choice, selected = select_child(walk.weights[-1] * p, q, integers(tops, p), integers(draws, p))
+    return choice.tolist(), selected

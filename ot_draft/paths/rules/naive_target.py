@@ -1,0 +1,48 @@
+"""Naive target sampling along a tree: follow the target, as far as the drafts have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...arrays import settled, where
+from ...laws import DraftLaw
+from ...rules import naive_target
+from ..model import Model
+from ..tree import DraftTree, PathSelection, TreeShape
+from .path_rule import PathLaw, PathRule
+from .token_wise import TokenWise
+from .walk import Draws, Survivors
+
+
+@dataclass(frozen=True)
+class NaiveTarget(PathRule):
+    """Draw the token from the target at every node, and go on while a child holds it.
+
+    Valid under every law of the children; the only rule for trees that are no draw at all, such as top-k children, whichever
+    way they were chosen. Every emitted token has the target's law given those before it, the drafts have no part in it.
+    Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
+    """
+
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        """Every shape and every law will do."""
+
+    def uniforms(self, shape: TreeShape) -> int:
+        return shape.length + 1
+
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        return TOKEN_WISE(model, drafts)
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        lives = survivors.lives()
+        following = 0 * survivors.here
+        for depth in range(tree.shape.length + 1):
+            token = draws.index(survivors.target(), depth, lives)
+            following = where(lives, token, following)
+            if depth == tree.shape.length or settled(~(lives := survivors.go_on(token))):
+                break
+        return survivors.selection(survivors.here, following)
+
+
+TOKEN_WISE = TokenWise(naive_target.NaiveTarget())

@@ -1,0 +1,155 @@
+"""What a path rule is, and what all of them need: paths that were checked, distributions that are remembered."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...arrays import Array, is_torch
+from ...errors import InvalidDistribution, InvalidDrafts
+from ...laws import DraftLaw
+from ...problem import Problem
+from ..model import Model, Path
+from ..plain import PlainTree
+from ..tree import DraftTree, PathSelection, TreeShape
+from .walk import Draws
+
+PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
+Made = TypeVar("Made")
+
+
+class PathRule(ABC):
+    """A function from a drafted tree to the law of the tokens emitted in one iteration, in two forms.
+
+    Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
+    rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
+    the tree, and one token more. `ot.paths.evaluate` and `ot.paths.evaluate_tree` say whether the rule is lossless.
+    """
+
+    @abstractmethod
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
+
+    @abstractmethod
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        """Raise InvalidDrafts where the rule is not valid on trees of this shape whose children follow this law."""
+
+    @abstractmethod
+    def uniforms(self, shape: TreeShape) -> int:
+        """Number of uniforms that `select` takes for one tree."""
+
+    def select(self, tree: DraftTree, uniforms: Array) -> PathSelection:
+        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.uniforms(tree.shape).
+
+        Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
+        law of the tree's children is not one that the rule is valid under, or uniforms are missing.
+        """
+        self.check(tree.shape, tree.law)
+        wanted = (len(tree.tokens), self.uniforms(tree.shape))
+        if tuple(uniforms.shape) != wanted:
+            raise InvalidDrafts(
+                f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
+            )
+        return self._select(tree, Draws(uniforms))
+
+    @abstractmethod
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        """`select`, after the checks; every random choice is made by draws.index."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and figures."""
+        return type(self).__name__
+
+
+class Nodes:
+    """A model's distributions at the nodes of its tree of prefixes: validated when first asked for, then remembered.
+
+    Path rules also keep here what they computed at a node, because enumeration comes past the same nodes again and again.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._targets: dict[Path, Array] = {}
+        self._drafts: dict[Path, Array] = {}
+        self._kept: dict[int, tuple[object, dict[Hashable, Any]]] = {}
+        self.n = len(self.target(()))
+
+    @staticmethod
+    def of(model: Model) -> Nodes:
+        """The model as Nodes; itself if it is that already."""
+        return model if isinstance(model, Nodes) else Nodes(model)
+
+    def target(self, prefix: Path) -> Array:
+        if prefix not in self._targets:
+            p = self.model.target(prefix)
+            self._targets[prefix] = self._validated(prefix, "target", p, p)
+        return self._targets[prefix]
+
+    def draft(self, prefix: Path) -> Array:
+        if prefix not in self._drafts:
+            self._drafts[prefix] = self._validated(prefix, "draft", self.target(prefix), self.model.draft(prefix))
+        return self._drafts[prefix]
+
+    def once(self, owner: object, key: Hashable, make: Callable[[], Made]) -> Made:
+        """make(), computed only the first time that the owner asks for the key."""
+        _, kept = self._kept.setdefault(id(owner), (owner, {}))  # holding the owner keeps its id from being used again
+        if key not in kept:
+            kept[key] = make()
+        return kept[key]
+
+    def _validated(self, prefix: Path, name: str, p: Any, q: Any) -> Array:
+        try:
+            if is_torch(q):
+                raise InvalidDistribution("a torch tensor: path rules in plain form take Fractions or float numpy")
+            checked = Problem(p, q, 1).q
+            root: Array = self._targets.get((), checked)
+            if checked.shape != (root.shape[-1],) or checked.dtype != root.dtype:
+                raise InvalidDistribution(
+                    f"shape {checked.shape} and dtype {checked.dtype}, where the target at the root has {root.shape} and"
+                    f" {root.dtype}: give one vector of n masses at every prefix, of one kind"
+                )
+        except InvalidDistribution as error:
+            raise InvalidDistribution(f"{name} distribution after prefix {prefix}: {error}") from None
+        return checked
+
+
+def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:
+    """Model and drafted tree, checked; K >= 1 paths of one length L >= 0 are made a tree."""
+    nodes = Nodes.of(model)
+    if isinstance(drafts, PlainTree):
+        _check_tokens(drafts.tokens, nodes.n, "the tree", absent=True)
+        return nodes, drafts
+    paths = tuple(tuple(path) for path in (drafts.tolist() if isinstance(drafts, np.ndarray) else drafts))
+    if not paths:
+        raise InvalidDrafts("no drafted path was given: give K >= 1 paths (of length 0 where nothing is drafted)")
+    if len({len(path) for path in paths}) > 1:
+        raise InvalidDrafts(f"drafted paths have lengths {[len(path) for path in paths]}: give K paths of one length L")
+    for row, path in enumerate(paths):
+        _check_tokens(path, nodes.n, f"path {row}")
+    return nodes, PlainTree.of_paths(tuple(tuple(int(token) for token in path) for path in paths))
+
+
+def _check_tokens(tokens: Path, n: int, holder: str, absent: bool = False) -> None:
+    for token in tokens:
+        if isinstance(token, bool) or not isinstance(token, int | np.integer) or not -absent <= token < n:
+            raise InvalidDrafts(f"{holder} holds {token!r}: give token ids, integers in the vocabulary 0 .. {n - 1}")
+
+
+def add(law: PathLaw, probability: Any, tokens: Path, following: Array) -> None:
+    """Add to the law: with this probability the tokens, then one more that follows the distribution (n,)."""
+    for token, mass in enumerate(following.tolist()):
+        if mass != 0 and probability != 0:
+            emitted = (*tokens, token)
+            law[emitted] = law.get(emitted, 0) + probability * mass
+
+
+def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:
+    """Add to the law: with this probability, what the other law emits."""
+    if probability == 0:
+        return
+    for emitted, mass in other.items():
+        law[emitted] = law.get(emitted, 0) + probability * mass

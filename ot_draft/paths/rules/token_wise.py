@@ -1,0 +1,135 @@
+"""Token-wise selection along a tree: a selection rule at every node, on the drafts that are still alive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...arrays import Array, gather, integers, minimum, one, settled, small, unsmall, where
+from ...errors import InvalidDrafts
+from ...laws import IID, DraftLaw, Hybrid
+from ...rules.naive_target import NaiveTarget
+from ...rules.optimal.rule import Optimal
+from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
+from ...rules.speculative_sampling import SpeculativeSampling
+from ...selection import Selection, SelectionRule
+from ..model import Model, Path
+from ..plain import Forest
+from ..tree import DraftTree, PathSelection, TreeShape
+from .children import split_tops, take_tops_or_draws
+from .fits import even, refuse, rule_fits
+from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .walk import Draws, Survivors
+
+ANY_NUMBER = (NaiveTarget, SpeculativeSampling, RecursiveRejectionWithoutReplacement)  # of children, from node to node
+
+
+@dataclass(frozen=True)
+class TokenWise(PathRule):
+    """Apply a selection rule to the children of the node that was reached; go on while a child holds its output.
+
+    rule: any selection rule that is valid under the law by which children were drawn. The walk ends at the first output that no child
+    holds; at a leaf, one more token comes from the target. Equal siblings live together, and what the rule is
+    given are the children of all of them where these make one list of its law: i.i.d. draws do (the survivors of
+    K paths), and hybrid ones for `Optimal`, the top tokens counted once; else those of one living node.
+    Survivors were chosen by their tokens so far, hence their children follow the law again.
+    Every emitted token has the target's law given those before it.
+    Source: Sun et al., SpecTr, NeurIPS 2023, Theorem 2 (paths); Yang et al., multi-candidate speculative decoding, 2024 (trees).
+    """
+
+    rule: SelectionRule
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, SelectionRule):
+            raise InvalidDrafts(f"TokenWise({self.rule!r}): give a selection rule, for example TokenWise(KSeq())")
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({self.rule.name})"
+
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        if not rule_fits(self.rule, law, shape):
+            raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
+        fixed = isinstance(law, Hybrid) and isinstance(law.top, int) and law.top >= 0 and isinstance(self.rule, Optimal)
+        if not (isinstance(law, IID) or isinstance(self.rule, ANY_NUMBER) or fixed or even(shape)):
+            raise InvalidDrafts(
+                f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
+            )
+
+    def uniforms(self, shape: TreeShape) -> int:
+        return 2 * shape.length + 1
+
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        return self._walk(nodes, tree.law, (), (tree.forest,))
+
+    def _below(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> PathLaw:
+        return nodes.once(self, (law, prefix, lists), lambda: self._walk(nodes, law, prefix, lists))
+
+    def _walk(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> PathLaw:
+        """Law of what is emitted, given that the prefix was accepted, and the children of the nodes that hold it."""
+        emitted: PathLaw = {}
+        if not any(lists):
+            p = nodes.target(prefix)
+            add(emitted, one(p), prefix, p)
+            return emitted
+        for token, probability in enumerate(self._output(nodes, law, prefix, lists)):
+            alive = tuple(below for children in lists for drafted, below in children if drafted == token)
+            if alive and probability != 0:
+                merge(emitted, probability, self._below(nodes, law, (*prefix, token), alive))
+            else:
+                merge(emitted, probability, {(*prefix, token): one(nodes.target(()))})
+        return emitted
+
+    def _output(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Any]:
+        """Law of the rule's output at a node."""
+        tokens = tuple(tuple(token for token, _ in children) for children in lists)
+
+        def select() -> list[Any]:
+            p, q = nodes.target(prefix), nodes.draft(prefix)
+            rule, offered = self._offered(q, law, tokens)
+            drafts = integers(offered, p)
+            return rule(p, q, drafts).law(drafts).tolist()
+
+        return nodes.once(self, (law, prefix, "output", tokens), select)
+
+    def _offered(self, q: Array, law: DraftLaw, lists: tuple[Path, ...]) -> tuple[SelectionRule, Path]:
+        """The rule and the drafts that it is given, from the tokens of the children of all living nodes."""
+        if isinstance(law, IID) or isinstance(self.rule, NaiveTarget):
+            return self.rule, sum(lists, ())
+        if isinstance(law, Hybrid) and isinstance(self.rule, Optimal):
+            tops, draws = split_tops(law, q, lists)
+            return replace(self.rule, law=Hybrid(top=len(tops))), tops + draws
+        return self.rule, max(lists, key=len)
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        lives = survivors.lives()
+        following = 0 * survivors.here
+        for depth in range(tree.shape.length + 1):
+            p, q = survivors.laws()
+            last = depth == tree.shape.length
+            token = draws.index(p, 2 * depth, lives) if last else self._draw(survivors, p, q, draws, lives)
+            following = where(lives, token, following)
+            if last or settled(~(lives := survivors.go_on(token))):
+                break
+        return survivors.selection(survivors.here, following)
+
+    def _offer(self, survivors: Survivors, p: Array, q: Array) -> tuple[Array, Selection]:
+        """Drafts (B, k) as in `_offered`, and what the rule makes of them."""
+        law = survivors.tree.law
+        if isinstance(law, Hybrid) and isinstance(self.rule, Optimal):
+            tops, drawn = (unsmall(x, p) for x in survivors.tops_and_draws(q))
+            return take_tops_or_draws(p, q, tops, drawn, self.rule.classes)
+        merged = isinstance(law, IID) or isinstance(self.rule, NaiveTarget)
+        drafts = unsmall(survivors.drafts() if merged else survivors.first_drafts(), p)
+        return drafts, self.rule(p, q, drafts)
+
+    def _draw(self, survivors: Survivors, p: Array, q: Array, draws: Draws, lives: Array) -> Array:
+        """The rule's output: int (B, 1)."""
+        drafts, selection = self._offer(survivors, p, q)
+        k, column = drafts.shape[-1], 2 * survivors.depth
+        taken = draws.first(small(selection.accept), column)
+        fresh = draws.index(selection.residual, column + 1, lives & (taken == k))
+        return where(taken < k, gather(small(drafts), minimum(taken, k - 1)), fresh)

@@ -1,0 +1,147 @@
+"""Traversal verification: every node of a tree is tested, from the leaves upward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...arrays import (
+    Array,
+    divide,
+    excess,
+    gather,
+    integers,
+    minimum,
+    normalise,
+    one,
+    settled,
+    small,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from ...laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
+from ..model import Model, Path
+from ..plain import Forest
+from ..tree import DraftTree, PathSelection, TreeShape
+from .children import law_of_child
+from .fits import refuse
+from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .walk import Draws, Survivors
+
+History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
+
+
+@dataclass(frozen=True)
+class Traversal(PathRule):
+    """Test every node from the leaves upward; a refused node is taken off the tree, and its parent's target shrinks.
+
+    A node has a weight w, the chance that it or something below it is accepted; the root's is 1. Its children are visited in
+    drawing order. A child with token x, drawn by the law Q, gets the weight min(1, w p(x) / Q(x)); once it and all below it
+    were refused, the parent goes on with R = mass of (w p - Q)+, the target norm((w p - Q)+), the weight R / (R + 1 - w), and
+    the law of the next child given those before. A node whose children are all refused is accepted with its weight, and a
+    token from its target follows. For one path, block verification.
+
+    Why it is lossless. Claim: from the state (w, p) of a node, it is accepted with probability w in all, and what
+    is emitted then follows p and the target. A leaf: by definition. Else, the child x is accepted with what is below it with its
+    weight, on average over Q with mass min(Q, w p) on x, and the target follows, by the claim for x. It is refused
+    with probability 1 - w + R, and w p - min(Q, w p) = (w p - Q)+ is still to come: (1 - w + R) w' p' for the new
+    state (w', p'). This holds for each x that was refused, because the new state does not depend on x but through the law
+    of the next child; so Q may be any law of a child given its elder siblings: the same again (i.i.d.), without
+    the tokens refused (without replacement), a point mass at a top token (hybrid drafting).
+
+    From the source: trees without replacement, the order of the tests, the weights, and after a refusal the target
+    norm((w p - Q)+) and the draft's law without the refused token. Ours: the proof, which forces the new weight; hence any law of
+    the children, i.i.d. and hybrid trees. Equal siblings stay apart: each is a draw of its own, with its own children.
+    Source: Weng et al., Traversal verification for speculative tree decoding, 2025; checked exactly, with `evaluate_tree`.
+    """
+
+    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        if not isinstance(law, IID | WithoutReplacement | Hybrid | Hub):
+            raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
+
+    def uniforms(self, shape: TreeShape) -> int:
+        return shape.size + 1
+
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        p = nodes.target(())
+        law, _ = self._visit(nodes, tree.law, (), tree.forest, one(p))
+        return law
+
+    def _visit(
+        self, nodes: Nodes, law: DraftLaw, history: History, children: Forest, weight: Any
+    ) -> tuple[PathLaw, Any]:
+        """Law of what is emitted from the node or below it, and the probability that nothing is."""
+        return nodes.once(self, (law, history, children), lambda: self._tested(nodes, law, history, children, weight))
+
+    def _tested(
+        self, nodes: Nodes, law: DraftLaw, history: History, children: Forest, weight: Any
+    ) -> tuple[PathLaw, Any]:
+        path = tuple(token for _, token in history)
+        emitted: PathLaw = {}
+        p, refused = nodes.target(path), one(nodes.target(()))
+        elder: Path = ()
+        for token, below in children:
+            if token >= 0:
+                child = integers([token], p)
+                drawn_by = law_of_child(law, nodes.draft(path), integers(elder, p), child, len(children))
+                chance = min(one(p), divide(weight * gather(p, child), gather(drawn_by, child), zero(p)).tolist()[0])
+                known = len(elder) if isinstance(law, IID) else elder
+                found, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
+                merge(emitted, refused, found)
+                p, weight, refused = *_refused(p, weight, drawn_by), refused * left
+            elder = (*elder, token)
+        add(emitted, refused * weight, path, p)
+        return emitted, refused * (1 - weight)
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        root = survivors.here
+        found = _Found(root < 0, root, tree.p[:, 0])
+        self._visit_all(tree, draws, 0, one(tree.p) + 0 * tree.p[:, 0, :1], found)
+        return survivors.selection(found.node, draws.index(found.target, 0))
+
+    def _visit_all(self, tree: DraftTree, draws: Draws, node: int, weight: Array, found: _Found) -> None:
+        p, children = tree.p[:, node], tree.shape.children(node)
+        for child in children:
+            token = tree.tokens[:, child - 1 : child]
+            elder = tree.tokens[:, children.start - 1 : child - 1]
+            drawn_by = law_of_child(tree.law, tree.q[:, node], elder, token, len(children))
+            chance = divide(weight * gather(p, token), gather(drawn_by, token), zero(p))
+            self._visit_all(tree, draws, child, minimum(chance, one(p)), found)
+            if settled(found.found):
+                return
+            present = token >= 0
+            left, rest = _refused(p, weight, drawn_by)
+            weight = where(present, rest, weight)
+            p = left if settled(present) else where(present, left, p)
+        found.add(draws.happens(small(weight), node) if node else ~found.found, node, p)
+
+
+@dataclass
+class _Found:
+    """What was accepted so far, row by row. found: bool (B, 1); node: int (B, 1); target: (B, n) of the token that follows."""
+
+    found: Array
+    node: Array
+    target: Array
+
+    def add(self, accepted: Array, node: int, p: Array) -> None:
+        """Accept the node in the rows where it passed and nothing was accepted before."""
+        now = accepted & ~self.found
+        if settled(~now):
+            return
+        self.node = where(now, node, self.node)
+        self.target = p if settled(now) else where(unsmall(now, p), p, self.target)
+        self.found = self.found | now
+
+
+def _refused(p: Array, weight: Any, drawn_by: Array) -> tuple[Array, Any]:
+    """Target and weight of a node after a child, drawn by this law, was refused: (..., n), and a number or (..., 1)."""
+    left = excess(weight * p, drawn_by, one(p) + 0 * p[..., :1])
+    rest = total(left)
+    passes = divide(rest, rest + 1 - weight, one(p))
+    return normalise(left, p), passes if passes.ndim > 1 else passes.tolist()[0]

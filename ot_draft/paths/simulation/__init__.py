@@ -1,0 +1,1 @@
+"""Block efficiency by simulation, and the wall-clock model."""

@@ -1,0 +1,114 @@
+"""The wall-clock model: what a rule, K and L gain for given costs, and which of them gain most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite
+
+import numpy as np
+
+from ...errors import DraftSelectionError
+
+
+class InvalidCosts(DraftSelectionError, ValueError):
+    """Costs or block efficiencies that no plan can be made from."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Measured costs, all in one unit: of a target call on one token, where that is 1, or in milliseconds.
+
+    verify: {positions: cost} of one target call on so many positions, which are the drafted nodes and the token before
+    them; position 1 is the plain decoding step, and must be there. draft: {rows: cost} of one draft call on so many rows,
+    one for every path. select: {rule name: cost} of one selection; "" stands for all rules that are not named.
+    Between measured numbers costs are interpolated linearly; nothing is extrapolated.
+    """
+
+    verify: Mapping[int, float]
+    draft: Mapping[int, float]
+    select: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, table in (("verify", self.verify), ("draft", self.draft), ("select", self.select)):
+            for at, cost in table.items():
+                if not (isfinite(cost) and cost >= 0):
+                    raise InvalidCosts(
+                        f"the cost of {name} at {at or 'all rules'} is {cost!r}: give a finite number >= 0"
+                    )
+        for name, table in (("verify", self.verify), ("draft", self.draft)):
+            if not table or min(table) < 1:
+                raise InvalidCosts(f"costs of {name} are {dict(table)}: give one or more, at numbers >= 1")
+        if not self.verify.get(1, 0) > 0:
+            raise InvalidCosts(
+                "the cost of verify at 1 is missing or 0: it is the plain decoding step, the measure of all"
+            )
+
+    def of(self, K: int, L: int, rule: str = "") -> float:
+        """c_verify(K L + 1) + L c_draft(K) + c_select; the first draft call, on the last token, is counted like the others."""
+        drafting = L * _interpolated(self.draft, K, "draft")
+        return (
+            drafting + _interpolated(self.verify, K * L + 1, "verify") + self.select.get(rule, self.select.get("", 0.0))
+        )
+
+    def reach(self, K: int, L: int) -> bool:
+        """Whether K paths of length L lie within what was measured."""
+        return max(self.verify) > K * L and min(self.draft) <= K <= max(self.draft)
+
+
+def _interpolated(table: Mapping[int, float], at: int, name: str) -> float:
+    counts = sorted(table)
+    if not counts[0] <= at <= counts[-1]:
+        raise InvalidCosts(
+            f"costs of {name} are given at {', '.join(map(str, counts))}, and {at} is needed: measure up to it (nothing is"
+            " extrapolated), or plan fewer or shorter paths"
+        )
+    return float(np.interp(at, counts, [table[count] for count in counts]))
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """Measured or simulated block efficiency of a rule on K paths of length L, with its standard error (NaN: not known)."""
+
+    rule: str
+    K: int
+    L: int
+    block_efficiency: float
+    error: float = float("nan")
+
+    def __post_init__(self) -> None:
+        if self.K < 1 or self.L < 0 or not 1 <= self.block_efficiency <= self.L + 1:
+            raise InvalidCosts(
+                f"{self.rule}, K = {self.K}, L = {self.L}: block efficiency {self.block_efficiency} is impossible; it lies in 1 .. L + 1,"
+                " with K >= 1 paths of length L >= 0"
+            )
+        if self.error < 0 or self.error == inf:
+            raise InvalidCosts(
+                f"{self.rule}, K = {self.K}, L = {self.L}: standard error {self.error} is impossible; give a number >= 0, or none"
+            )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One row of a plan. cost: of an iteration, in plain decoding steps; speed_up: tokens a second over plain decoding's."""
+
+    rule: str
+    K: int
+    L: int
+    block_efficiency: float
+    cost: float
+    speed_up: float
+    error: float
+
+
+def plan(efficiencies: Iterable[Efficiency], costs: Costs) -> list[Planned]:
+    """Predicted speed-up of every rule, K and L, the best first; error: its standard error, from block efficiency's.
+
+    speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select).
+    """
+    rows = []
+    for found in efficiencies:
+        cost = costs.of(found.K, found.L, found.rule) / costs.verify[1]
+        efficiency = found.block_efficiency
+        rows.append(Planned(found.rule, found.K, found.L, efficiency, cost, efficiency / cost, found.error / cost))
+    return sorted(rows, key=lambda row: (-row.speed_up, row.K * row.L, row.rule))

@@ -1,0 +1,162 @@
+"""The smallest valid division factor of K-SEQ, gamma*, without sorting the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import expm1, log1p
+from typing import Any
+
+import numpy as np
+
+from ...arrays import (
+    Array,
+    any_of,
+    as_number,
+    batch_shape,
+    epsilon,
+    is_exact,
+    like,
+    maximum,
+    minimum,
+    namespace,
+    on_host,
+    one,
+    overlap,
+    positions,
+    settled,
+    small,
+    stack,
+    total,
+    unsmall,
+    where,
+)
+from ..compiled import REORDERED, compiled
+
+STEPS = 30  # of the secant method; about six settle float32, nine float64
+FAR = 1e25  # a factor where all mass is covered
+START = 0.6  # gamma* is about k^0.6 for language models
+GRID = 128  # candidate factors tried at once in a step
+TOLERANCE = 1024  # roundings that the factor may stay above gamma*
+DIGITS = 40  # binary digits of the factor on Fractions, where the smallest one is irrational
+
+ALMOST_ONE = 1 - 2.0**-53
+COMPILE = 4096  # tokens from which on compiled passes pay (numba, if it is installed)
+
+
+def division_factor(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
+    """A valid division factor just above gamma*: (..., n), (..., n), (..., 1) -> (..., 1).
+
+    g is valid iff mass(g) = sum min(g q, p) >= 1 - (1 - mass(g)/g)^k. The mass is concave and piecewise linear in g, so
+    the line through two factors on one side of gamma* lies above it on the other side: two such lines, from below and from
+    above, give a factor that is at most gamma* (a secant step), and the grid point after it is tried next. Every
+    factor that is returned was itself seen to be valid.
+    """
+    if is_exact(p):
+        return _rational_factor(p, q, count)
+    if on_host(p) and p.shape[-1] >= COMPILE and (search := compiled(_search, REORDERED)):
+        return _factor_of_rows(p, q, count, search)
+    return _by_secants(p, q, count, memory)
+
+
+def _by_secants(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
+    """All rows at once, in array operations; no host sync on an accelerator."""
+    most = small(maximum(count + 0 * p[..., :1], 1))
+    grid = like(positions(GRID, most), most)
+    bound = most / most  # gamma* is at least this
+    below = stack([0 * bound, 0 * bound, bound])  # a line: a factor, the mass there, the slope. Here mass(g) <= g,
+    above = stack([FAR * bound, bound, 0 * bound])  # and here mass(g) <= 1
+    factor = most**START
+    for _ in range(STEPS):
+        memory = overlap(p, q, unsmall(factor, p), memory)
+        mass = small(total(memory))
+        valid = _is_valid(mass, factor, small(count))
+        other = where(valid, above, below)
+        apart = abs(factor - other[..., :1])
+        # A slope from points so near is noise; the old one bounds the mass too.
+        near = apart <= epsilon(p) ** 0.5 * factor
+        slope = where(near, other[..., 2:], abs(mass - other[..., 1:2]) / (apart + near))
+        line = namespace(mass).concatenate((factor, mass, slope), -1)
+        below, above = where(valid, below, line), where(valid, line, above)
+        low, high = maximum(below[..., :1], bound), minimum(above[..., :1], most)
+        if settled(high - low <= TOLERANCE * epsilon(p) * high):
+            break
+        step = (high / low) ** (1 / (GRID - 1))
+        candidates = low * step**grid
+        mass = minimum(_at(below, candidates), _at(above, candidates))
+        refused = total(as_number(~_is_valid(mass, candidates, small(count)), most))
+        factor = minimum(low * step ** minimum(refused, GRID - 1), high)
+        bound = maximum(factor / step, low)
+    return unsmall(minimum(above[..., :1], most), p)
+
+
+def _at(line: Array, factor: Array) -> Array:
+    return line[..., 1:2] + line[..., 2:] * (factor - line[..., :1])
+
+
+def _rational_factor(p: Array, q: Array, count: Array) -> Array:
+    """gamma* of the floats nearby, rounded up to binary digits, and further until exact arithmetic says that it is valid.
+
+    Row by row, so that no row's factor depends on the others; once for each number of drafts where p and q are single rows.
+    """
+    if p.size == p.shape[-1] and q.size == q.shape[-1] and len(numbers := np.unique(count)) < count.size:
+        factor = np.empty_like(count)
+        for number in numbers:
+            here = np.array([number], dtype=object)
+            factor[count == number] = _rational_factor(p.reshape(-1), q.reshape(-1), here)[0]
+        return factor + 0 * p[..., :1]
+    target, draft, k = (x.astype(np.float64) for x in (p, q, count))
+    estimate = _factor_of_rows(target, draft, k, _search)
+    unit = Fraction(1, 1 << DIGITS)
+    factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
+    least = one(p) + 0 * factor  # exactly right for p == q, say
+    factor = where(_is_valid(total(overlap(p, q, least)), least, count), least, factor)
+    step = unit
+    while not (valid := _is_valid(total(overlap(p, q, factor)), factor, count)).all():
+        factor = where(valid, factor, minimum(factor + step, maximum(count, one(p))))
+        step *= 2
+    return factor
+
+
+def _is_valid(mass: Array, factor: Array, count: Array) -> Array:
+    return mass >= any_of(minimum(mass / factor, 1), count)
+
+
+def _factor_of_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
+    batch = batch_shape(p, q, count)
+    target, draft, k = (np.broadcast_to(small(x), (*batch, x.shape[-1])) for x in (p, q, count))
+    flat = (x.reshape(-1, x.shape[-1]) for x in (target, draft, k))
+    return unsmall(search(*flat, TOLERANCE * epsilon(p), START, STEPS).reshape(*batch, 1), p)
+
+
+def _search(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    found = np.empty((len(p), 1), p.dtype)
+    for row in range(len(p)):
+        k = float(count[row, 0])
+        low, high = 1.0, max(k, 1.0)
+        factor = high**start
+        for _ in range(steps):
+            slope, offset = 0.0, 0.0
+            for y in range(p.shape[1]):
+                above = p[row, y] > factor * q[row, y]
+                slope += q[row, y] if above else 0.0
+                offset += 0.0 if above else p[row, y]
+            mass = factor * slope + offset
+            if mass >= -expm1(k * log1p(-min(mass / factor, ALMOST_ONE))):
+                high = factor
+            else:
+                low = factor
+            below, root = low, high  # the mass is under this line everywhere: what the line refuses is not valid
+            while root - below > tolerance / 8 * root:
+                middle = (below + root) / 2
+                mass = middle * slope + offset
+                if mass >= -expm1(k * log1p(-min(mass / middle, ALMOST_ONE))):
+                    root = middle
+                else:
+                    below = middle
+            low = max(low, below)
+            if high - low <= tolerance * high:
+                break
+            factor = min(root * (1 + tolerance / 2), high)
+        found[row, 0] = high
+    return found

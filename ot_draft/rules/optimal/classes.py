@@ -1,0 +1,85 @@
+"""Classes of tokens of nearly equal ratio p/q, found without a sort."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from math import log2
+from typing import NamedTuple
+
+import numpy as np
+
+from ..compiled import compiled
+
+OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
+LARGE = 1e30  # ratios are cut here, so that all are finite
+MANTISSA = 23  # bits of a float32's fraction
+
+
+class Layout(NamedTuple):
+    """Where the classes lie: the first as float32 bits, the number of fraction bits dropped, the number of classes."""
+
+    first: int
+    shift: int
+    number: int
+
+
+@cache
+def layout(classes: int, k: int) -> Layout:
+    """About so many classes, for at most k drafts.
+
+    A class is what (ratio + OFFSET) shares in its leading bits. All ratios from k on are one class at no loss: the selected
+    law m is at most k q, so such tokens are always taken.
+    """
+    octaves = log2((k + OFFSET) / OFFSET)
+    shift = MANTISSA - max(0, round(log2(classes / octaves)))
+    first, last = (int(np.float32(x).view(np.int32)) >> shift for x in (OFFSET, k + OFFSET))
+    return Layout(first, shift, last - first + 1)
+
+
+def classify(p: np.ndarray, q: np.ndarray, classes: Layout, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Writes the class of every token into rank, and returns the masses p and q of every class: (n,), (n,), int (n,) -> (C,), (C,).
+
+    Tokens with q = 0 are never drafted: they are put into class 0 without their mass.
+    """
+    first, shift, count = classes
+    if p.dtype == object:
+        return _classify_exact(p, q, first, shift, count, rank)
+    p_mass, q_mass = (compiled(_classify) or _classify_without_numba)(
+        p, q, np.float32(OFFSET), first, shift, count, rank
+    )
+    return p_mass, q_mass
+
+
+def _classify_exact(
+    p: np.ndarray, q: np.ndarray, first: int, shift: int, count: int, rank: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    support = np.flatnonzero(q > 0)
+    key = np.minimum((p[support] / q[support]).astype(np.float64), LARGE).astype(np.float32) + np.float32(OFFSET)
+    rank[:] = 0
+    rank[support] = np.minimum((key.view(np.int32) >> shift) - first, count - 1)
+    masses = np.full((2, count), Fraction(0), dtype=object)
+    np.add.at(masses[0], rank[support], p[support])
+    np.add.at(masses[1], rank[support], q[support])
+    return masses[0], masses[1]
+
+
+def _classify(p, q, offset, first, shift, count, rank):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    p_mass, q_mass, large = np.zeros(count), np.zeros(count), np.float32(LARGE)
+    for y in range(len(p)):
+        if q[y] > 0:
+            key = min(np.float32(p[y] / q[y]), large) + offset
+            c = min((np.float32(key).view(np.int32) >> shift) - first, count - 1)
+            rank[y] = c
+            p_mass[c] += p[y]
+            q_mass[c] += q[y]
+        else:
+            rank[y] = 0
+    return p_mass, q_mass
+
+
+def _classify_without_numba(p, q, offset, first, shift, count, rank):  # type: ignore[no-untyped-def]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        key = np.minimum((p / q).astype(np.float32), np.float32(LARGE)) + offset
+    rank[:] = np.where(q > 0, np.minimum((key.view(np.int32) >> shift) - first, count - 1), 0)
+    return np.bincount(rank, p * (q > 0), count), np.bincount(rank, q, count)

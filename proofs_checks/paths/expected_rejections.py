@@ -1,0 +1,91 @@
+"""Decoding T tokens with one draft at a time refuses sum over t of E[TV(p_t, q_t)] drafts on average.
+
+p_t, q_t: the two models' laws of token t, given the t tokens before, which follow the target. At every position a draft from q_t is
+taken with probability sum min(p_t, q_t) = 1 - TV(p_t, q_t), and what is emitted has the target's law, whatever the block length.
+So the expected number of refusals is the sum, and no lossless token-wise rule has fewer, 1 - TV being the largest acceptance.
+
+CHECK. Decoding as it is done, by recursion over calls: up to L tokens are drafted from where the text stands, at most as many as
+are missing; the path rule's exact law says what is emitted; a call that emits less than its drafts and one more refused one draft.
+The bonus token after L accepted drafts is not drafted: with it, the sum runs over the drafted positions only; as Yin et al. do, the
+text is drafted to its end, and then left without bonus token.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import ot_draft as ot
+from ot_draft import paths
+
+from ..checking import check
+from ..statement import Statement
+from .path_cases import PathCase, Prefix, Told, draw_one_path
+
+__all__ = ["STATEMENTS", "check", "rejections"]
+
+FROM_DRAFT, BLOCK, JOINT = "texts from the draft", "block verification in its place", "TV of the laws of whole texts"
+SPECULATIVE = paths.TokenWise(ot.rules.SpeculativeSampling())
+
+
+def rejections(model: paths.Model, rule: paths.PathRule, prefix: Prefix, missing: int) -> Fraction:
+    """Expected number of refused drafts until `missing` more tokens stand."""
+    if not missing:
+        return Fraction(0)
+    here = Told(lambda further: model.target((*prefix, *further)), lambda further: model.draft((*prefix, *further)))
+    found = Fraction(0)
+    for path, chance in texts(here.draft, missing):
+        for emitted, mass in rule(here, [path]).items():
+            if len(emitted) <= missing:  # one draft was refused, and the last token stands in its place
+                further = rejections(model, rule, (*prefix, *emitted), missing - len(emitted))
+                found += chance * mass * (1 + further)
+    return found
+
+
+def texts(law: Any, length: int) -> list[tuple[Prefix, Fraction]]:
+    """Every text of this length that may occur, and its probability."""
+    found: list[tuple[Prefix, Fraction]] = []
+    for text in product(range(len(law(()))), repeat=length):
+        chance = Fraction(1)
+        for depth, token in enumerate(text):
+            chance = chance * law(text[:depth])[token] if chance else chance
+        if chance:
+            found.append((text, chance))
+    return found
+
+
+def summed(case: PathCase, error: str) -> Fraction:
+    """Sum over t of E[TV(p_t, q_t)]."""
+    target, draft = case.model.target, case.model.draft
+    if error == JOINT:
+        one, other = dict(texts(target, case.L)), dict(texts(draft, case.L))
+        return (
+            sum((abs(one.get(text, Fraction(0)) - other.get(text, Fraction(0))) for text in one | other), Fraction(0))
+            / 2
+        )
+    found = Fraction(0)
+    for t in range(case.L):
+        for text, chance in texts(draft if error == FROM_DRAFT else target, t):
+            found += chance * sum(abs(target(text) - draft(text)), Fraction(0)) / 2
+    return found
+
+
+def expected(case: PathCase, error: str) -> bool:
+    """Decoding refuses as many drafts as the sum says."""
+    rule = paths.BlockVerification() if error == BLOCK else SPECULATIVE
+    return rejections(case.model, rule, (), case.L) == summed(case, error)
+
+
+STATEMENTS = (
+    Statement(
+        "expected rejections",
+        "Token-wise decoding of T tokens with single drafts refuses sum over t of E[TV(p_t, q_t)] of them on average.",
+        "Yin et al. 2024",
+        "Fractions, all texts and all decisions enumerated",
+        expected,
+        (FROM_DRAFT, BLOCK, JOINT),
+        draw=draw_one_path,
+        limit=100,
+    ),
+)

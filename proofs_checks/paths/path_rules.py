@@ -1,0 +1,191 @@
+"""Path rules: all lossless; which accepts more is proved for one path, and open or false for several.
+
+LOSSLESS. The first L + 1 tokens, those emitted and then the target's own, have exactly the target's law.
+
+ONE PATH. w_0 = 1, w_i = min(1, w_{i-1} p(x_i)/q(x_i)); block verification accepts sum of E[w_i] tokens, token-wise speculative
+sampling sum of E[prod over j <= i of min(1, p(x_j)/q(x_j))]. min(1, w r) >= w min(1, r) for w <= 1 makes the first at least the
+second on every path, hence BlockVerification >= TokenWise(SpeculativeSampling) for all models, vocabularies and lengths.
+Joint and Traversal are BlockVerification there.
+
+SEVERAL PATHS. Which draft is selected at a node also decides where the survivors are, and no rule here looks ahead: so Joint can
+accept less than Traversal, and than TokenWise(KSeq), whose selection is worse for the next token. Joint >= TokenWise(Optimal)
+has no known counterexample and no proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import z3
+
+import ot_draft as ot
+from ot_draft import paths
+
+from ..by_z3 import decide, least
+from ..checking import check
+from ..statement import Proof, Statement
+from .path_cases import PathCase, Told, draw_one_path, draw_paths, markov
+
+__all__ = ["STATEMENTS", "check"]
+
+OPTIMAL, K_SEQ, SPECULATIVE = (
+    paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq(), ot.rules.SpeculativeSampling())
+)
+RULES = (OPTIMAL, K_SEQ, paths.TokenWise(ot.rules.RecursiveRejection()), paths.Traversal(), paths.Joint())
+BONUS, OTHER_DRAFT, TOO_MANY = "bonus token from the draft", "drafts reported as uniform", "K-SEQ with factor 1"
+MORE, TOKEN_WEIGHT = "TokenWise >= BlockVerification", "w_i = product of min(1, p/q)"
+EQUAL, LESS = "Joint and TokenWise(Optimal) accept the same", "TokenWise(Optimal) >= Joint"
+ONE_PATH, WITH_OPTIMAL = "on one path", "Joint >= TokenWise(Optimal)"
+UNCAPPED, PRODUCT = "w not capped at 1", "min(1, w r) >= min(1, r)"
+BELOW_TRAVERSAL = PathCase(markov(["1/6 5/6", "11/12 1/12", "1/7 6/7"], ["1/4 3/4", "1/2 1/2", "1 0"]), 2, 2)
+BELOW_K_SEQ = PathCase(
+    markov(
+        ["0 2/5 3/5", "0 0 1", "7/10 0 3/10", "1/4 0 3/4"],
+        ["3/10 3/10 2/5", "0 1/2 1/2", "5/12 1/4 1/3", "1/10 3/5 3/10"],
+    ),
+    2,
+    2,
+)
+EXACT = "Fractions, all drafts and selections enumerated"
+
+
+def lossless(case: PathCase, error: str) -> bool:
+    """Every path rule keeps the law of the first L + 1 tokens."""
+    rules = (paths.TokenWise(ot.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
+    if not error and case.K == 1:
+        rules = (*rules, paths.BlockVerification(), SPECULATIVE)
+    return all(case.evaluate(told(rule, case, error)).lossless for rule in rules)
+
+
+def told(rule: paths.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
+    """The rule, given a model that is wrong in the way of the error."""
+
+    def on_wrong_model(model: Any, drafts: Any) -> Any:
+        def target(prefix: tuple[int, ...]) -> Any:
+            return model.draft(prefix) if error == BONUS and len(prefix) == case.L else model.target(prefix)
+
+        def draft(prefix: tuple[int, ...]) -> Any:
+            q = model.draft(prefix)
+            return 0 * q + Fraction(1, len(q)) if error == OTHER_DRAFT else q
+
+        return rule(Told(target, draft), drafts)
+
+    return on_wrong_model if error in (BONUS, OTHER_DRAFT) else rule
+
+
+def one_path(case: PathCase, error: str) -> bool:
+    """Block verification accepts sum of E[w_i], no less than token-wise; Joint and Traversal do the same."""
+    block, token_wise = case.evaluate(paths.BlockVerification()), case.evaluate(SPECULATIVE)
+    if error == MORE:
+        return token_wise.expected_length >= block.expected_length
+    same = block == case.evaluate(paths.Joint()) == case.evaluate(paths.Traversal())
+    weights = expected_weights(case, capped=error != TOKEN_WEIGHT)
+    singly = token_wise.expected_length == expected_weights(case, capped=False)
+    return same and singly and block.expected_length == weights >= token_wise.expected_length
+
+
+def expected_weights(case: PathCase, capped: bool) -> Fraction:
+    """Sum of E[w_i], with w_i = min(1, w_{i-1} p/q), or w_{i-1} min(1, p/q)."""
+    found = Fraction(0)
+    for length in range(1, case.L + 1):
+        for path in product(range(len(case.model.target(()))), repeat=length):
+            chance, w = Fraction(1), Fraction(1)
+            for depth, token in enumerate(path):
+                p, q = (law(path[:depth])[token] for law in (case.model.target, case.model.draft))
+                if not q:
+                    chance = Fraction(0)
+                    break
+                chance *= q
+                w = min(Fraction(1), w * p / q) if capped else w * min(Fraction(1), p / q)
+            found += chance * w
+    return found
+
+
+def every_path(error: str) -> Proof:
+    """One step of the induction: w >= v >= 0 gives min(1, w r) >= v min(1, r)."""
+    w, v, r = z3.Reals("w v r")
+    given = [v >= 0, w >= v, r >= 0] + ([] if error == UNCAPPED else [w <= 1])
+    smaller = least(1, r) if error == PRODUCT else v * least(1, r)
+    return decide("proved for all models, vocabularies and lengths", [("step", given, least(1, w * r) >= smaller)])
+
+
+def not_less(other: paths.PathRule) -> Callable[[PathCase, str], bool]:
+    """The statement that Joint accepts no less than the other rule; its repairs."""
+
+    def holds(case: PathCase, error: str) -> bool:
+        K = 1 if error == ONE_PATH else case.K
+        joint = case.evaluate(paths.Joint(), K)
+        rival = case.evaluate(OPTIMAL if error == WITH_OPTIMAL else other, K)
+        if not (joint.lossless and rival.lossless):
+            raise AssertionError(f"a path rule is not lossless: {case}")
+        if error == LESS:
+            return rival.expected_length >= joint.expected_length
+        return (
+            joint.expected_length == rival.expected_length
+            if error == EQUAL
+            else joint.expected_length >= rival.expected_length
+        )
+
+    return holds
+
+
+def _refuted(name: str, other: paths.PathRule, counterexample: PathCase) -> Statement:
+    return Statement(
+        f"Joint >= {name}",
+        f"On K i.i.d. paths Joint accepts no less than {name}.",
+        "this project",
+        EXACT,
+        not_less(other),
+        (ONE_PATH, WITH_OPTIMAL),
+        expected="refuted",
+        first=(counterexample,),
+        draw=draw_paths,
+        limit=150,
+    )
+
+
+STATEMENTS = (
+    Statement(
+        "path rules are lossless",
+        "Token-wise (Optimal, K-SEQ, recursive rejection), Traversal, Joint, block verification: L + 1 tokens of exactly the target's law.",
+        "SpecTr, Theorem 2; Sun et al. 2024; Weng et al. 2025; this project (Joint)",
+        EXACT,
+        lossless,
+        (BONUS, OTHER_DRAFT, TOO_MANY),
+        draw=draw_paths,
+        limit=150,
+    ),
+    Statement(
+        "block verification, one path",
+        "Accepts sum of E[w_i] tokens, at least token-wise speculative sampling; Joint and Traversal do the same.",
+        "Sun et al. 2024 (block verification)",
+        EXACT,
+        one_path,
+        (MORE, TOKEN_WEIGHT),
+        draw=draw_one_path,
+        limit=200,
+    ),
+    Statement(
+        "block verification >= token-wise, every path",
+        "w >= v and w <= 1 give min(1, w r) >= v min(1, r): the weights stay above those of token-wise sampling.",
+        "Sun et al. 2024 (block verification)",
+        "z3, polynomials; induction by hand",
+        planted=(UNCAPPED, PRODUCT),
+        prove=every_path,
+    ),
+    _refuted("Traversal", paths.Traversal(), BELOW_TRAVERSAL),
+    _refuted("TokenWise(KSeq)", K_SEQ, BELOW_K_SEQ),
+    Statement(
+        "Joint >= TokenWise(Optimal)",
+        "On K i.i.d. paths; open: no proof, no counterexample.",
+        "this project",
+        EXACT,
+        not_less(OPTIMAL),
+        (EQUAL, LESS),
+        draw=draw_paths,
+        limit=300,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Rules for one token: what they keep, what they accept, and which accepts more."""

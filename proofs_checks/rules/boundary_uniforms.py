@@ -1,0 +1,122 @@
+"""Sampling with uniforms in [0, 1) and strict comparisons never emits what has probability 0, not even at the boundaries.
+
+Inverse CDF: token y is taken for c_{y-1} <= u < c_y, c being the prefix sums. For a token of mass 0 this is empty. A comparison
+u <= c would emit a first token of mass 0 at u = 0; u = 1 would run past the last token.
+
+CHECK. Drafts of every law, outputs of every law's rules: all uniforms from 0, the last grid point below 1, and every prefix sum
+(the boundaries themselves), in Fractions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+
+from ..checking import check
+from ..optimum.linear_program import problems
+from ..random_cases import Case
+from ..statement import Statement
+
+__all__ = ["STATEMENTS", "Boundaries", "check"]
+
+GRID = 1 << 63
+AT_MOST, FROM_ONE = "u <= c in the place of u < c", "uniforms in (0, 1]"
+ZERO_FIRST = Case((Fraction(0), Fraction(1)), (Fraction(0), Fraction(1)), 2, 0)
+RULES: tuple[ot.SelectionRule, ...] = (
+    ot.rules.Optimal(),
+    ot.rules.KSeq(),
+    ot.rules.NaiveTarget(),
+    ot.rules.RecursiveRejectionWithoutReplacement(),
+    ot.rules.Greedy(),
+    ot.rules.SpecHub(),
+)
+
+
+class Boundaries(np.random.Generator):
+    """A generator whose uniforms are given: integers over 2^63, as `ot.draw` and `ot.sample` read them for Fractions."""
+
+    def __init__(self, uniforms: tuple[Fraction, ...]) -> None:
+        super().__init__(np.random.PCG64())
+        self.bits = [int(u * GRID) for u in uniforms]
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Any:  # type: ignore[override]  # the one use made of it
+        """The given integers, which must be as many as are asked for."""
+        return np.array(self.bits, dtype=object).reshape(shape)
+
+
+def two_drafts(case: Case) -> Case:
+    """The case with at most two drafts, its masses multiples of 1/64 with the same zeros: prefix sums on the grid of the uniforms."""
+    return replace(case, p=_in_64ths(case.p), q=_in_64ths(case.q), k=2)
+
+
+def uniforms(masses: Any, error: str = "") -> list[Fraction]:
+    """0, the prefix sums below 1, and the last point of the grid."""
+    sums = np.cumsum(np.array(masses, dtype=object)).tolist()
+    if error == FROM_ONE:
+        return sorted({*sums, Fraction(1)} - {Fraction(0)})
+    return sorted({Fraction(0), *(c for c in sums if c < 1), Fraction(GRID - 1, GRID)})
+
+
+def drafts_possible(case: Case, error: str) -> bool:
+    """Under every law, whatever the uniforms, the drafts have positive probability."""
+    case = two_drafts(case)
+    for problem in problems(case):
+        for given in product(uniforms(case.q), repeat=2):
+            drafts = ot.draw(problem.law, problem.q, 2, Boundaries(given))
+            if error == AT_MOST and isinstance(problem.law, ot.IID):
+                sums = np.cumsum(problem.q)
+                drafts = np.array([next(y for y, c in enumerate(sums) if u <= c) for u in given])
+            if problem.law.probability(problem.q, drafts) == 0:
+                return False
+    return True
+
+
+def outputs_possible(case: Case, error: str) -> bool:
+    """Whatever rule, drafts and uniforms, the output has positive probability given the drafts."""
+    case = two_drafts(case)
+    for rule in RULES:
+        problem = case.problem(rule.law)
+        for start in product(uniforms(case.q), repeat=2):
+            drafts = ot.draw(rule.law, problem.q, 2, Boundaries(start))
+            selection = rule(problem.p, problem.q, drafts)
+            law = selection.law(drafts)
+            for given in product(uniforms(selection.accept, error), uniforms(selection.residual, error)):
+                token, _ = ot.sample(rule, problem.p, problem.q, drafts, Boundaries(given))
+                if law[int(token)] == 0:
+                    return False
+    return True
+
+
+def _in_64ths(masses: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    counts = [int(mass * 32) + 1 if mass else 0 for mass in masses]
+    counts[counts.index(max(counts))] += 64 - sum(counts)
+    return tuple(Fraction(count, 64) for count in counts)
+
+
+STATEMENTS = (
+    Statement(
+        "no impossible draft",
+        "With uniforms in [0, 1), boundaries included, drafts of every law have positive probability.",
+        "this project",
+        "Fractions, uniforms at all boundaries",
+        drafts_possible,
+        (AT_MOST,),
+        first=(ZERO_FIRST,),
+        limit=60,
+    ),
+    Statement(
+        "no impossible output",
+        "With uniforms in [0, 1), boundaries included, what a rule emits has positive probability given the drafts.",
+        "this project",
+        "Fractions, uniforms at all boundaries",
+        outputs_possible,
+        (FROM_ONE,),
+        limit=8,
+    ),
+)

@@ -1,0 +1,156 @@
+"""check_draws: the declared law is the law by which drafts are drawn, or a named check says that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.checks import check_draws
+from ot_draft.checks.samplers.corners import corner_problems
+from ot_draft.checks.samplers.draws import DraftSampler
+
+Array = Any
+LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()]
+PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []
+
+
+def caught_by(name: str, **options: Any) -> Callable[[Any], Any]:
+    """Decorator: a wrong draft sampler, the check that rejects it, and how it is called."""
+
+    def plant(draft: Callable[..., Any]) -> Callable[..., Any]:
+        PLANTED.append((draft, name, options))
+        return draft
+
+    return plant
+
+
+def drawn_by(law: ot.DraftLaw) -> Callable[..., Any]:
+    """The library's own draws, for one row or many."""
+
+    def drafts(q: Array, k: int, generator: Any) -> Array:
+        return ot.draw(law, q, k, generator)
+
+    return drafts
+
+
+def chosen(q: Array, k: int, generator: np.random.Generator) -> Array:
+    """As a user would draw them."""
+    return generator.choice(len(q), k, p=q)
+
+
+@caught_by("declared_law", batched=True)
+def temperature_0_9_reported_at_1(q: Array, k: int, generator: Any) -> Array:
+    return ot.draw(ot.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
+
+
+@caught_by("declared_law")
+def greedy_reported_as_sampled(q: Array, k: int, generator: Any) -> Array:
+    return np.full(k, q.argmax())
+
+
+@caught_by("declared_law", batched=True)
+def one_draft_repeated(q: Array, k: int, generator: Any) -> Array:
+    """Each alone is distributed as q; together they are not."""
+    return np.repeat(ot.draw(ot.IID(), q, 1, generator), k, axis=-1)
+
+
+@caught_by("declared_law", law=ot.WithoutReplacement())
+def without_replacement_in_falling_order(q: Array, k: int, generator: Any) -> Array:
+    """The right sets of tokens, sorted."""
+    drafts = ot.draw(ot.WithoutReplacement(), q, k, generator)
+    return drafts[np.argsort(-q[drafts], kind="stable")]
+
+
+@caught_by("possible_drafts", law=ot.WithoutReplacement())
+def with_replacement(q: Array, k: int, generator: Any) -> Array:
+    return chosen(q, k, generator)
+
+
+@caught_by("possible_drafts")
+def without_replacement(q: Array, k: int, generator: Any) -> Array:
+    return ot.draw(ot.WithoutReplacement(), q, k, generator)
+
+
+@caught_by("possible_drafts")
+def one_draft_too_few(q: Array, k: int, generator: Any) -> Array:
+    return chosen(q, k, generator)[1:]
+
+
+@caught_by("possible_drafts")
+def token_beyond_the_vocabulary(q: Array, k: int, generator: Any) -> Array:
+    return chosen(q, k, generator) + 1
+
+
+@caught_by("end_uniforms", samples=250)
+def sums_up_to_the_uniform(q: Array, k: int, generator: Any) -> Array:
+    """cumulative >= u instead of > u: at u = 0 the first token, whatever its mass."""
+    return np.searchsorted(np.cumsum(q)[:-1], generator.random(k), side="left")
+
+
+@caught_by("independent_steps", batched=True)
+def rows_share_their_seed(q: Array, k: int, generator: Any) -> Array:
+    return ot.IID().draw(q, np.tile(generator.random(k), (len(q), 1)))
+
+
+@caught_by("inputs_unchanged", samples=250)
+def scratch_memory(q: Array, k: int, generator: Any) -> Array:
+    drafts = chosen(q, k, generator)
+    q[drafts] = 0
+    return drafts
+
+
+@pytest.mark.parametrize(("draft", "name", "options"), PLANTED, ids=[f"{d.__name__}-{name}" for d, name, _ in PLANTED])
+def test_a_planted_draft_sampler_is_rejected_by_its_check(draft: Any, name: str, options: dict[str, Any]) -> None:
+    report = check_draws(draft, seconds=None, **options)
+    assert report[name].status == "failed", report
+    assert report[name].label in str(report) and "check_draws" in report.code
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_librarys_draws_follow_every_law(law: ot.DraftLaw, seed: int) -> None:
+    report = check_draws(drawn_by(law), law, batched=True, samples=10_000, seconds=None, seed=seed)
+    report.raise_if_failed()
+    assert {outcome.status for outcome in report.outcomes} == {"passed"}
+    one_by_one = check_draws(drawn_by(law), law, samples=100, seconds=None, seed=seed)
+    one_by_one.raise_if_failed()
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
+    """Its masses are those of `probability`, absent drafts included, and sum to 1."""
+    box = DraftSampler(drawn_by(law), batched=True)
+    for problem in [*corner_problems(law, largest_k=2).values(), ot.Problem([1.0], [1.0], 2, law)]:
+        tuples = np.array(list(np.ndindex(*[problem.n + 1] * problem.k))) - 1
+        cells = box.cells(tuples, problem)
+        assert cells.tolist() == list(range((problem.n + 1) ** problem.k))
+        wanted = np.array([law.probability(problem.q, each) for each in tuples])
+        assert wanted.sum() == pytest.approx(1) and box.law(problem) == pytest.approx(wanted)
+
+
+def test_user_problems_and_too_many_tuples() -> None:
+    law = ot.WithoutReplacement()
+    q = np.array([0.5, 0.3, 0.2])
+    report = check_draws(drawn_by(law), law, [ot.Problem(q, q, k, law) for k in (2, 4)], samples=250)
+    assert report.passed and report["declared_law"].samples == 250  # with k = 4, one draft is absent
+    wide = np.full(100, 0.01)
+    with pytest.raises(ValueError, match="n = 100 and k = 2: too many draft tuples to count"):
+        check_draws(chosen, problems=[ot.Problem(wide, wide, k=2)])
+
+
+def test_check_rule_takes_the_draft_sampler_too() -> None:
+    rule = ot.rules.SpeculativeSampling()
+    seen: list[str] = []
+    right = ot.check_rule(
+        rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.name)
+    )
+    assert right.passed and seen == ["output_law", "declared_law"]
+    assert right["declared_law"].cases == 15 and repr(rule.law) in right["declared_law"].statement
+    wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
+    assert [outcome.name for outcome in wrong.failures] == ["declared_law"]
+    assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
+    assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].counterexample_code

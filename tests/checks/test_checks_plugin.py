@@ -1,0 +1,213 @@
+"""The pytest plugin: its options, its summary, its report files, also with workers, and how little it loads."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ot_draft.checks.reports.records import is_wrong, verdict
+from ot_draft.checks.reports.report_files import junit_text, write_reports
+
+USER_TEST = """
+import ot_draft as ot
+
+class Forgetful(ot.SelectionRule):
+    law = ot.IID()
+
+    def __call__(self, p, q, drafts):
+        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+
+@ot.parametrize_with_rule_checks(
+    [ot.rules.NaiveTarget(), Forgetful()],
+    expected_failures={"Forgetful-at_most_the_optimum": "takes <what> it may not"},
+    properties=["output_law", "at_most_the_optimum", "maximal"],
+    max_examples=20,
+)
+def test_rule(rule, check):
+    check(rule)
+
+def test_other(record_property):
+    record_property("mine", 1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "test_user.py").write_text(USER_TEST)
+    return tmp_path
+
+
+def run(folder: Path, *options: str) -> str:
+    """What pytest prints in a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        *options,
+        str(folder),
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def summary(output: str) -> dict[tuple[str, str, str], tuple[int, str]]:
+    """(rule, property, k) -> (cases, verdict) of the lines of the summary."""
+    lines = re.findall(r"^(\w+) +(\w+) +k=(\d+) +(\d+) cases +(\w+) +[\d.]+ s$", output, re.MULTILINE)
+    assert len({line[:3] for line in lines}) == len(lines)
+    return {(rule, name, k): (int(cases), kind) for rule, name, k, cases, kind in lines}
+
+
+def outcomes(folder: Path) -> dict[tuple[str, str], Any]:
+    """(rule, property) -> entry of the JSON report."""
+    entries = json.loads((folder / "ot-report.json").read_text())["outcomes"]
+    return {(entry["rule"], entry["property"]): entry for entry in entries}
+
+
+def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path) -> None:
+    output = run(folder, "--ot-report=json")
+    lines, found = summary(output), outcomes(folder)
+    assert "selection rules" in output and "ot_draft report: ot-report.json" in output
+    assert len(found) == 6
+    for (rule, name), entry in found.items():
+        here = {k: line for (*test, k), line in lines.items() if test == [rule, name]}
+        assert {k: cases for k, (cases, _) in here.items()} == {str(each["k"]): each["cases"] for each in entry["by_k"]}
+        assert sum(cases for cases, _ in here.values()) == entry["cases"]
+    assert found["NaiveTarget", "output_law"]["cases"] == 20 and len(found["NaiveTarget", "output_law"]["by_k"]) > 1
+    assert {kind for (rule, name, _), (_, kind) in lines.items() if rule == "NaiveTarget"} == {"passed"}
+    assert lines["Forgetful", "output_law", "1"][1] == "failed"
+    assert lines["Forgetful", "at_most_the_optimum", "1"][1] == "expected"
+    assert found["Forgetful", "at_most_the_optimum"]["expected_failure"] == "takes <what> it may not"
+    assert re.search(r"Forgetful +maximal +skipped: not claimed", output)
+
+
+def test_workers_send_what_they_found(folder: Path) -> None:
+    run(folder, "--ot-report=json", "--ot-report-dir=alone")
+    output = run(folder, "--ot-report=json", "--ot-report-dir=together", "-n", "2")
+    alone, together = outcomes(folder / "alone"), outcomes(folder / "together")
+    assert "2 workers" in output and len(summary(output)) > 6
+    assert [_untimed(entry) for entry in alone.values()] == [_untimed(together[test]) for test in alone]
+    assert set(alone) == set(together)
+
+
+def _untimed(entry: dict[str, Any]) -> dict[str, Any]:
+    by_k = [{name: value for name, value in each.items() if name != "seconds"} for each in entry["by_k"]]
+    return {**entry, "seconds": 0, "by_k": by_k}
+
+
+def test_the_number_of_examples_and_the_selection(folder: Path) -> None:
+    output = run(folder, "--ot-max-examples=7", "--ot-report=json", "-k", "NaiveTarget and output_law")
+    assert "1 passed, 6 deselected" in output
+    assert [entry["cases"] for entry in outcomes(folder).values()] == [7]
+    assert sum(cases for cases, _ in summary(output).values()) == 7
+
+
+def test_quiet_shows_what_is_wrong_only(folder: Path) -> None:
+    lines = summary(run(folder, "-q"))
+    assert {(rule, name) for rule, name, _ in lines} == {("Forgetful", "output_law")}
+    assert summary(run(folder, "-q", "-k", "NaiveTarget")) == {}
+
+
+def test_wrong_options_are_refused(folder: Path) -> None:
+    assert "0 is no number of problems: give 1 or more" in run(folder, "--ot-max-examples=0")
+    assert "invalid choice: 'pdf'" in run(folder, "--ot-report=pdf")
+
+
+def test_other_tests_are_left_alone(folder: Path) -> None:
+    output = run(folder, "-k", "other", "--junitxml=user.xml")
+    assert "1 passed" in output and "selection rules" not in output
+    run(folder, "-k", "NaiveTarget or other", "--junitxml=user.xml")
+    names = {each.get("name") for each in ElementTree.parse(folder / "user.xml").iter("property")}
+    assert names == {"mine"}
+
+
+def test_the_plugin_loads_nothing_that_a_run_without_rules_does_not_need(folder: Path) -> None:
+    (folder / "test_user.py").write_text(
+        "import sys\ndef test():\n    assert 'ot_draft.pytest_plugin' in sys.modules\n"
+        "    assert not {'ot_draft.checks', 'hypothesis', 'torch', 'scipy'} & set(sys.modules)\n"
+    )
+    assert "1 passed" in run(folder, "-p", "no:hypothesispytest", "-p", "no:benchmark")
+
+
+def test_the_checks_work_without_the_plugin(folder: Path) -> None:
+    output = run(folder, "-p", "no:ot_draft", "-k", "NaiveTarget and output_law")
+    assert "1 passed" in output and "selection rules" not in output
+
+
+RECORD: dict[str, Any] = {
+    "rule": "Mine", "property": "output_law", "statement": "p < q & so on", "status": "passed", "reason": "", "seconds": 0.5,
+    "cases": 3, "by_k": [{"k": 1, "cases": 3, "seconds": 0.25, "status": "passed"}], "counterexample": None, "code": "",
+}  # fmt: skip
+FAILED = {**RECORD, "property": "bad", "status": "failed", "reason": "a\x00 <b>", "code": 'print("<b> & \x01")\n'}
+SKIPPED = {**RECORD, "property": "meta", "status": "skipped", "reason": "no torch", "by_k": []}
+EXPECTED = {**FAILED, "property": "known", "expected_failure": "known <bug>"}
+UNEXPECTED = {**RECORD, "rule": "Other", "expected_failure": "was broken"}
+RECORDS = [RECORD, FAILED, SKIPPED, EXPECTED, UNEXPECTED]
+
+
+def test_verdicts() -> None:
+    assert list(map(verdict, RECORDS)) == ["passed", "failed", "skipped", "expected", "unexpected"]
+    assert list(map(is_wrong, RECORDS)) == [False, True, False, False, True]
+
+
+def test_junit_holds_what_ci_servers_count() -> None:
+    root = ElementTree.fromstring(junit_text(RECORDS).encode())
+    mine, other = root.findall("testsuite")
+    counts = {name: mine.get(name) for name in ("name", "tests", "failures", "errors", "skipped", "time")}
+    assert counts == {"name": "Mine", "tests": "4", "failures": "1", "errors": "0", "skipped": "2", "time": "2.000000"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", mine.get("timestamp", ""))
+    passed, failed, skipped, expected = mine.findall("testcase")
+    assert [each.tag for each in passed] == ["system-out"]
+    assert passed.findtext("system-out") == "k = 1: 3 cases, passed, 0.250 s"
+    failure = failed.find("failure")
+    assert failure is not None and failure.get("message") == "a? <b>" and failure.text == 'print("<b> & ?")\n'
+    messages = [each.find("skipped").get("message") for each in (skipped, expected)]  # type: ignore[union-attr]
+    assert messages == ["no torch", "expected failure: known <bug>"]
+    assert "should have failed: was broken" in other.find("testcase/failure").get("message")  # type: ignore[union-attr,operator]
+
+
+class Page(HTMLParser):
+    """Tags in order, those that are open, and the text of the verdicts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.code: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["code"]:
+            self.code.append(data)
+
+
+def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
+    (file,) = write_reports(["html", "html"], RECORDS, tmp_path / "new")
+    text = file.read_text()
+    page = Page()
+    page.feed(text)
+    assert page.open == [] and not {"src", "href"} & {name for name, _ in page.attributes} and "url(" not in text
+    assert {"verdict " + kind for kind in map(verdict, RECORDS)} <= {
+        value for name, value in page.attributes if name == "class"
+    }
+    assert page.code == [FAILED["code"], EXPECTED["code"]]
+    assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
+    assert "all as they should be" in write_reports(["html"], [RECORD, EXPECTED], tmp_path)[0].read_text()

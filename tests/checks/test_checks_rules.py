@@ -1,0 +1,219 @@
+"""The rules of the library pass every property; the report, its front end for pytest, and the strategies do what they say."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from fractions import Fraction as F
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks
+from ot_draft.checks.rules import rule_property
+from ot_draft.checks.rules.boundaries import boundary_list
+from ot_draft.checks.rules.properties import choose
+from ot_draft.checks.strategies import batches, distributions, distributions_without_ties, problems, sizes
+
+LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hub()]
+USER_TEST = """
+import ot_draft as ot
+from ot_draft.checks import parametrize_with_rule_checks
+
+class Forgetful(ot.SelectionRule):
+    law = ot.IID()
+
+    def __call__(self, p, q, drafts):
+        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+
+@parametrize_with_rule_checks(
+    [ot.rules.NaiveTarget(), Forgetful()],
+    expected_failures={"Forgetful-at_most_the_optimum": "takes what it may not"},
+    properties=["output_law", "at_most_the_optimum"],
+    max_examples=20,
+)
+def test_rule(rule, check):
+    check(rule)
+"""
+
+
+@parametrize_with_rule_checks(ot.rules.ALL, max_examples=25)
+def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
+    check(rule)
+
+
+@pytest.mark.parametrize("top", [1, 2, "auto"])
+def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
+    check_rule(ot.rules.Optimal(ot.Hybrid(top)), max_examples=25).raise_if_failed()
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_no_false_alarm_with_another_seed(seed: int) -> None:
+    same = {"no_host_sync", "boundary_cases", "sampled_frequencies"}  # they try the same cases for every seed
+    for rule in ot.rules.ALL:
+        chosen = [each for each in ALL if each.name not in same and (not each.is_claim or each.name in rule.claims)]
+        check_rule(rule, max_examples=4, properties=chosen, seed=seed).raise_if_failed()
+
+
+def test_a_report_tells_what_was_done() -> None:
+    report = check_rule(ot.rules.NaiveTarget(), max_examples=5)
+    assert report.passed and report.failures == ()
+    names = [each.name for each in ALL if not each.is_claim or each.name == "cover"]
+    assert [outcome.name for outcome in report.outcomes] == names
+    assert all(outcome.status in {"passed", "skipped"} and outcome.seconds >= 0 for outcome in report.outcomes)
+    assert report["output_law"].cases == 5
+    report.raise_if_failed()
+    lines = str(report).splitlines()
+    assert lines[0] == "NaiveTarget: passed" and len(lines) == 1 + len(names)
+
+
+def test_a_skipped_property_has_a_reason() -> None:
+    (outcome,) = check_rule(ot.rules.FromCoupling(), properties=["no_host_sync"]).outcomes
+    assert outcome.status == "skipped" and outcome.reason and outcome.cases == 0
+
+
+def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> None:
+    wrong = ot.rules.KSeq(factor=1)
+    first, second = (check_rule(wrong, properties=["output_law"]) for _ in range(2))
+    assert not first.passed and first["output_law"].counterexample_code
+    assert first["output_law"].counterexample_code == second["output_law"].counterexample_code
+    assert first["output_law"].cases == second["output_law"].cases
+    with pytest.raises(AssertionError, match="Smallest counterexample to output_law"):
+        first.raise_if_failed()
+
+
+def test_what_is_no_rule_and_what_is_no_property_is_said() -> None:
+    with pytest.raises(TypeError, match=r"give an instance of a subclass of ot\.SelectionRule"):
+        check_rule(ot.rules.KSeq)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no property is called speed: choose among output_law"):
+        check_rule(ot.rules.KSeq(), properties=["speed"])
+    with pytest.raises(ValueError, match="expected_failures names no test: KSeq-speed"):
+        parametrize_with_rule_checks([ot.rules.KSeq()], {"KSeq-speed": "slow"})
+
+
+def test_a_property_of_the_users_own() -> None:
+    @rule_property(most=10)
+    def accepts_something(rule: ot.SelectionRule, problem: ot.Problem) -> None:
+        """The acceptance is positive where p and q overlap."""
+        assert ot.evaluate(rule, problem).acceptance > 0 or (problem.p * problem.q == 0).all(), "accepts nothing"
+
+    report = check_rule(ot.rules.NaiveTarget(), properties=[accepts_something])
+    assert report.passed and report["accepts_something"].cases == 10
+
+
+class Restless(ot.SelectionRule):
+    """No function: every other call is wrong."""
+
+    law = ot.IID()
+    calls = 0
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        self.calls += 1
+        selection = ot.rules.SpeculativeSampling()(p, q, drafts)
+        return selection if self.calls % 2 else ot.Selection(selection.accept, p)
+
+
+def test_a_rule_that_is_no_function_is_rejected() -> None:
+    assert not check_rule(Restless(), properties=["output_law"]).passed
+
+
+def test_the_decorator_names_selects_and_expects(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(USER_TEST)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", str(tmp_path)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed" in run.stdout and "1 failed" in run.stdout and "1 xfailed" in run.stdout
+    assert "FAILED test_user.py::test_rule[Forgetful-output_law]" in run.stdout
+    assert "takes what it may not" in run.stdout and "from test_user import Forgetful" in run.stdout
+    chosen = subprocess.run(
+        [*command, "-k", "NaiveTarget and optimum"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "1 passed, 3 deselected" in chosen.stdout
+
+
+def drawn(strategy: Any, number: int = 200, seed: int = 0) -> list[Any]:
+    found: list[Any] = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(max_examples=number, database=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.given(strategy)
+    def collect(value: Any) -> None:
+        found.append(value)
+
+    collect()
+    return found
+
+
+def corners(problem: ot.Problem) -> dict[str, bool]:
+    """Which corners a problem lies in."""
+    p, q = problem.p, problem.q
+    ratios = [x / y for x, y in zip(p.tolist(), q.tolist(), strict=True) if y]
+    tails = [mass[mass > 0] for mass in (p, q)]
+    return {
+        "zeros in p alone": bool(((p == 0) & (q > 0)).any()),
+        "zeros in q alone": bool(((q == 0) & (p > 0)).any()),
+        "no zeros": bool((p * q > 0).all()),
+        "one-hot p": bool((p == 1).any()) and problem.n > 1,
+        "one-hot q": bool((q == 1).any()) and problem.n > 1,
+        "ties in p": len(set(p.tolist())) < problem.n,
+        "ties in q": len(set(q.tolist())) < problem.n,
+        "ties in p/q": len(set(ratios)) < len(ratios),
+        "p == q": bool((p == q).all()) and problem.n > 1,
+        "nearly equal": bool(0 < abs(p - q).sum() < F(1, 1000)),
+        "within an ulp": bool(0 < abs(p - q).sum() <= F(1, 2**52)),
+        "disjoint": not (p * q).any(),
+        "heavy tail": any(mass.max() >= 50 * mass.min() for mass in tails),
+        "repeated drafts": problem.k > 1 and isinstance(problem.law, ot.IID) and problem.n > 1,
+        "more drafts than tokens": problem.k > problem.n,
+        "one token": problem.n == 1,
+    }
+
+
+@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement()], ids=repr)
+def test_problems_reach_every_corner_within_the_default_number_of_examples(law: ot.DraftLaw) -> None:
+    found = [corners(problem) for seed in range(3) for problem in drawn(problems(law), 100, seed)]
+    often = {name: sum(each[name] for each in found) for name in found[0]}
+    rare = {name: times for name, times in often.items() if times < 3}  # once in a hundred
+    assert set(rare) == ({"repeated drafts"} if law == ot.WithoutReplacement() else set()), often
+
+
+@pytest.mark.parametrize("corner", corners(ot.Problem([F(1)], [F(1)], 1)))
+def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
+    quiet = hypothesis.settings(database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck))
+    smallest = hypothesis.find(
+        problems(ot.IID()), lambda problem: corners(problem)[corner], settings=quiet, random=random.Random(0)
+    )
+    assert smallest.n <= 3 and smallest.k <= 2
+    if corner not in {"nearly equal", "within an ulp", "heavy tail"}:  # these need large numbers
+        assert max(mass.denominator for mass in [*smallest.p, *smallest.q]) <= 3
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_problems_are_valid_exact_and_bounded(law: ot.DraftLaw) -> None:
+    for problem in drawn(problems(law), 50):
+        assert problem.n**problem.k <= 81 and problem.law == law
+        assert problem.p.sum() == problem.q.sum() == 1 and type(problem.p[0]) is F
+    for batch in drawn(batches(law), 20):
+        assert batch.p.shape == batch.q.shape == (len(batch.p), batch.n) and len(batch.p) >= 2
+    assert all(n**k <= 27 for n, k in sizes(law, 4, 3, 27))
+    assert {problem.k for problem in boundary_list(law)} >= ({2} if law == ot.Hub() else {0, 1, 2, 3, 4})
+
+
+def test_distributions_shrink_to_small_fractions() -> None:
+    smallest = hypothesis.find(distributions(3), lambda p: bool((p > 0).all()))
+    assert smallest.tolist() == [F(1, 3)] * 3
+    assert all(len(set(q.tolist())) == 4 for q in drawn(distributions_without_ties(4, 4), 50))
+    assert all(np.isfinite(p.astype(float)).all() for p in drawn(distributions(2), 20))
+
+
+def test_masses_that_are_tied_after_rounding_are_no_false_alarm() -> None:
+    """In Fractions token 1 is the hub; as floats tokens 0 and 1 weigh the same, and token 0 is."""
+    third, little = F(1, 3), F(1, 3 * 2**53)
+    problem = ot.Problem([third, third, F(0), third], [third - little, third, little, third], 2, ot.Hub())
+    for claim in choose(["probabilities", "floats_agree", "torch_agrees"]):
+        if not claim.skipped(ot.rules.SpecHub()):
+            claim(ot.rules.SpecHub(), problem)

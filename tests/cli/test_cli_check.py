@@ -1,0 +1,220 @@
+"""`ot-draft check`: the verdict, exit status, refusals in one line, and a counterexample that shows the failure when it is run."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ot_draft.checks.rules.rule_source import rule_source
+from ot_draft.cli import main
+from ot_draft.cli.check import readable
+from ot_draft.cli.rule_target import rule_at
+
+RULES = '''
+from dataclasses import dataclass
+from numbers_of_mine import HUNDRED
+import ot_draft as ot
+
+
+class Forgetful(ot.SelectionRule):
+    """The residual is the target itself."""
+
+    law = ot.IID()
+
+    def __call__(self, p, q, drafts):
+        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+
+
+@dataclass(frozen=True)
+class Scaled(ot.SelectionRule):
+    percent: int = HUNDRED
+    law: ot.DraftLaw = ot.IID()
+
+    def __call__(self, p, q, drafts):
+        selection = ot.rules.SpeculativeSampling()(p, q, drafts)
+        return ot.Selection(selection.accept * self.percent / 100, selection.residual)
+
+
+class Plain(Scaled):
+    """No dataclass: its argument is kept under its own name."""
+
+    def __init__(self, percent):
+        object.__setattr__(self, "percent", percent)
+        object.__setattr__(self, "law", ot.IID())
+
+
+class Half(ot.SelectionRule):
+    def other(self):
+        pass
+
+
+class WithoutLaw(ot.SelectionRule):
+    def __call__(self, p, q, drafts):
+        raise AssertionError
+
+
+def made():
+    return Scaled(50)
+
+
+scaled = Scaled(60)
+number = 3
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's folder: rules, what they import, and a file that cannot be imported."""
+    (tmp_path / "mine.py").write_text(RULES)
+    (tmp_path / "numbers_of_mine.py").write_text("HUNDRED = 100\n")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "json.py").write_text("")
+    (tmp_path / "two-words.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name in ("mine", "numbers_of_mine", "broken"):
+        sys.modules.pop(name, None)
+
+
+def check(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+def law_of(*arguments: object) -> Result:
+    return check(*arguments, "--property", "output_law", "--max-examples", 30)
+
+
+def printed_code(text: str) -> str:
+    return text[re.search(r"^(import|from) ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("folder")
+def test_right_rules_pass_with_status_0() -> None:
+    result = law_of("KSeq", "Optimal(law=Hybrid(1))", "mine.py:Scaled", "mine:Scaled(100)")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("passed") == 8 and "failed" not in result.stdout
+    assert "mine:Scaled(100): passed" in result.stdout  # two rules of one name are told apart
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["mine.py:Forgetful", "mine.py:Scaled(percent=50)", "mine.py:made", "mine.py:scaled", "mine.py:Plain(70)",
+     "mine:Scaled(50, law=WithoutReplacement())", "KSeq(factor=1)", "ot_draft.rules:KSeq(law=WithoutReplacement())"],
+)  # fmt: skip
+def test_the_printed_counterexample_runs_and_shows_the_wrong_law(folder: Path, target: str) -> None:
+    result = law_of(str(folder / target) if target.startswith("mine.py") else target)
+    assert result.exit_code == 1, result.output
+    code = printed_code(result.stdout)
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run([sys.executable, "-c", code], cwd=elsewhere, capture_output=True, text=True, check=True)
+    output, wanted = done.stdout.splitlines()
+    seen = re.search(r"# output law \((.*)\) instead of \((.*)\)", code)
+    assert seen is not None and seen[1] != seen[2]
+    assert output == f"output: {seen[1].replace(',', '')}" and wanted == f"target: {seen[2].replace(',', '')}"
+
+
+def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) -> None:
+    expressions = {
+        "mine.py:made": "Scaled(percent=50)",
+        "mine.py:Plain(70)": "Plain(percent=70)",
+        "KSeq": "ot.rules.KSeq()",
+        "Optimal('auto')": "ot.rules.Optimal(law=ot.Hybrid(top='auto'))",
+    }
+    for target, expression in expressions.items():
+        source = rule_source(rule_at(target).rule)
+        assert source.expression == expression
+        assert (f"sys.path.insert(0, {str(folder)!r})" in source.imports) == target.startswith("mine")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("missing.py:Rule", "there is no file missing.py"),
+        ("mine.py", "say which rule, like mine.py:Forgetful; it holds Forgetful, Scaled, Plain"),
+        ("mine.py:Nothing", "mine.py holds nothing called Nothing; it holds Forgetful"),
+        ("mine.py:number", "of type int, no selection rule"),
+        ("mine.py:dataclass", "no selection rule"),
+        ("mine.py:Plain", "missing a required argument: 'percent'; give literals in brackets, like 'mine.py:Plain(percent=...)'"),
+        ("mine.py:Scaled(share=2)", "unexpected keyword argument 'share'"),
+        ("mine.py:Scaled(open('x'))", "arguments are literals"),
+        ("mine.py:Scaled(1)(2)", "arguments are literals"),
+        ("mine.py:scaled(2)", "which takes no arguments here"),
+        ("mine.py:Half", "is abstract: it has no __call__"),
+        ("mine.py:WithoutLaw", "has no draft law: write  law = ot.IID()  in the class"),
+        ("broken.py:Rule", "broken.py cannot be imported: SyntaxError"),
+        ("json.py:Rule", "a module called json is loaded already: rename the file"),
+        ("two-words.py:Rule", "rename the file, say to two_words.py"),
+        ("nowhere.at_all:Rule", "there is no module nowhere"),
+        ("Secret", "there is no rule Secret: give FILE.py:NAME, or one of the library: FromCoupling"),
+        ("KSeq(factor=0)", "KSeq(factor=0) cannot be made: InvalidDrafts"),
+        ("not a name", "names no rule"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("folder")
+def test_wrong_targets_are_refused_in_one_line(target: str, message: str) -> None:
+    refused(law_of(target), message)
+
+
+@pytest.mark.usefixtures("folder")
+def test_wrong_options_are_refused() -> None:
+    refused(check("KSeq", "--property", "speed"), "no property is called speed: choose among output_law")
+    assert check("KSeq", "--max-examples", 0).exit_code == 2
+    assert check("KSeq", "--report", "pdf").exit_code == 2
+    assert check().exit_code == 2
+
+
+def refused(result: Result, message: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("Error: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1 and result.stdout == ""
+
+
+def test_json_and_report_files(folder: Path) -> None:
+    result = law_of("mine.py:Forgetful", "NaiveTarget", "--json", "--report", "html", "--report", "junit", "--report", "json",
+                    "--out", folder / "out")  # fmt: skip
+    assert result.exit_code == 1
+    printed: dict[str, Any] = json.loads(result.stdout)
+    forgetful, naive = printed["outcomes"]
+    assert not printed["passed"] and (forgetful["verdict"], naive["verdict"]) == ("failed", "passed")
+    assert forgetful["counterexample"] == {"p": ["1/2", "1/2"], "q": ["1", "0"], "k": 1, "law": "IID()"}
+    assert naive["cases"] == sum(each["cases"] for each in naive["by_k"]) == 30
+    assert sorted(file.name for file in (folder / "out").iterdir()) == [
+        "ot-report.html",
+        "ot-report.json",
+        "ot-report.xml",
+    ]
+    assert json.loads((folder / "out" / "ot-report.json").read_text()) == printed
+
+
+def test_seed_and_number_of_examples_are_handed_on() -> None:
+    def tried(*options: object) -> Any:
+        result = check("KSeq", "--property", "output_law", "--json", *options)
+        return [(each["k"], each["cases"]) for each in json.loads(result.stdout)["outcomes"][0]["by_k"]]
+
+    assert tried("--max-examples", 7, "--seed", 3) == tried("--max-examples", 7, "--seed", 3)
+    assert sum(cases for _, cases in tried("--max-examples", 7)) == 7
+    assert len({str(tried("--max-examples", 60, "--seed", seed)) for seed in range(4)}) > 1
+
+
+def test_the_help_says_what_a_rule_is_called_and_what_the_status_means() -> None:
+    result = check("--help")
+    assert result.exit_code == 0 and "FILE.py:NAME" in result.stdout and "Exit status: 0" in result.stdout
+
+
+def test_fractions_of_many_digits_are_decimals_in_the_table() -> None:
+    near_half = f"{2**1023 - 1}/{2**1024}"
+    assert readable(f"output law ({near_half}, 3/4) instead of (9007199254740991/18014398509481984, 1)") == (
+        "output law (≈0.5, 3/4) instead of (≈0.49999999999999994, 1)"
+    )
+    assert len({readable(f"mass {mass}/{2**1076}") for mass in (4, 5)}) == 2  # one float, two numbers
+    assert readable("acceptance 123/456, k = 2") == "acceptance 123/456, k = 2"

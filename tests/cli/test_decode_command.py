@@ -1,0 +1,235 @@
+"""`ot-draft decode`: texts, the table of methods with its prediction, and one clear line for wrong input."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from rich.console import Console  # noqa: E402
+from tiny_folders import save_tiny_pair  # noqa: E402
+
+from llm_demo.models.load import load_pair, missing_packages  # noqa: E402
+from ot_draft.cli import main  # noqa: E402
+from ot_draft.cli.decode.command import decode as command  # noqa: E402
+from ot_draft.cli.decode.live import stream  # noqa: E402
+from ot_draft.cli.decode.measure import Comparison, Measured, MethodCosts  # noqa: E402
+from ot_draft.cli.decode.methods import compared, method_called, shape_of  # noqa: E402
+from ot_draft.cli.decode.page.origins import Pieces  # noqa: E402
+from ot_draft.cli.decode.table import why  # noqa: E402
+from ot_draft.decoding import Options, Sampling, Seconds, decode, decode_steps  # noqa: E402
+
+PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return save_tiny_pair(tmp_path_factory.mktemp("models"))
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(command, words)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("joint", ()),
+        ("autoregressive", ()),
+        ("block", ("--length", "3")),
+        ("KSeq", ("--paths", "2", "--length", "3")),
+        ("Optimal", ("--draft-law", "hybrid:1", "--tree", "3,2")),
+        ("recursive-rejection-without-replacement", ("--tree", "3,2,1")),
+        ("naive", ("--tree", "3,2")),
+        ("NaiveTarget", ("--draft-law", "iid")),
+        ("Optimal", ("--draft-law", "top", "--tree", "2,2")),
+    ],
+)
+def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, ...]) -> None:
+    sampling = ["--temperature", "0.8", "--top-k", "6", "--seed", "3", "--max-tokens", "9"]
+    result = call(*models, *PROMPTS, *sampling, "--rule", rule, *words)
+    assert result.exit_code == 0, result.output
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    tree = tuple(map(int, given["--tree"].split(","))) if "--tree" in given else None
+    paths, length = int(given.get("--paths", 1 if rule == "block" else 4)), int(given.get("--length", 4))
+    method = method_called(rule, given.get("--draft-law"), shape_of(paths, length, tree))
+    pair = load_pair(models[1], models[3])
+    options = Options(Sampling(0.8, top_k=6), max_tokens=9, seed=3)
+    expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
+    assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]
+    assert result.stderr.count("9 tokens in") == 2 and "tokens/s" in result.stderr
+
+
+def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("a b c\n\nd e\n")
+    live = call(*models, *PROMPTS, "--max-tokens", "5")
+    read = call(*models, "--prompt-file", str(file), "--max-tokens", "5", "--no-live")
+    assert read.stdout == live.stdout and len(read.stdout.split()) == 10
+    assert "tokens in" not in read.stderr
+
+
+def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> None:
+    result = call(*models, *PROMPTS, "--compare", "--json", "--max-tokens", "12", "--paths", "2", "--length", "3")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    rows = {(row["rule"], row["law"]): row for row in found["methods"]}
+    assert list(rows) == [(method.rule, method.law) for method in compared(2, 3, None)]
+    assert rows["autoregressive", ""]["block_efficiency"] == 1 and rows["autoregressive", ""]["speed_up"] == 1
+    assert rows["recursiverejectionwithoutreplacement", "without-replacement"]["drafts"].startswith("tree 2,2,1,")
+    pair = load_pair(models[1], models[3])
+    for name, law in (("joint", "iid"), ("naive", "top")):
+        method = next(each for each in compared(2, 3, None) if (each.rule, each.law) == (name, law))
+        prompts = [pair.encode("a b c"), pair.encode("d e")]
+        made = decode(pair, prompts, method.drafting, Options(max_tokens=12))
+        assert rows[name, law]["block_efficiency"] == pytest.approx(made.block_efficiency, rel=1e-12)
+    costs = tmp_path / "costs.json"
+    costs.write_text(json.dumps(found["costs"]))
+    planned = CliRunner().invoke(main, ["plan", "--costs", str(costs), "--iterations", "4", "--vocabulary", "20"])
+    assert planned.exit_code == 0, planned.output
+
+
+def test_comparison_as_table_and_csv(models: list[str]) -> None:
+    words = (*models, *PROMPTS, "--compare", "--max-tokens", "6", "--paths", "2", "--length", "2")
+    shown = call(*words).stdout
+    for method in compared(2, 2, None):
+        assert method.label.split()[0] in shown and method.drafts.split(",")[0] in shown
+    assert "predicted" in shown and "a target call takes" in shown
+    chosen = call(*words, "--csv", "--rule", "KSeq", "--rule", "joint").stdout.splitlines()
+    assert [line.split(",")[0] for line in chosen] == ["rule", "autoregressive", "kseq", "joint"]
+
+
+def rows_of(before: float, after: float) -> Comparison:
+    """One plain and one drafted method with known times; the target's call on 5 positions takes other times before and in the run."""
+    plain, drafted = (method_called(name, None, shape_of(1, 4, None)) for name in ("autoregressive", "block"))
+    first = Measured(plain, [0] * 4, [0, 0, 1, 1], [Seconds(0, 1, 0, 0)] * 4, [1.0] * 4)
+    second = Measured(drafted, [4, 1, 1, 0], [0, 0, 1, 1], [Seconds(0.5, after, 0.25, 0)] * 4, [after + 0.75] * 4)
+    costs = {plain: MethodCosts(1, 0, 0), drafted: MethodCosts(before, 0.5, 0.25)}
+    return Comparison([first, second], costs)
+
+
+def test_numbers_of_the_table() -> None:
+    found = rows_of(1.25, 1.25)
+    row = found.rows[1]
+    assert row.block_efficiency == 2.5
+    assert row.by_position == [0.75, 1 / 3, 1, 1]
+    # Texts accept 5 and 1, that is 2 off a mean of 3: sqrt(2 * (2^2 + 2^2)) / 4.
+    assert row.error == 1.0
+    assert row.tokens_a_second == 10 / 8
+    assert found.predicted(row) == 2.5 / 2
+    # Without one text 3 / 4, without the other 7 / 4: sqrt((2 - 1) * mean of squares of 1 / 2).
+    assert found.speed_up(row) == (1.25, 0.5)
+    assert found.reason(row) == ""
+
+
+@pytest.mark.parametrize(("after", "said"), [(2.0, "verify 1250.0 → 2000.0 ms"), (0.5, "verify 1250.0 → 500.0 ms")])
+def test_the_cost_that_changed_is_named(after: float, said: str) -> None:
+    found = rows_of(1.25, after)
+    assert found.reason(found.rows[1]) == said
+
+
+def test_other_reasons_for_a_prediction_that_is_off() -> None:
+    found = rows_of(1.25, 1.25)
+    found.rows[1].wall = [3.0] * 4
+    assert found.reason(found.rows[1]) == "cache and loop 0.0 → 1000.0 ms"
+    found = rows_of(1.25, 1.25)
+    found.rows[0].wall = [1.5] * 4
+    assert found.reason(found.rows[1]) == "plain step 1000.0 → 1500.0 ms"
+
+
+def test_the_footnote_says_why_time_is_lost_or_gained() -> None:
+    assert "would need more than 4.00 tokens a call: the target's time grows" in why(rows_of(3.25, 3.25))
+    assert "gains where a call brings more than 2.00" in why(rows_of(1.25, 1.25))
+
+
+def test_a_character_of_several_tokens_comes_whole() -> None:
+    codes = "é—x".encode()
+    pieces = Pieces(lambda tokens: bytes(tokens).decode(errors="replace"))
+    assert [pieces.add(code) for code in codes] == ["", "é", "", "", "—", "x"]
+
+
+def test_live_view_in_a_terminal(models: list[str]) -> None:
+    pair = load_pair(models[1], models[3])
+    method = method_called("joint", None, shape_of(2, 2, None))
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=200, color_system="truecolor")
+    steps = decode_steps(pair, [pair.encode("a b")], method.drafting, Options(max_tokens=12))
+    passed = list(stream(console, pair, "a b", method.drafting, steps))
+    text = pair.text([token for step in passed for token in step.tokens(0)])
+    assert len(text.split()) == 12 and "tokens/s" in out.getvalue()
+    assert "38;2;0;158;115m" in out.getvalue()  # the colour of accepted tokens
+
+
+BAD: dict[str, tuple[list[str], str]] = {
+    "no paths": (["--paths", "0"], "K is 0 and L is 4"),
+    "no length": (["--length", "0"], "K is 4 and L is 0"),
+    "not there": (["--target", "./nowhere"], "'./nowhere' is not there"),
+    "device": (["--device", "abacus"], "'abacus': give cpu or cuda"),
+    "no rule": (["--rule", "Fastest"], "no rule 'Fastest'"),
+    "no law": (["--draft-law", "best"], "no law 'best'"),
+    "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
+    "block and paths": (["--rule", "block", "--paths", "2"], "takes one drafted path"),
+    "tree": (["--tree", "4,x"], "--tree 4,x"),
+    "tree and paths": (["--tree", "4,2", "--paths", "3"], "--tree stands in the place"),
+    "temperature": (["--temperature", "-1"], "temperature is -1"),
+    "tokens": (["--max-tokens", "0"], "--max-tokens is 0"),
+    "too long": (["--max-tokens", "300"], "pass the target's context of 256"),
+    "no chat": (["--chat"], "no chat template"),
+    "prompt file": (["--prompt-file", "nowhere.txt"], "'nowhere.txt' cannot be read"),
+    "two rules": (["--rule", "joint", "--rule", "KSeq"], "several --rule"),
+    "json": (["--json"], "--json and --csv print the table"),
+    "page of a comparison": (["--compare", "--html", "x.html"], "--html shows the text of one rule"),
+    "page nowhere": (["--html", "nowhere/x.html"], "no such folder"),
+    "rows of no trace": (["--trace-rows", "3"], "add --trace DIR"),
+    "trace in use": (["--trace", "."], "not empty"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_wrong_input_is_told_in_one_line(
+    models: list[str], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "something").touch()
+    words, told = BAD[name]
+    result = call(*models, "--prompt", "a b", *words)
+    assert result.exit_code == 2
+    # Above it may stand bars of transformers, where the tests had loaded it before.
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("Error: ") and told in said and result.stderr.count("Error") == 1
+
+
+def test_vocabularies_that_differ(models: list[str], tmp_path: Path) -> None:
+    from tiny_folders import tokenizer
+    from tiny_models import tiny_llama
+
+    tiny_llama(1, 9, dtype=torch.float32).save_pretrained(tmp_path)
+    tokenizer("abcdefghx").save_pretrained(tmp_path)
+    result = call(*models[:2], "--draft", str(tmp_path), "--prompt", "a")
+    assert result.exit_code == 2 and "the tokenizers differ" in result.stderr.splitlines()[-1]
+
+
+def test_a_method_of_its_own_law_and_label() -> None:
+    method = method_called("Optimal", "hybrid:auto", shape_of(4, 3, None))
+    assert method.drafting.law == ot.Hybrid("auto") and method.label == "Optimal"
+    assert method.drafts == "4 × 3, hybrid, j from q" and method.slug == "optimal-hybrid-auto-4-x-3"
+    assert replace(method).drafting == method.drafting
+
+
+@pytest.mark.skipif(bool(missing_packages()), reason="the real models are not installed")
+def test_the_embedded_pair(tmp_path: Path) -> None:
+    page, trace = tmp_path / "page.html", tmp_path / "trace"
+    words = ("--prompt", "The capital of France is", "--no-chat", "--temperature", "0", "--max-tokens", "6")
+    result = call(*words, "--rule", "KSeq", "--html", str(page), "--trace", str(trace))
+    assert result.exit_code == 0, result.output
+    assert "Paris" in result.stdout
+    assert page.stat().st_size > 10_000 and (trace / "pairs-00000.npz").is_file()

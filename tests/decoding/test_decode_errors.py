@@ -1,0 +1,184 @@
+"""Bad input to the demo gets one clear line that names what was given and what to give instead; good input loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_models import tiny_llama, tiny_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.errors import CannotDecode  # noqa: E402
+from ot_draft.decoding.loop import Options, decode, prepare  # noqa: E402
+from ot_draft.decoding.network import Network  # noqa: E402
+from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
+from ot_draft.decoding.reference import reference_decode  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+K_SEQ = paths.TokenWise(rules.KSeq())
+PLAN = Drafting.chains(2, 3, K_SEQ)
+
+
+def start(prompts: Any, **options: Any) -> Any:
+    """An engine on a tiny pair with a context of 256."""
+    return prepare(tiny_pair(), prompts, PLAN, Options(**options))
+
+
+BAD: dict[str, tuple[Callable[[], Any], str]] = {
+    "vocabularies differ": (lambda: Pair(tiny_llama(0, 8), tiny_llama(0, 9)), "8 tokens and the draft 9"),
+    "prompt longer than the context": (
+        lambda: start([[1], [1] * 256]),
+        "prompt 1 has 256 tokens, the target's context 256",
+    ),
+    "no room for new tokens": (lambda: start([[1] * 200], max_tokens=64), "max-tokens of at most 53"),
+    "no prompt": (lambda: start([]), "no prompt"),
+    "empty prompt": (lambda: start([[1], []]), "prompt 1 has no token"),
+    "token outside the vocabulary": (lambda: start([[1, 8]]), "token 8: the vocabulary is 0 .. 7"),
+    "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens is 0"),
+    "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "2 row numbers for 1 prompts"),
+    "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
+    "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
+    "tree without rule": (lambda: Drafting(paths.TreeShape.chains(2, 2)), "a tree needs a path rule"),
+    "rule without tree": (lambda: Drafting(rule=K_SEQ), "a path rule needs a tree"),
+    "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, ot.WithoutReplacement()), "drawn by WithoutReplacement"),
+    "law and number": (lambda: Drafting.chains(3, 2, paths.NaiveTarget(), ot.Hub()), "k = 2"),
+    "temperature": (lambda: Sampling(-1), "temperature is -1"),
+    "top-p": (lambda: Sampling(top_p=0), "top-p is 0"),
+    "top-k": (lambda: Sampling(top_k=-3), "top-k is -3"),
+    "min-p": (lambda: Sampling(min_p=2), "min-p is 2"),
+    "dtype": (lambda: load_pair(dtype="int8"), "'int8': give one of float32"),
+    "device": (lambda: load_pair(device="abacus"), "'abacus': give cpu or cuda"),
+    "no such path": (lambda: load_pair("./nowhere"), "target './nowhere' is not there"),
+    "no such GGUF file": (lambda: load_pair("models/nothing.gguf"), "is not there"),
+    "a file of another kind": (lambda: load_pair(__file__), "neither a directory nor a .gguf file"),
+    "attention without masks": (lambda: _with_attention("flash_attention_2"), "takes no tree mask"),
+    "positions that nobody asks for": (
+        lambda: _of_family("Mpt", d_model=8),
+        "MptForCausalLM does not go by position_ids",
+    ),
+    "a decoder torn from its encoder": (
+        lambda: _of_family("Bart", decoder_layers=1, decoder_attention_heads=2),
+        "does not go by position_ids",
+    ),
+    "places in the mask": (
+        lambda: _of_family("Falcon", num_attention_heads=2, alibi=True),
+        "does not go by position_ids",
+    ),
+    "layers with a state": (lambda: _of_family("Lfm2", layer_types=["conv"]), "layers of kind 'conv'"),
+    "a mask of its own": (
+        lambda: _of_family("GPTNeo", num_layers=1, attention_types=[[["local"], 1]]),
+        "GPTNeoForCausalLM has a causal mask of its own",
+    ),
+}
+
+
+def _with_attention(name: str) -> Network:
+    model = tiny_llama(0)
+    model.config._attn_implementation = name
+    return Network(model, 8)
+
+
+def _of_family(name: str, **settings: Any) -> Network:
+    """A tiny model of another family, under the names that most of them have for their sizes."""
+    import transformers
+
+    sizes = {"hidden_size": 8, "num_heads": 2, "n_heads": 2, "n_layers": 1, "num_hidden_layers": 1, "d_model": 8}
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    config = getattr(transformers, f"{name}Config")(vocab_size=8, **(sizes | ends | settings))
+    return Network(getattr(transformers, f"{name}ForCausalLM")(config), 8)
+
+
+def test_chunks_of_attention_limit_the_context() -> None:
+    model = tiny_llama(0)
+    model.config.attention_chunk_size = 16  # as in Llama 4: behind it a token does not see the text's beginning
+    assert Network(model, 8).context == 16
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_told_in_one_line(name: str) -> None:
+    ask, told = BAD[name]
+    with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        ask()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_no_cuda() -> None:
+    with pytest.raises(CannotDecode, match="finds no CUDA device"):
+        load_pair(device="cuda")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two directories with tiny models of one tokenizer, and one with another tokenizer."""
+    base = tmp_path_factory.mktemp("models")
+    for name, words in (("target", "abcdefgh"), ("draft", "abcdefgh"), ("other", "abcdefgx")):
+        tiny_llama(len(name), 8, dtype=torch.float32).save_pretrained(base / name)
+        _tokenizer(words).save_pretrained(base / name)
+    return base
+
+
+def _tokenizer(words: str) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    made = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="a"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=made)
+
+
+def test_a_pair_from_directories(folder: Path) -> None:
+    pair = load_pair(str(folder / "target"), str(folder / "draft"), dtype="float64")
+    prompt = pair.encode("a c d")
+    assert prompt == [0, 2, 3]
+    made = decode(pair, [prompt], PLAN, Options(max_tokens=6)).tokens[0]
+    assert made == reference_decode(pair, prompt, PLAN, Options(max_tokens=6))
+    assert pair.text(made).split() == ["abcdefgh"[token] for token in made]
+
+
+def test_half_precision_weights_give_laws_in_single_precision(folder: Path) -> None:
+    pair = load_pair(str(folder / "target"), str(folder / "draft"), dtype="bfloat16")
+    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, Options(max_tokens=4, laws=True)).steps
+    assert step.p is not None and step.p.dtype == torch.float32
+    assert torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.shape.size + 1))
+
+
+def test_models_that_do_not_belong_together(folder: Path) -> None:
+    with pytest.raises(CannotDecode, match="the tokenizers differ"):
+        load_pair(str(folder / "target"), str(folder / "other"))
+    with pytest.raises(CannotDecode, match="does not fit the target") as raised:
+        load_pair(str(folder / "target"))  # the embedded draft is for the embedded target
+    assert "\n" not in str(raised.value)
+    with pytest.raises(CannotDecode, match="does not fit the target"):
+        load_pair(str(folder / "target"), str(DRAFT_FILE))
+    with pytest.raises(CannotDecode, match="is not there"):
+        load_pair(str(folder / "target"), str(folder / "no.safetensors"))
+
+
+def test_an_empty_directory_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CannotDecode, match="cannot be loaded") as raised:
+        load_pair(str(tmp_path))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("width", [10, 14])
+def test_embeddings_that_are_padded_differently(width: int) -> None:
+    pair, options = Pair(tiny_llama(1, 12), tiny_llama(2, width), tokenizer="one for both"), Options(max_tokens=12)
+    made = decode(pair, [[1, 2], [3]], PLAN, options).tokens
+    assert made == [reference_decode(pair, prompt, PLAN, options, row) for row, prompt in enumerate([[1, 2], [3]])]
+
+
+def test_padding_on_either_side_is_taken_off() -> None:
+    tokens = torch.tensor([[0, 0, 5, 6], [1, 2, 3, 4], [7, 0, 0, 0]])
+    mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0]])
+    assert unpadded(tokens, mask) == [[5, 6], [1, 2, 3, 4], [7]]

@@ -1,0 +1,146 @@
+"""The first tokens out of the whole engine follow the target's law: against its exact enumeration, for every rule.
+
+Caches, masks, padding, batching, draws and selection are all on the way. Each verdict is a chi-square test that rejects a
+right engine with probability 1e-9; planted errors must be rejected by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from chances import chance
+from tiny_models import tiny_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+
+from ot_draft.decoding import engine as engine_module  # noqa: E402
+from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.engine import Engine  # noqa: E402
+from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.reference import next_token  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+FALSE_ALARM = 1e-9
+N, EMITTED, TEXTS = 8, 3, 2000  # vocabulary, tokens looked at, texts a prompt
+FEWER = 500  # texts a prompt for the rules that solve every row of a batch by itself
+PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
+TREE = paths.TreeShape.by_level((2, 2))
+GREEDY = ot.Hybrid(top=1)
+WITHOUT = ot.WithoutReplacement()
+
+DRAFTINGS: dict[str, Callable[[], Drafting]] = {
+    "autoregressive": Drafting,
+    "speculative sampling": lambda: Drafting.chains(1, 2, paths.TokenWise(rules.SpeculativeSampling())),
+    "k-seq": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
+    "recursive rejection": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.RecursiveRejection())),
+    "optimal": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.Optimal())),
+    "optimal, hybrid drafts": lambda: Drafting(TREE, paths.TokenWise(rules.Optimal(law=GREEDY)), GREEDY),
+    "without replacement": lambda: Drafting(
+        TREE, paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()), WITHOUT
+    ),
+    "block verification": lambda: Drafting.chains(1, 3, paths.BlockVerification()),
+    "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
+    "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
+    "top tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=2)),
+}
+
+
+def exact_law(pair: Any, prompt: list[int], sampling: Sampling) -> np.ndarray:
+    """Law of the first EMITTED tokens after the prompt, (N,) * EMITTED: the product of the target's conditionals."""
+    law = np.ones(())
+    for depth in range(EMITTED):
+        texts = [[*prompt, *prefix] for prefix in product(range(N), repeat=depth)]
+        rows = [next_token(pair.target, text, sampling, N).numpy() for text in texts]
+        law = law[..., None] * np.reshape(rows, (N,) * (depth + 1))
+    return law
+
+
+def verdicts(drafting: Drafting, sampling: Sampling, texts: int = TEXTS) -> list[float]:
+    """The chance, for each prompt, of what the engine emits in one batch of all of them."""
+    pair = tiny_pair(seed=11, n=N, layers=2)
+    batch = [prompt for prompt in PROMPTS for _ in range(texts)]
+    tokens = np.array(decode(pair, batch, drafting, Options(sampling, max_tokens=EMITTED)).tokens)
+    found = []
+    for place, prompt in enumerate(PROMPTS):
+        counts = np.zeros((N,) * EMITTED)
+        np.add.at(counts, tuple(tokens[place * texts : (place + 1) * texts].T), 1)
+        found.append(chance(counts, exact_law(pair, prompt, sampling)))
+    return found
+
+
+@pytest.mark.parametrize("name", DRAFTINGS)
+def test_the_first_tokens_follow_the_target(name: str) -> None:
+    texts = FEWER if name.startswith(("optimal", "joint")) else TEXTS
+    assert min(verdicts(DRAFTINGS[name](), Sampling(), texts)) > FALSE_ALARM / len(PROMPTS)
+
+
+def test_with_truncated_laws_too() -> None:
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(0.8, top_k=5, top_p=0.95))) > FALSE_ALARM / len(PROMPTS)
+
+
+def _siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
+    made = TreeMask.of
+    patch.setattr(TreeMask, "of", lambda self, *given: _open_to_siblings(self, made, *given))
+
+
+def _open_to_siblings(self: TreeMask, made: Any, lengths: Any, slots_per_row: int) -> Any:
+    self.table[1:4, 2:5] = 0  # nodes 1 to 3, the first tokens of three chains
+    return made(self, lengths, slots_per_row)
+
+
+def _rows_are_not_moved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SlotCache, "move", lambda self, sources, destinations: None)
+
+
+def _uniforms_are_used_again(patch: pytest.MonkeyPatch) -> None:
+    made = engine_module.uniforms
+    patch.setattr(engine_module, "uniforms", lambda seed, rows, step, *given: made(seed, rows, 0, *given))
+
+
+def _all_texts_as_long_as_the_longest(patch: pytest.MonkeyPatch) -> None:
+    made = TreeMask.of
+    patch.setattr(TreeMask, "of", lambda self, lengths, slots: made(self, lengths.amax().expand_as(lengths), slots))
+
+
+def _texts_share_their_uniforms(patch: pytest.MonkeyPatch) -> None:
+    made = engine_module.uniforms
+    patch.setattr(engine_module, "uniforms", lambda seed, rows, *given: made(seed, [row % 100 for row in rows], *given))
+
+
+def _drafts_at_another_temperature(patch: pytest.MonkeyPatch) -> None:
+    made = Engine.propose
+
+    def propose(self: Engine) -> None:
+        made(self)
+        self.q.copy_(self.q**0.5)
+        self.q.div_(self.q.sum(-1, keepdim=True))
+
+    patch.setattr(Engine, "propose", propose)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _siblings_see_each_other,
+        _rows_are_not_moved,
+        _uniforms_are_used_again,
+        _all_texts_as_long_as_the_longest,
+        _texts_share_their_uniforms,
+        _drafts_at_another_temperature,
+    ],
+)
+def test_a_planted_error_is_rejected(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) < FALSE_ALARM / len(PROMPTS)

@@ -1,0 +1,88 @@
+"""The engine on the real models, where they are installed: greedy text is the target's own, sampled text the reference's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+
+from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, missing_packages, target_directory  # noqa: E402
+
+if missing_packages():
+    pytest.skip(f"the real models need {', '.join(missing_packages())}", allow_module_level=True)
+
+from llm_demo.models.load import load_pair  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.reference import reference_decode  # noqa: E402
+from ot_draft.decoding.sampling import Sampling  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+NEW = 6
+TEXTS = """The capital of France is
+Once upon a time there was a
+def fibonacci(n):
+The three primary colours are
+Water boils at a temperature of
+1, 2, 3, 4,
+Dear Sir or Madam,
+The opposite of cold is
+import numpy as
+In the year 1969, the first man
+Shakespeare wrote the play
+To make bread you need flour,
+The quick brown fox
+SELECT name FROM
+Monday, Tuesday,
+The chemical symbol of gold is
+Thank you very
+Photosynthesis is the process by which
+She opened the door and
+Two plus two equals""".splitlines()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Any:
+    """The embedded pair, named by its files."""
+    return load_pair(str(target_directory() / TARGET_FILE), str(DRAFT_FILE))
+
+
+@pytest.fixture(scope="module")
+def greedy(pair: Any) -> list[list[int]]:
+    """What transformers' own greedy search says to each text."""
+    options = {"do_sample": False, "max_new_tokens": NEW, "pad_token_id": 0}
+    found = []
+    for text in TEXTS:
+        prompt = torch.tensor([pair.encode(text)])
+        made = pair.target.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+        found.append(made[0, prompt.shape[1] :].tolist())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("drafting", "draft_sampling"),
+    [
+        (Drafting(), None),
+        (Drafting.chains(2, 3, paths.Joint()), Sampling(1)),
+        (Drafting(paths.TreeShape.by_level((2, 1)), paths.NaiveTarget(), ot.Hybrid(top=2)), Sampling(1)),
+        (Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())), None),
+    ],
+    ids=["autoregressive", "joint", "top tokens", "greedy draft"],
+)
+def test_greedy_text_is_the_targets_own(
+    pair: Any, greedy: list[list[int]], drafting: Drafting, draft_sampling: Sampling | None
+) -> None:
+    prompts = [pair.encode(text) for text in TEXTS]
+    options = Options(Sampling(0), draft_sampling, max_tokens=NEW)
+    assert decode(pair, prompts, drafting, options).tokens == greedy
+
+
+def test_sampled_text_is_the_references(pair: Any) -> None:
+    drafting, options = Drafting.chains(2, 2, paths.TokenWise(rules.KSeq())), Options(max_tokens=NEW, seed=5)
+    prompts = [pair.encode(text) for text in TEXTS[:2]]
+    expected = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
+    assert decode(pair, prompts, drafting, options).tokens == expected

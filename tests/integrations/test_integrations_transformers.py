@@ -1,0 +1,314 @@
+"""`generate` with several drafts has the law of plain `generate`, and the manners: padding, ends, streamers, criteria, seeds.
+
+The law is enumerated by asking plain `generate` for its scores behind every prefix. Each verdict is a chi-square test that
+rejects a right loop with probability 1e-9; planted errors must be rejected by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from chances import chance
+from tiny_models import tiny_llama, tiny_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from ot_draft.decoding import CannotDecode, Sampling  # noqa: E402
+from ot_draft.decoding import engine as engine_module  # noqa: E402
+from ot_draft.integrations import transformers as ours  # noqa: E402
+from ot_draft.integrations.transformers import multi_draft  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+FALSE_ALARM = 1e-9
+N, EMITTED, END = 8, 3, 7  # vocabulary, tokens looked at, the token that ends a text
+PROMPTS = torch.tensor([[1, 2, 3, 4], [0, 0, 0, 5], [0, 0, 3, 1]])
+MASK = torch.tensor([[1, 1, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1]])
+WARPED = {"temperature": 0.7, "top_k": 6, "top_p": 0.95, "min_p": 0.02}
+PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+ENDS = {"eos_token_id": END, "pad_token_id": 0}
+TREE = paths.TreeShape.by_level((2, 2))
+WITHOUT = rules.RecursiveRejectionWithoutReplacement()
+
+WAYS: dict[str, tuple[int, dict[str, Any]]] = {
+    "speculative sampling": (1000, {"rule": rules.SpeculativeSampling(), "paths": 1, "length": 2}),
+    "block verification": (1000, {"rule": paths.BlockVerification(), "paths": 1, "length": 3}),
+    "k-seq": (1000, {"rule": rules.KSeq(), "paths": 3, "length": 2}),
+    "joint": (400, {"paths": 2, "length": 2}),
+    "optimal, hybrid drafts": (400, {"rule": rules.Optimal(law=ot.Hybrid(top=1)), "tree": TREE}),
+    "without replacement": (1000, {"rule": WITHOUT, "tree": TREE}),
+}
+
+
+def pair() -> Any:
+    return tiny_pair(seed=11, n=N, layers=2)
+
+
+def exact_law(target: Any, row: int, settings: dict[str, Any]) -> np.ndarray:
+    """Law (N,) * EMITTED of what plain `generate` puts behind a prompt, with padding behind the end token."""
+    law = np.ones(())
+    ended = np.zeros((), dtype=bool)
+    for depth in range(EMITTED):
+        prefixes = torch.tensor(list(product(range(N), repeat=depth)), dtype=torch.int64).reshape(N**depth, depth)
+        ids = torch.cat((PROMPTS[row].expand(len(prefixes), -1), prefixes), 1)
+        mask = torch.cat((MASK[row].expand(len(prefixes), -1), torch.ones_like(prefixes)), 1)
+        returned = {"max_new_tokens": 1, "do_sample": True, "output_scores": True, "return_dict_in_generate": True}
+        scores = target.generate(ids, attention_mask=mask, **returned, **settings).scores[0]
+        rows = scores.double().softmax(-1).numpy().reshape((N,) * (depth + 1))
+        rows = np.where(ended[..., None], np.eye(N)[0], rows)
+        law = law[..., None] * rows
+        ended = ended[..., None] | ((np.arange(N) == END) & ("eos_token_id" in settings))
+    return law
+
+
+def verdicts(texts: int, way: dict[str, Any], draft: Any = None, **settings: Any) -> list[float]:
+    """The chance, for each prompt, of what `generate` returns for one padded batch of all of them."""
+    models = pair()
+    loop = multi_draft(models.draft if draft is None else draft, seed=5, **way)
+    given = {"attention_mask": MASK.repeat_interleave(texts, 0), "max_new_tokens": EMITTED, "do_sample": True}
+    made = models.target.generate(PROMPTS.repeat_interleave(texts, 0), custom_generate=loop, **given, **settings)
+    tokens = made[:, PROMPTS.shape[1] :].reshape(len(PROMPTS), texts, EMITTED).numpy()
+    found = []
+    for row, seen in enumerate(tokens):
+        counts = np.zeros((N,) * EMITTED)
+        np.add.at(counts, tuple(seen.T), 1)
+        found.append(chance(counts, exact_law(models.target, row, settings)))
+    return found
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_law_is_that_of_plain_generate(name: str) -> None:
+    assert min(verdicts(*WAYS[name], **WARPED)) > FALSE_ALARM / len(PROMPTS)
+
+
+def test_the_law_with_an_end_token_and_untouched_logits() -> None:
+    assert min(verdicts(*WAYS["k-seq"], **PLAIN, **ENDS)) > FALSE_ALARM / len(PROMPTS)
+
+
+@pytest.mark.parametrize("n", [5, 11])
+def test_a_draft_with_another_vocabulary(n: int) -> None:
+    draft = tiny_llama(4, n)
+    assert min(verdicts(*WAYS["k-seq"], draft=draft, **PLAIN)) > FALSE_ALARM / len(PROMPTS)
+
+
+def _settings_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ours, "sampling_of", lambda processors, do_sample: Sampling())
+
+
+def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ours, "prompts_of", lambda input_ids, given: input_ids.tolist())
+
+
+def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
+    made = engine_module.verify
+
+    def verify(network: Any, cache: Any, texts: Any, mask: Any, depths: Any, sampling: Any, *tree: Any) -> Any:
+        p = made(network, cache, texts, mask, depths, sampling, *tree)
+        p[:, 1:] = made(network, cache, texts, mask, depths, Sampling(), *tree)[:, 1:]
+        return p
+
+    patch.setattr(engine_module, "verify", verify)
+
+
+def _the_draft_is_drawn_at_temperature_1_and_reported_warped(patch: pytest.MonkeyPatch) -> None:
+    made = engine_module.Engine.propose
+
+    def propose(self: Any) -> None:
+        warped, plain = self.draft, self.draft.__class__(**{**vars(self.draft), "sampling": Sampling()})
+        made(self)
+        q = self.q.clone()
+        self.draft = plain
+        made(self)
+        self.draft = warped
+        self.q.copy_(q)
+
+    patch.setattr(engine_module.Engine, "propose", propose)
+
+
+def _all_texts_share_one_row_of_numbers(patch: pytest.MonkeyPatch) -> None:
+    made = engine_module.uniforms
+    patch.setattr(engine_module, "uniforms", lambda seed, rows, *given: made(seed, [row % 50 for row in rows], *given))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _settings_are_dropped,
+        _padding_is_read,
+        _only_the_first_position_of_the_target_is_warped,
+        _the_draft_is_drawn_at_temperature_1_and_reported_warped,
+        _all_texts_share_one_row_of_numbers,
+    ],
+)
+def test_a_planted_error_is_rejected(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    texts, way = WAYS["speculative sampling"]
+    assert min(verdicts(texts, way, **WARPED)) < FALSE_ALARM / len(PROMPTS)
+
+
+class Kept:
+    """A streamer that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def put(self, value: Any) -> None:
+        self.values.append(value.tolist())
+
+    def end(self) -> None:
+        self.values.append("end")
+
+
+class EndsAt(transformers.StoppingCriteria):  # type: ignore[misc]
+    """Ends a row at a token of its own; keeps the shapes that it was shown."""
+
+    def __init__(self, ends: list[int]) -> None:
+        self.ends, self.seen = torch.tensor(ends), list[Any]()
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        self.seen.append((input_ids.tolist(), scores))
+        return input_ids[:, -1] == self.ends
+
+
+GREEDY_WAYS = {**{name: way for name, (_, way) in WAYS.items()}, "optimal": {"rule": rules.Optimal(), "paths": 3}}
+MANNERS: dict[str, dict[str, Any]] = {
+    "no end": {},
+    "an end token": {"eos_token_id": 3, "pad_token_id": 0},
+    "two end tokens": {"eos_token_id": [2, 5], "pad_token_id": 6},
+    "criteria": {"ends": [5, 4, 6]},
+    "an end token and criteria": {"eos_token_id": 4, "pad_token_id": 0, "ends": [7, 7, 1]},
+    "max_length": {"max_new_tokens": None, "max_length": 9},
+}
+
+
+def greedy(model: Any, **settings: Any) -> tuple[Any, list[Any], list[Any]]:
+    """Texts, what the streamer got, what the criteria saw."""
+    streamer, ends = Kept(), settings.pop("ends", None)
+    criteria = [EndsAt(ends)] if ends else []
+    given = {"attention_mask": MASK, "do_sample": False, "max_new_tokens": 12} | settings
+    stopping = transformers.StoppingCriteriaList(criteria)
+    texts = model.generate(PROMPTS, streamer=streamer, stopping_criteria=stopping, **given)
+    return texts.tolist(), streamer.values, [criterion.seen for criterion in criteria]
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_greedy_is_plain_generate_token_for_token(manner: str) -> None:
+    models = pair()
+    plain = greedy(models.target, **MANNERS[manner])
+    for way in GREEDY_WAYS.values():
+        assert greedy(models.target, custom_generate=multi_draft(models.draft, **way), **MANNERS[manner]) == plain
+
+
+def test_ends_differ_from_row_to_row() -> None:
+    """Or the comparison above would say nothing about padding."""
+    texts, _, _ = greedy(pair().target, **MANNERS["an end token"])
+    lengths = {text[4:].index(3) if 3 in text[4:] else len(text) for text in texts}
+    assert len(lengths) > 1
+
+
+def test_out_of_time_after_the_first_token() -> None:
+    models = pair()
+    loop = multi_draft(models.draft)
+    assert models.target.generate(PROMPTS, custom_generate=loop, max_time=0.0, max_new_tokens=9).shape == (3, 5)
+
+
+def test_a_text_streamer_gets_the_whole_text() -> None:
+    class Words:
+        def decode(self, tokens: list[int], **_: Any) -> str:
+            return "".join(f"w{token} " for token in tokens)
+
+    models = pair()
+    streamer = transformers.TextIteratorStreamer(Words(), skip_prompt=True)
+    loop = multi_draft(models.draft)
+    made = models.target.generate(
+        PROMPTS[:1], custom_generate=loop, streamer=streamer, do_sample=True, max_new_tokens=9
+    )
+    assert "".join(streamer) == Words().decode(made[0, 4:].tolist())
+
+
+def sampled(chosen: slice = slice(None), loop: dict[str, Any] | None = None, **given: Any) -> list[list[int]]:
+    models = pair()
+    settings = {"attention_mask": MASK[chosen], "do_sample": True, "max_new_tokens": 10}
+    function = multi_draft(models.draft, **(loop or {}))
+    return list(models.target.generate(PROMPTS[chosen], custom_generate=function, **settings, **given).tolist())
+
+
+def test_seeds() -> None:
+    torch.manual_seed(1)
+    first, second = sampled(), sampled()
+    torch.manual_seed(1)
+    assert sampled() == first != second
+    assert sampled(loop={"seed": 4}) == sampled(seed=4) == sampled(loop={"seed": 3}, seed=4) != sampled(seed=5)
+    by_generator = [sampled(generator=torch.Generator().manual_seed(seed)) for seed in (6, 6, 7)]
+    assert by_generator[0] == by_generator[1] != by_generator[2]
+
+
+def test_a_text_does_not_depend_on_the_rest_of_its_batch() -> None:
+    whole = sampled(seed=4)
+    assert [sampled(slice(row, row + 1), seed=4, rows=[row])[0] for row in range(3)] == whole
+    assert sampled(slice(1, 2), seed=4, rows=[0])[0] != whole[1]
+
+
+def test_several_texts_of_a_prompt_differ() -> None:
+    texts = sampled(num_return_sequences=3, seed=2)
+    assert len(texts) == 9
+    assert len({tuple(text) for text in texts[:3]}) == 3
+
+
+def test_the_output_object_and_the_steps() -> None:
+    steps: list[Any] = []
+    out = pair().target.generate(
+        PROMPTS,
+        attention_mask=MASK,
+        custom_generate=multi_draft(pair().draft, on_step=steps.append),
+        return_dict_in_generate=True,
+        do_sample=True,
+        max_new_tokens=10,
+    )
+    assert type(out).__name__ == "GenerateDecoderOnlyOutput"
+    assert out.sequences.shape == (3, 14)
+    emitted = [[token for step in steps for token in step.tokens(row)] for row in range(3)]
+    assert emitted == out.sequences[:, 4:].tolist()
+
+
+def _a_cache_with_a_prompt() -> Any:
+    return pair().target(PROMPTS).past_key_values
+
+
+def _own() -> Any:
+    return [lambda tokens, scores: scores]
+
+
+REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
+    (lambda: {"num_beams": 2}, "beam search was asked for"),
+    (lambda: {"logits_processor": _own()}, r"stateless=\(function,\)"),
+    (lambda: {"return_dict_in_generate": True, "output_scores": True}, "output_scores is set"),
+    (lambda: {"past_key_values": _a_cache_with_a_prompt()}, "past_key_values holds tokens"),
+    (lambda: {"position_ids": torch.tensor([[5, 6, 7, 8]] * 3)}, "position_ids differ"),
+    (lambda: {"output_hidden_states": True, "return_dict_in_generate": True}, "output_hidden_states is set"),
+    (lambda: {"assistant_model": pair().draft}, "an assistant_model was given"),
+    (lambda: {"synced_gpus": True}, "synced_gpus is set"),
+    (lambda: {"max_new_tokens": 400}, "pass the target's context of 256"),
+    (lambda: {"rows": [1]}, "1 row numbers for 3 prompts"),
+]
+
+
+@pytest.mark.parametrize(("given", "says"), REFUSED, ids=[says for _, says in REFUSED])
+def test_what_cannot_be_honoured_is_refused_in_one_line(given: Callable[[], dict[str, Any]], says: str) -> None:
+    models = pair()
+    with pytest.raises(CannotDecode, match=says) as refused:
+        models.target.generate(PROMPTS, custom_generate=multi_draft(models.draft), **({"max_new_tokens": 4} | given()))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_rule_that_does_not_fit_the_draws() -> None:
+    with pytest.raises(ot.InvalidDrafts):
+        multi_draft(None, rule=paths.Joint(), law=ot.WithoutReplacement())

@@ -1,0 +1,56 @@
+"""Compile every kernel for a GPU of compute capability 9.0, without one: names on stdout. `--resources DIRECTORY` keeps cubins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from ot_draft.kernels import draw, excess
+from ot_draft.rules.optimal import triton as classes
+
+POINTERS = {"drafts": "*i64", "token": "*i64", "level": "*fp64", "kink": "*fp64"}
+NUMBERS = ("n", "k", "span", "first", "shift", "blocks", "draws")
+ONE_WARP = {"_excess_sums": 1, "_levels": 8, "_kinks": 8}
+SIZES = {"K": 8, "C": 256, "PARTS": 64, "BLOCK": 512, "BLOCKS": 256, "FIRST": False, "LAST": True}
+SMALL_BLOCKS = {"_excess_sums": 128, "_class_masses": 128, "_block_sums": 1024, "_draw": 1024}
+
+
+def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
+    """What is launched, with the constants of one launch: the steps twice, between passes and at the end."""
+    steps = [excess._k_seq_step, excess._recursive_step]
+    once = [excess._excess_sums, excess._residual, draw._block_sums, draw._draw]
+    once += [
+        classes._class_masses,
+        classes._levels,
+        classes._kinks,
+        classes._choose,
+        classes._selected,
+        classes._couple,
+    ]
+    return [(kernel, {}) for kernel in once + steps] + [(kernel, {"LAST": False}) for kernel in steps]
+
+
+def main() -> None:
+    for kernel, changes in kernels():
+        name, names = kernel.__name__, kernel.arg_names
+        constants = {arg: value for arg, value in (SIZES | changes).items() if arg in names}
+        if "BLOCK" in constants:
+            constants["BLOCK"] = SMALL_BLOCKS.get(name, constants["BLOCK"])
+        types = {
+            arg: "constexpr" if arg in constants else "i32" if arg in NUMBERS else POINTERS.get(arg, "*fp32")
+            for arg in names
+        }
+        source = ASTSource(kernel, types, {(names.index(arg),): value for arg, value in constants.items()})
+        options = {"num_warps": ONE_WARP.get(name, 4), "enable_fp_fusion": False}
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        if len(sys.argv) > 1:
+            Path(sys.argv[-1], f"{name}.cubin").write_bytes(made.asm["cubin"])
+        print(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Distillation: where the draft starts, what is trained, on which text, and what comes out as a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tiny_models import tiny_llama
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+safetensors = pytest.importorskip("safetensors.torch")
+
+from llm_demo import acceptance  # noqa: E402
+from llm_demo.distil import command as distil  # noqa: E402
+from llm_demo.distil import text as distil_text  # noqa: E402
+from llm_demo.distil import train as distil_train  # noqa: E402
+from llm_demo.distil.text import Text  # noqa: E402
+from llm_demo.distil.train import Recipe, Trainer, student  # noqa: E402
+from llm_demo.models.load import load_draft  # noqa: E402
+from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
+from llm_demo.prompts import FILE, Prompt  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    Pair,
+    decode,
+)
+
+RECIPE = Recipe(layers=1, rows=4, length=12, warm_up=2)
+WHOLE = range(12)
+
+
+def tiny_target(**changes: Any) -> Any:
+    return tiny_llama(3, 12, 2, dtype=torch.float32, tie_word_embeddings=True, **changes)
+
+
+class Tokenizer:
+    """Letters as tokens 0 .. 11; no chat template."""
+
+    chat_template = None
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> Any:
+        return SimpleNamespace(input_ids=[ord(letter) % 12 for letter in text][:5])
+
+
+def tiny_texts(target: Any, count: int = 8, length: int = 12) -> list[Text]:
+    pair = Pair(target, target, Tokenizer())
+    return distil_text.sample(pair, count, length, seed=2)
+
+
+def test_a_student_of_all_layers_is_the_target() -> None:
+    target = tiny_target()
+    draft = student(target, WHOLE, replace(RECIPE, layers=2))
+    tokens = torch.tensor([[1, 5, 7, 2]])
+    assert torch.allclose(draft(tokens), target(tokens).logits, atol=1e-5)
+    overlap = Trainer(target, draft, RECIPE).losses(tiny_texts(target))[1]
+    assert float(overlap.detach()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_narrow_student_keeps_the_units_of_the_largest_weights() -> None:
+    target = tiny_target()
+    layer = target.model.layers[0].mlp
+    with torch.no_grad():
+        for unit in range(10):  # units without effect
+            layer.gate_proj.weight[unit] *= 1e-4
+    draft = student(target, WHOLE, replace(RECIPE, mlp=22))
+    assert torch.equal(draft.backbone.layers[0].mlp.gate_proj.weight, layer.gate_proj.weight[10:])
+    assert torch.equal(draft.backbone.layers[0].mlp.down_proj.weight, layer.down_proj.weight[:, 10:])
+
+
+def test_losses_are_those_of_the_laws() -> None:
+    target, subset = tiny_target(), [0, 2, 3, 9]
+    draft, text = student(target, subset, RECIPE), Text([1, 2, 3, 4, 9], 3)
+    entropy, overlap = Trainer(target, draft, RECIPE).losses([text])
+    tokens = torch.tensor([text.tokens])
+    p = target(tokens).logits[0, 2:4].softmax(-1)[:, subset]  # of the tokens after positions 2 and 3
+    q = draft(tokens)[0, 2:4].softmax(-1)
+    assert float(overlap.detach()) == pytest.approx(float(torch.minimum(p, q).sum(-1).mean().detach()), abs=1e-6)
+    assert float(entropy.detach()) == pytest.approx(float(-(p * q.log()).sum(-1).mean().detach()), abs=1e-5)
+
+
+def test_training_brings_the_draft_nearer_and_leaves_the_target_alone() -> None:
+    target = tiny_target()
+    before = {name: value.clone() for name, value in target.state_dict().items()}
+    texts, draft = tiny_texts(target), student(target, WHOLE, RECIPE)
+    trainer = Trainer(target, draft, RECIPE)
+    entropy, overlap = (float(loss.detach()) for loss in trainer.losses(texts))
+    for step in range(60):
+        trainer.step(texts, step / 60)
+    after = [float(loss.detach()) for loss in trainer.losses(texts)]
+    assert after[0] < entropy - 0.02 and after[1] > overlap + 0.02
+    assert all(torch.equal(value, before[name]) for name, value in target.state_dict().items())
+    assert torch.equal(draft.backbone.get_input_embeddings().weight, before["model.embed_tokens.weight"])
+
+
+def test_the_end_of_training_is_about_overlap() -> None:
+    target = tiny_target()
+    texts = tiny_texts(target)
+    early, late = (Trainer(target, student(target, WHOLE, RECIPE), RECIPE) for _ in range(2))
+    for trainer, progress in ((early, 0.5), (late, 0.8)):  # from the same weights, at rates that differ
+        trainer.rates = tuple(rate / (1 - progress) for rate in trainer.rates)  # by nothing
+        trainer.step(texts, progress)
+    weights = [trainer.draft.backbone.layers[0].mlp.up_proj.weight for trainer in (early, late)]
+    assert not torch.allclose(*weights, atol=1e-5)
+
+
+def test_a_file_is_read_back_as_the_same_draft(tmp_path: Path) -> None:
+    target = tiny_target()
+    draft = student(target, [1, 4, 5], replace(RECIPE, mlp=20))
+    file = distil.save(draft, {"steps": 3}, tmp_path / "new", "draft")
+    read = load_draft(target, file)
+    tokens = torch.tensor([[1, 5, 7]])
+    assert torch.allclose(read(tokens), draft(tokens), atol=2e-2) and read.vocabulary_subset.tolist() == [1, 4, 5]
+    fields = json.loads(file.with_suffix(".json").read_text())
+    assert fields["bytes"] == file.stat().st_size and fields["steps"] == 3 and len(fields["sha256"]) == 64
+    assert all(value.dtype in (torch.float16, torch.int32) for value in safetensors.load_file(file).values())
+
+
+def test_what_follows_sampled_positions_counts() -> None:
+    tokens, counted = distil_train.batch_of([Text([5, 6, 7, 8], 2), Text([9, 9], 1)], torch.device("cpu"))
+    assert tokens.tolist() == [[5, 6, 7, 8], [9, 9, 0, 0]]
+    assert counted.tolist() == [[False, True, True, False], [True, False, False, False]]
+
+
+def test_texts_are_the_targets_and_other_than_the_held_out_ones() -> None:
+    target = tiny_target()
+    texts = tiny_texts(target)
+    assert len(texts) == 8 and all(len(text.tokens) - text.start == 12 and text.start > 0 for text in texts)
+    assert texts == tiny_texts(target) and len({tuple(text.tokens) for text in texts}) > 4
+    held_out = {entry["messages"][-1]["content"] for entry in read_entries(FILE) if entry["messages"]}
+    every = distil_text.questions(0, len(distil_text.TOPICS) * len(distil_text.FORMS))
+    assert len(set(every)) == len(every) > 1500 and not held_out & set(every)
+
+
+def test_half_of_the_conversations_are_opened_by_the_target() -> None:
+    class Chat(Tokenizer):
+        chat_template = "yes"
+
+        def __call__(self, text: str, add_special_tokens: bool = True) -> Any:
+            return SimpleNamespace(input_ids=list(text.encode()))
+
+        def apply_chat_template(self, messages: Any, tokenize: bool, add_generation_prompt: bool = False) -> str:
+            return f"USER {messages[0]['content']} END" + " ANSWER" * add_generation_prompt
+
+    made = [
+        bytes(tokens).decode()
+        for tokens in distil_text.beginnings(SimpleNamespace(tokenizer=Chat(), encode=encode_chat), 1, 200)
+    ]
+    opened = [text for text in made if text == "USER "]
+    assert 60 < len(opened) < 140 and all(text.endswith("END ANSWER") for text in made if text not in opened)
+
+
+def encode_chat(text: str, chat: bool = False) -> list[int]:
+    return list(f"USER {text} END ANSWER".encode())
+
+
+def test_the_most_frequent_tokens() -> None:
+    texts = [Text([7, 7, 7, 1, 3, 3, 5], 3), Text([0, 3, 5], 1)]
+    assert distil_text.frequent_tokens(texts, 2, 9) == [3, 5]  # prompts are not counted
+    assert distil_text.frequent_tokens(texts, 4, 9) == [0, 1, 3, 5]
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    target, said = tiny_target(), []
+    pair = Pair(target, target, Tokenizer())
+    draft, made = distil.distil(pair, RECIPE, 6, 0.02, write=4, say=said.append)
+    assert made["steps"] > 0 and made["tokens_written"] == 12 * made["texts"] and said
+    assert len(draft.vocabulary_subset) == 6 and not any(weight.requires_grad for weight in draft.parameters())
+    file = distil.save(draft, made, tmp_path, "draft")
+    loaded = Pair(target, load_draft(target, file), Tokenizer())
+    assert decode(loaded, [[1, 2]]).tokens[0]
+
+
+def test_acceptance_is_one_of_the_target_itself_and_less_of_others() -> None:
+    target = tiny_target()
+    prompts = [Prompt("prose", [1, 2]), Prompt("code", [3]), Prompt("prose", [5, 6, 7])]
+    whole = Pair(target, student(target, WHOLE, replace(RECIPE, layers=2)))
+    rows = acceptance.measure(whole, prompts, (0.6, 1.0), tokens=5, batch=2)
+    assert [(row["temperature"], row["kind"]) for row in rows] == [
+        (t, k) for t in (0.6, 1.0) for k in ("prose", "code", "all")
+    ]
+    assert all(row["acceptance"] == pytest.approx(1, abs=1e-4) for row in rows)
+    assert rows[2]["positions"] == rows[0]["positions"] + rows[1]["positions"] == 15
+    part = Pair(target, student(target, [0, 1, 2], RECIPE))
+    assert acceptance.measure(part, prompts, (1.0,), tokens=5)[-1]["acceptance"] < 0.9
+    lines = acceptance.as_markdown(rows).splitlines()
+    assert len(lines) == 5 and len({line.count("|") for line in lines}) == 1
+
+
+def test_overlaps_are_sums_of_smaller_masses() -> None:
+    target, other = tiny_target(), tiny_llama(8, 12, 1, dtype=torch.float32)
+    text = [1, 2, 3, 4]
+    p, q = (model(torch.tensor([text])).logits[0, 1:3].div(0.6).softmax(-1) for model in (target, other))
+    found = acceptance.overlaps(Pair(target, other), text, 2, 0.6)
+    assert np.allclose(found, torch.minimum(p, q).sum(-1), atol=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_no_cuda_is_one_clear_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(distil.main, ["--device", "cuda", "--out", str(tmp_path)])
+    assert done.exit_code == 2 and "no CUDA device" in done.output and "Traceback" not in done.output

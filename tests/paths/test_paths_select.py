@@ -1,0 +1,209 @@
+"""The batched form of the path rules draws from exactly the law of the plain form, on every kind of array."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import KINDS
+from random_problems import Everywhere
+from replay import batched, law_of, tokens_of
+from test_paths_planted import random_models
+
+import ot_draft as ot
+from ot_draft import paths
+from ot_draft.paths.exact.trees import all_trees
+from ot_draft.paths.rules.path_rule import Nodes
+
+SHAPES = [
+    paths.TreeShape.chains(3, 2),
+    paths.TreeShape.chains(1, 3),
+    paths.TreeShape.by_level((3, 2)),
+    paths.TreeShape.by_level((2, 2, 1)),
+    paths.TreeShape.by_level((2, 2)),
+    paths.TreeShape((0, 0, 1, 2, 2, 2)),
+]
+LAWS = [ot.IID(), ot.WithoutReplacement(), *(ot.Hybrid(top) for top in (0, 1, 2, -1, "auto")), ot.Hub()]
+FLOAT64 = next(kind for kind in KINDS if kind.name == "float64")
+R = ot.rules
+RULES = [
+    *(paths.TokenWise(rule) for rule in (R.KSeq(), R.RecursiveRejection(), R.Optimal(), R.NaiveTarget())),
+    paths.TokenWise(R.SpeculativeSampling()),
+    paths.TokenWise(R.RecursiveRejectionWithoutReplacement()),
+    *(paths.TokenWise(R.Optimal(law=law)) for law in LAWS if isinstance(law, ot.Hybrid)),
+    paths.TokenWise(R.Greedy()),
+    paths.TokenWise(R.SpecHub()),
+    paths.Joint(),
+    paths.Traversal(),
+    paths.BlockVerification(),
+    paths.NaiveTarget(),
+]
+
+
+def accepts(rule: paths.PathRule, shape: paths.TreeShape, law: ot.DraftLaw) -> bool:
+    try:
+        rule.check(shape, law)
+        return all(law.is_defined(count) for count in shape.branching)
+    except ot.InvalidDrafts:
+        return False
+
+
+def cases() -> list[tuple[paths.PathRule, paths.TreeShape, ot.DraftLaw]]:
+    """Every rule under every law that it takes, the shapes in turn; the rules of paths on every shape."""
+    found = []
+    for rule in RULES:
+        for law in LAWS:
+            fits = [shape for shape in SHAPES if accepts(rule, shape, law)]
+            fits = [
+                shape for shape in fits if max(shape.branching) > 1
+            ] or fits  # one child: the laws are hardly different
+            every = isinstance(rule, paths.Joint | paths.Traversal) and law in (ot.IID(), ot.Hybrid(1))
+            found += [(rule, shape, law) for shape in (fits if every else fits[len(found) % max(len(fits), 1) :: 5])]
+    return found
+
+
+CASES = cases()
+assert {rule.name for rule, *_ in CASES} == {rule.name for rule in RULES}
+IDS = [f"{rule.name}-{shape.parents}-{law}".replace(" ", "") for rule, shape, law in CASES]
+
+
+def some_trees(shape: paths.TreeShape, law: ot.DraftLaw, n: int, number: int, *seed: int) -> tuple[Any, list[Any]]:
+    """A model, and trees drafted from it; absent nodes among them."""
+    generator = np.random.default_rng([n, shape.size, *seed])
+    model = paths.MarkovModel.random(generator, n, order=2)
+    every = [tree for tree, _ in all_trees(Nodes.of(model), shape, law)]
+    trees = [every[i] for i in generator.integers(len(every), size=number)]
+    gone = generator.random((number, shape.size)) < 0.3
+    if isinstance(law, ot.IID):  # which drafts are there does not depend on the tokens
+        trees[: number // 2] = [
+            paths.PlainTree(
+                shape, tuple(-1 if miss else token for token, miss in zip(tree.tokens, row, strict=True)), law
+            )
+            for tree, row in zip(trees, gone[: number // 2], strict=False)
+        ]
+    return model, trees
+
+
+@pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
+def test_the_law_given_the_drafts_is_that_of_the_plain_form(rule: Any, shape: Any, law: Any) -> None:
+    for seed in range(2):
+        model, trees = some_trees(shape, law, 3 - seed if shape.size < 8 else 2, 4, seed)
+        for tree in trees:
+            assert law_of(rule, batched(model, [tree])) == rule(model, tree)
+
+
+@pytest.mark.parametrize(("rule", "shape", "law"), CASES[::4], ids=IDS[::4])
+def test_every_kind_of_array_has_the_same_law(rule: Any, shape: Any, law: Any, floats: Any) -> None:
+    model, trees = some_trees(shape, law, 2, 2, 7)
+    for tree in trees:
+        exact, rounded = rule(model, tree), law_of(rule, batched(model, [tree], floats))
+        for emitted in exact.keys() | rounded.keys():
+            assert abs(float(exact.get(emitted, 0)) - float(rounded.get(emitted, 0))) <= 20 * floats.tolerance
+
+
+def stacked(kind: Any, law: ot.DraftLaw, shape: paths.TreeShape, number: int = 8) -> Any:
+    model, trees = some_trees(shape, law, 3 if shape.size < 8 else 2, number, 8)
+    return batched(model, trees, kind)
+
+
+def rows(tree: Any, chosen: Any) -> Any:
+    return paths.DraftTree(tree.shape, tree.tokens[chosen], tree.p[chosen], tree.q[chosen], tree.law)
+
+
+def values(selection: paths.PathSelection) -> list[Any]:
+    return [np.asarray(x).tolist() for x in (selection.length, selection.nodes, selection.tokens)]
+
+
+@pytest.mark.parametrize(("rule", "shape", "law"), CASES[::4], ids=IDS[::4])
+def test_a_batch_is_its_rows(rule: Any, shape: Any, law: Any, floats: Any) -> None:
+    """Each row by itself, the rows in another order, and a row beside nonsense: the same."""
+    tree = stacked(floats, law, shape)
+    uniforms = floats.make(np.random.default_rng(9).random((len(tree.tokens), rule.uniforms(shape))))
+    whole = rule.select(tree, uniforms)
+    for row in range(len(tree.tokens)):
+        alone = rule.select(rows(tree, slice(row, row + 1)), uniforms[row : row + 1])
+        tokens_of(tree, whole, row)
+        assert values(alone) == [x[row : row + 1] for x in values(whole)]
+    order = np.random.default_rng(10).permutation(len(tree.tokens))
+    other = rule.select(rows(tree, order), uniforms[order])
+    assert values(other) == [[x[i] for i in order] for x in values(whole)]
+    none = rule.select(rows(tree, slice(0, 0)), uniforms[:0])
+    shapes = [(0,), (0, shape.length), (0, shape.length + 1)]
+    assert [tuple(x.shape) for x in (none.length, none.nodes, none.tokens)] == shapes
+
+
+@pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
+def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None:
+    torch = pytest.importorskip("torch")
+    p = torch.empty((3, shape.size + 1, 5), device="meta")
+    tokens = torch.empty((3, shape.size), dtype=torch.int64, device="meta")
+    uniforms = torch.empty((3, rule.uniforms(shape)), device="meta")
+    selection = rule.select(paths.DraftTree(shape, tokens, p, p, law), uniforms)
+    assert selection.length.shape == (3,) and selection.nodes.shape == (3, shape.length)
+    assert selection.tokens.shape == (3, shape.length + 1) and selection.tokens.device.type == "meta"
+
+
+@pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
+def test_where_all_drafts_are_absent_the_target_speaks(rule: Any, shape: Any, law: Any) -> None:
+    model = paths.MarkovModel.random(np.random.default_rng(11), 3)
+    tree = paths.PlainTree(shape, (-1,) * shape.size, law)
+    first = {(token,): mass for token, mass in enumerate(model.target(())) if mass}
+    assert rule(model, tree) == law_of(rule, batched(model, [tree])) == first
+
+
+@pytest.mark.parametrize("rule", [paths.TokenWise(R.Optimal()), paths.Joint(), paths.Traversal()], ids=lambda r: r.name)
+def test_frequencies_are_the_law(rule: paths.PathRule) -> None:
+    """float64. Chi-square with a false alarm in 10^9; a law with a fifth of the heaviest outcome moved is refused."""
+    stats = pytest.importorskip("scipy.stats")
+    number = 2_500
+    masses = np.array([F(1, 6), F(1, 3), F(1, 2)])
+    model, tree = Everywhere(masses, masses[::-1]), paths.PlainTree(paths.TreeShape.chains(2, 2), (0, 0, 0, 1))
+    many = rows(batched(model, [tree], FLOAT64), np.zeros(number, dtype=np.int64))
+    uniforms = np.random.default_rng(13).random((number, rule.uniforms(tree.shape)))
+    selection = rule.select(many, uniforms)
+    tokens, counts = np.unique(np.asarray(selection.tokens), axis=0, return_counts=True)
+    seen = {tuple(int(t) for t in row if t >= 0): count for row, count in zip(tokens, counts, strict=True)}
+    law = rule(model, tree)
+    assert seen.keys() <= law.keys() and len(law) > 3
+    expected = np.array([float(law[emitted]) * number for emitted in law])
+    found = np.array([seen.get(emitted, 0) for emitted in law])
+    assert stats.chisquare(found, expected).pvalue > 1e-9
+    heavy = expected.argmax()
+    wrong = expected + expected[heavy] / 5 / (len(law) - 1)
+    wrong[heavy] = 0.8 * expected[heavy]
+    assert stats.chisquare(found, wrong).pvalue < 1e-9
+
+
+@pytest.mark.parametrize(
+    "rule", [paths.Joint(classes=1), paths.Joint(classes=8), paths.TokenWise(R.Optimal(classes=4))]
+)
+def test_classes_cost_acceptance_and_never_validity(rule: paths.PathRule) -> None:
+    """The batched form is judged itself, by enumerating drafts and choices in Fractions."""
+    shape, whole = paths.TreeShape.by_level((2, 1)), type(rule)
+    for model in random_models(2, 3):
+        result = paths.evaluate_tree(lambda model, tree: law_of(rule, batched(model, [tree])), model, shape)
+        assert result.lossless
+        best = paths.Joint() if whole is paths.Joint else paths.TokenWise(R.Optimal())
+        assert result.expected_length <= paths.evaluate_tree(best, model, shape).expected_length
+
+
+def test_a_real_vocabulary() -> None:
+    """torch float32 selects, but for rounding, what numpy float64 does; classes are used by both."""
+    torch = pytest.importorskip("torch")
+    n, number, shape = 3000, 12, paths.TreeShape.chains(4, 3)
+    generator = np.random.default_rng(14)
+    logits = 3 * generator.standard_normal((number, shape.size + 1, n))
+    p, q = (
+        np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in (logits, logits + generator.normal(size=logits.shape))
+    )
+    drawn = [ot.IID().draw(q[:, parent], generator.random((number, 1))) for parent in shape.parents]
+    tokens = np.concatenate(drawn, -1)
+    for rule in (paths.TokenWise(R.KSeq()), paths.Joint(), paths.Traversal()):
+        uniforms = generator.random((number, rule.uniforms(shape)))
+        exact = rule.select(paths.DraftTree(shape, tokens, p, q), uniforms)
+        single = [torch.tensor(x, dtype=torch.float32) for x in (p, q, uniforms)]
+        rounded = rule.select(paths.DraftTree(shape, torch.tensor(tokens), *single[:2]), single[2])
+        same = (exact.tokens == rounded.tokens.numpy()).all(-1)
+        assert same.sum() >= number - 1 and exact.length.max() > 0

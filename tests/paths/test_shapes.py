@@ -1,0 +1,199 @@
+"""Draft shapes: Sequoia's program against all trees, the dynamic trees against searches in the open, and which rules they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft import paths
+from ot_draft.paths.drafting.budget import best_by_level
+
+MODEL = paths.SimulatedModel(n=40)
+WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+
+
+def ordered_trees(nodes: int) -> Iterator[tuple[int, ...]]:
+    """Parents of every ordered tree with so many nodes below the root, in breadth-first numbers."""
+    for parents in product(*(range(node) for node in range(1, nodes + 1))):
+        if list(parents) == sorted(parents):
+            yield parents
+
+
+@pytest.mark.parametrize(
+    "acceptance", [(0.6, 0.3, 0.2), (0.9, 0.9), (0.2, 0.8, 0.5), (0.5, 0.0, 0.9), (1.0, 0.5), (0.4,)]
+)
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_sequoia_is_the_best_of_all_trees(acceptance: tuple[float, ...], length: int) -> None:
+    for budget in range(7):
+        best = 0.0
+        for nodes in range(budget + 1):
+            for parents in ordered_trees(nodes):
+                shape = paths.TreeShape(parents)
+                if shape.length <= length and max(shape.branching, default=0) <= len(acceptance):
+                    best = max(best, paths.expected_accepted(shape, acceptance))
+        found = paths.sequoia(acceptance, budget, length)
+        assert found.size <= budget and found.length <= length
+        assert paths.expected_accepted(found, acceptance) == pytest.approx(best, abs=1e-12)
+
+
+def test_sequoia_of_one_acceptance_is_a_chain_and_a_bush() -> None:
+    assert paths.sequoia((0.7,), 5, 8) == paths.TreeShape.chains(1, 5)
+    assert paths.sequoia((0.7, 0.7, 0.7), 3, 1) == paths.TreeShape.by_level((3,))
+    assert paths.expected_accepted(paths.TreeShape.chains(1, 2), (0.5,)) == 0.75
+    assert paths.expected_accepted(paths.TreeShape.by_level((2, 1)), (0.5, 0.5)) == 0.75 * 1.5
+
+
+def test_measured_acceptance_of_one_token_adds_up() -> None:
+    """The shares of the children, put together, are the rule's acceptance; the first child's is that of one draft."""
+    k, contexts = 3, 200
+    shares = paths.acceptance_by_child(WITHOUT, MODEL, k, contexts)
+    refused = np.prod([1 - share for share in shares])
+    total = 0.0
+    for number in range(contexts):
+        p, q = MODEL.pair(MODEL.root(number))
+        drafts = ot.WithoutReplacement().draw(q, np.random.default_rng([0, number]).random(k))
+        total += WITHOUT(p, q, drafts).accept.sum() / contexts
+    assert 1 - refused == pytest.approx(total)
+    one, error = MODEL.acceptance(contexts)
+    assert abs(shares[0] - one) < 6 * error
+
+
+def test_the_program_predicts_what_the_simulator_finds() -> None:
+    """Its assumption, one acceptance everywhere, holds where no context differs: a draft that is one law, a target another."""
+    model = paths.SimulatedModel(n=12, order=0, sharpness_spread=0, noise=1.0, noise_spread=0)
+    fixed = Fixed(*model.pair(()))
+    shares = paths.acceptance_by_child(WITHOUT, fixed, 4, 2000)
+    shape = paths.sequoia(shares, 8, 4)
+    found = paths.simulate(paths.TokenWise(WITHOUT), fixed, shape, 2000, law=ot.WithoutReplacement())
+    assert abs(found.expected_length - paths.expected_accepted(shape, shares)) < 4 * found.error
+
+
+class Fixed:
+    """One target and one draft distribution, whatever came before."""
+
+    def __init__(self, p: Any, q: Any) -> None:
+        self.p, self.q = p, q
+
+    def target(self, prefix: Any) -> Any:
+        return self.p
+
+    def draft(self, prefix: Any) -> Any:
+        return self.q
+
+
+@pytest.mark.parametrize(("budget", "length"), [(1, 3), (7, 2), (12, 4)])
+def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) -> None:
+    model = paths.SimulatedModel(n=5)
+    tree = paths.confident_tree(model, (9,), budget, length)
+    assert tree.shape.size == budget and tree.shape.length <= length
+
+    @cache
+    def value(way: tuple[int, ...]) -> float:
+        return value(way[:-1]) * float(model.draft((9, *way[:-1]))[way[-1]]) if way else 1.0
+
+    ways = [way for depth in range(1, length + 1) for way in product(range(5), repeat=depth)]
+    best = set(sorted(ways, key=value, reverse=True)[:budget])
+    assert {tokens_of(tree, node) for node in range(1, budget + 1)} == best
+    for node in range(budget + 1):  # siblings in falling order, as the law of the top tokens has them
+        tops = np.argsort(-tree.q[0, node], kind="stable")[: len(tree.shape.children(node))]
+        assert [int(tree.tokens[0, child - 1]) for child in tree.shape.children(node)] == tops.tolist()
+
+
+def tokens_of(tree: paths.DraftTree, node: int) -> tuple[int, ...]:
+    return tuple(int(tree.tokens[0, above - 1]) for above in tree.shape.path(node))
+
+
+def test_naive_target_sampling_on_confident_trees_accepts_what_they_cover() -> None:
+    rule, generator = paths.TokenWise(ot.rules.NaiveTarget()), np.random.default_rng(2)
+    differences = []
+    for number in range(400):
+        tree = paths.confident_tree(MODEL, MODEL.root(number), 6, 4)
+        uniforms = generator.random((1, rule.uniforms(tree.shape)))
+        differences.append(int(rule.select(tree, uniforms).length[0]) - paths.covered(tree)[0])
+    assert abs(np.mean(differences)) < 3 * np.std(differences) / np.sqrt(400)
+    with pytest.raises(ot.InvalidDrafts):
+        paths.TokenWise(ot.rules.KSeq()).select(paths.confident_tree(MODEL, (), 4, 2), np.zeros((1, 9)))
+
+
+def test_sampled_trees_keep_the_law_of_the_target() -> None:
+    """Recursive rejection without replacement, on trees that grow by their own draws: chi-square of the first token."""
+    model = paths.SimulatedModel(n=4, seed=3, noise=1.0)
+    rule, number = paths.TokenWise(WITHOUT), 1000
+    counts = np.zeros(4)
+    for run in range(number):
+        generator = np.random.default_rng([6, run])
+        tree = paths.sampled_tree(model, (), 4, 3, generator)
+        assert tree.shape.size == 4 and tree.shape.length <= 3
+        for node in range(5):
+            children = tree.shape.children(node)
+            assert len({int(tree.tokens[0, child - 1]) for child in children}) == len(children)
+        counts[int(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).tokens[0, 0])] += 1
+    expected = number * model.target(())
+    assert ((counts - expected) ** 2 / expected).sum() < 45  # 3 degrees: 1e-9
+    shapes = {paths.sampled_tree(model, (), 4, 3, np.random.default_rng(run)).shape for run in range(20)}
+    assert len(shapes) > 1
+
+
+def test_stopping_by_predicted_acceptance() -> None:
+    stop = paths.StoppingRule.fit(MODEL, 0.5, contexts=600)
+    assert len(stop.accepted) == len(stop.edges) + 1 and ((stop.accepted >= 0) & (stop.accepted <= 1)).all()
+    (tree, _) = next(paths.draft_trees(MODEL, paths.TreeShape.chains(1, 6), 200, 1))
+    lengths = stop.lengths(tree)
+    q = np.take_along_axis(tree.q, tree.tokens[:, :, None], -1)[..., 0]
+    for row, length in enumerate(lengths):
+        chances = np.cumprod(stop.accepted[np.searchsorted(stop.edges, q[row], side="right")])
+        assert (1 - chances[: length - 1] <= 0.5).all() and (length == 6 or 1 - chances[length - 1] > 0.5)
+    assert len(set(lengths.tolist())) > 2
+    sure, never = (paths.StoppingRule(stop.edges, stop.accepted, threshold) for threshold in (0.0, 1.0))
+    assert (never.lengths(tree) == 6).all() and sure.lengths(tree).mean() < lengths.mean()
+    with pytest.raises(ot.InvalidDrafts, match="threshold"):
+        paths.StoppingRule.fit(MODEL, 1.5)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ot.InvalidDrafts, match="child 2"):
+        paths.sequoia((0.5, 1.2), 4, 2)
+    with pytest.raises(ot.InvalidDrafts, match="budget is -1"):
+        paths.sequoia((0.5,), -1, 2)
+    with pytest.raises(ot.InvalidDrafts, match="is child 2"):
+        paths.expected_accepted(paths.TreeShape.by_level((2,)), (0.5,))
+
+
+@pytest.mark.parametrize("way", paths.WAYS)
+def test_ways_keep_to_their_budget(way: str) -> None:
+    found = paths.simulate_budget(way, MODEL, 6, 3, iterations=12)
+    again = paths.simulate_budget(way, MODEL, 6, 3, iterations=12)
+    assert found.way == way and found.nodes <= 6 and (found.lengths == again.lengths).all()
+    assert (
+        len(found.lengths) == 12
+        and found.lengths.min() >= 0
+        and found.lengths.max() <= (6 if way == "SpecDec++" else 3)
+    )
+
+
+def test_more_nodes_cover_more() -> None:
+    few, more = (paths.simulate_budget("EAGLE-2", MODEL, budget, 4, 50).lengths for budget in (3, 9))
+    assert (few < more).all()
+
+
+def test_the_best_tree_by_level_is_the_best_of_all() -> None:
+    shares = (0.5, 0.4, 0.3, 0.3)
+    candidates = [
+        paths.TreeShape.by_level(children) for depth in (1, 2, 3) for children in product(range(1, 5), repeat=depth)
+    ]
+    for budget in (1, 5, 9):
+        fitting = [shape for shape in candidates if shape.size <= budget]
+        falling = best_by_level(shares, budget, 3)
+        best = max(paths.expected_accepted(shape, shares) for shape in fitting)
+        assert falling.size <= budget and paths.expected_accepted(falling, shares) == pytest.approx(best)
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(ot.InvalidDrafts, match="give one of k-ary, Sequoia"):
+        paths.simulate_budget("Medusa", MODEL, 4)

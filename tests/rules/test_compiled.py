@@ -1,0 +1,60 @@
+"""The compiled passes of K-SEQ and recursive rejection do what the array operations do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.rules import recursive_rejection
+from ot_draft.rules.k_seq import division_factor
+
+pytest.importorskip("numba")
+N = 5_000  # over the size from which passes are compiled
+
+
+def rows(dtype: type, seed: int = 90) -> tuple[Any, Any, Any]:
+    """Two batches of pairs: near and far, with zeros; drafts with absent ones, refused ones and a row without any."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(size=(2, 3, N)) * 3
+    q = np.exp(logits) * (generator.random(logits.shape) > 0.1)
+    p = np.exp(logits + generator.normal(size=logits.shape) * [[[0.1], [1.0], [3.0]]]) * (
+        generator.random(q.shape) > 0.1
+    )
+    p, q = ((x / x.sum(-1, keepdims=True)).astype(dtype) for x in (p, q))
+    drafts = generator.integers(-1, N, (2, 3, 6))
+    drafts[0, 0] = -1
+    drafts[1, 1] = np.argsort(np.where(q[1, 1] > 0, p[1, 1] / np.maximum(q[1, 1], 1e-30), np.inf))[:6]
+    return p, q, drafts
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rule", [ot.rules.KSeq(), ot.rules.RecursiveRejection()], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_compiled_or_not_is_one_rule(kind: str, rule: Any, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    p, q, drafts = rows(dtype)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        p, q, drafts = (torch.from_numpy(x) for x in (p, q, drafts))
+    fast = rule(p, q, drafts)
+    for module in (division_factor, recursive_rejection):
+        monkeypatch.setattr(module, "COMPILE", 10 * N)
+    slow = rule(p, q, drafts)
+    tolerance = 1e-9 if dtype is np.float64 else 2e-3  # factors differ by 1e-4, which a residual seldom used shows most
+    assert fast.accept.dtype == slow.accept.dtype == p.dtype
+    assert np.abs(np.asarray(fast.accept) - np.asarray(slow.accept)).max() <= tolerance
+    assert np.abs(np.asarray(fast.law(drafts)) - np.asarray(slow.law(drafts))).max() <= tolerance
+    assert np.abs(np.asarray(fast.residual).sum(-1) - 1).max() <= 1e-5
+
+
+def test_the_compiled_factor_is_valid_and_the_smallest() -> None:
+    for seed in range(5):
+        p, q, _ = rows(np.float64, seed)
+        for k in (1, 2, 8, 32):
+            count = np.full((2, 3, 1), float(k))
+            factor = division_factor.division_factor(p, q, count)
+            mass = np.minimum(p, factor * q).sum(-1, keepdims=True)
+            room = mass + np.expm1(k * np.log1p(-mass / factor))  # what it exceeds 1 - (1 - mass / factor)^k by
+            assert (room > -1e-13).all() and ((room < 1e-9) | (factor == 1)).all()
