@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from . import paths, rules
+from . import paths, rules, targets
+from .bias import Bias
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
@@ -11,14 +12,17 @@ from .optimum import cut_value, kseq_bound, optimal_acceptance
 from .problem import Problem
 from .sampling import draw, sample
 from .selection import Selection, SelectionRule
+from .targets import Frontier, frontier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "IID",
+    "Bias",
     "DraftLaw",
     "DraftSelectionError",
     "Evaluation",
+    "Frontier",
     "Hub",
     "Hybrid",
     "InvalidDistribution",
@@ -38,6 +42,7 @@ __all__ = [
     "cut_value",
     "draw",
     "evaluate",
+    "frontier",
     "kseq_bound",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
@@ -45,6 +50,7 @@ __all__ = [
     "rules",
     "sample",
     "solve",
+    "targets",
 ]
 
 # Loaded when asked for: they need Hypothesis.

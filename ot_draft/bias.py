@@ -65,7 +65,9 @@ def total_variation(r: Array, p: Array) -> Array:
 def kl(r: Array, p: Array) -> Array:
     """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
     one_way, other = small(_floats(r)), small(_floats(p))
-    parts = [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)] if on_host(one_way) else [slice(None)]
+    parts = (
+        [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)] if on_host(one_way) else [slice(None)]
+    )
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return unsmall(sum(_kl_of(one_way[..., part], other[..., part]) for part in parts), r)
 

@@ -47,6 +47,14 @@ class SelectionRule(ABC):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         """p, q: (..., n) target and draft distributions; drafts: int (..., k) token ids, -1 for an absent draft."""
 
+    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+        """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
+        return p
+
+    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        """What the rule decides for target(p, q, k, law) in the place of p, (..., n): `Toward` asks it."""
+        return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
+
     @property
     def name(self) -> str:
         """Name in tables and figures."""

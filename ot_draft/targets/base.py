@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, like, one, where
+from ..arrays import Array, divide, like, one, where, zero
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
-from .envelope import Envelope, envelope
+from .envelope import Envelope, envelope, of_groups
 
 
 class Target(ABC):
@@ -20,6 +20,11 @@ class Target(ABC):
     A lossy rule is a lossless rule for another target. r depends on nothing but p, q, the number of draft positions k and the draft
     law, and not on the drafts. What a target guarantees holds for every k and law; with those that the drafts have it also accepts most.
     """
+
+    @property
+    def guarantee(self) -> tuple[str, Any] | None:
+        """What r never exceeds, for any p, q, k and law: the name of a divergence (`bias.BOUNDED`) and its bound; None for nothing."""
+        return None
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
@@ -37,6 +42,8 @@ class Nearest(Target):
     The family has one parameter: how much acceptance is missing.
     """
 
+    groups = True  # whether `ratios` makes r from groups of tokens
+
     @abstractmethod
     def missing(self, found: Envelope) -> Array:
         """(..., 1) one minus the acceptance of r, in the envelope's kind."""
@@ -48,6 +55,18 @@ class Nearest(Target):
     def within(self, found: Envelope, missing: Array) -> Array:
         """(..., n) r where so much is missing, in float64 or Fractions."""
         return found.law(missing)
+
+    def ratios(self, p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
+        """r = x p + y q by groups of tokens under a law that merges them: masses (..., C), in the order of p/q -> x, y (..., C).
+
+        The budget is kept exactly; inside a group r is in proportion to p (or, where p is 0, to q).
+        """
+        found = of_groups(p, q, k, law)
+        missing = self.missing(found)
+        idle = found.unreachable
+        share = where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle))
+        steps = where(found.mass > 0, zero(q), found.drafted[..., 1:] - found.drafted[..., :-1])
+        return found.ratio(missing), share * divide(steps, q, zero(q))
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         if k == 0:

@@ -36,6 +36,10 @@ class WithinDivergence(Nearest):
     def __post_init__(self) -> None:
         budget(self.eps, f"{type(self).__name__}(eps)", 0)
 
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return self.divergence.name, self.eps
+
     def missing(self, found: Envelope) -> Array:
         missing = missing_at(found.floats(), self.divergence, float(self.eps))
         if not is_exact(found.target):

@@ -23,6 +23,10 @@ class Ensemble(Target):
     def __post_init__(self) -> None:
         budget(self.weight, "Ensemble(weight)", 0, 1)
 
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "tv", 1 - self.weight
+
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         weight = number(self.weight, p)
         return weight * p + (1 - weight) * q

@@ -33,6 +33,7 @@ from ..arrays import (
     normalise,
     on_host,
     one,
+    positions,
     prefix_sums,
     small,
     smallest,
@@ -122,7 +123,9 @@ class Envelope:
         law = self._law(floor, ceiling, missing)
         if is_exact(self.p):
             return law
-        if self.approximate:  # groups gave the floor nearly: one step of Newton's method, of no more than a group's width
+        if (
+            self.approximate
+        ):  # groups gave the floor nearly: one step of Newton's method, of no more than a group's width
             low = total(self.p * as_number(law <= floor * self.p, self.p))
             step = divide(1 - total(law), low, zero(low))
             law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
@@ -132,7 +135,10 @@ class Envelope:
         """The same in one compiled pass after the other over every row, on the host."""
         share = where(missing < self.unreachable, 1 - divide(missing, self.unreachable, one(missing)), zero(missing))
         batch = tuple(self.p.shape)
-        rows = [np.reshape(broadcast(small(x), (*batch[:-1], x.shape[-1])), (-1, x.shape[-1])) for x in (self.p, self.selected, self.idle, floor, ceiling, share)]
+        rows = [
+            np.reshape(broadcast(small(x), (*batch[:-1], x.shape[-1])), (-1, x.shape[-1]))
+            for x in (self.p, self.selected, self.idle, floor, ceiling, share)
+        ]
         out = np.empty_like(rows[0])
         for p, m, idle, a, b, mixed, r in zip(*rows, out, strict=True):
             compiled(settle)(p, m, idle, a[0], b[0], mixed[0], STEP, r)
@@ -156,9 +162,11 @@ def summing_to_one(law: Array, p: Array) -> Array:
     lacks = 1 - total(law)
     up, down = excess(p, law, one(p) + 0 * lacks), excess(law, p, one(p) + 0 * lacks)
     lacking = lacks > 0
-    return law + where(lacking, divide(lacks, total(up), zero(p)), zero(p) + 0 * lacks) * up + where(
-        lacking, zero(p) + 0 * lacks, divide(lacks, total(down), zero(p))
-    ) * down
+    return (
+        law
+        + where(lacking, divide(lacks, total(up), zero(p)), zero(p) + 0 * lacks) * up
+        + where(lacking, zero(p) + 0 * lacks, divide(lacks, total(down), zero(p))) * down
+    )
 
 
 def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
@@ -210,7 +218,19 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     batch = tuple(p.shape[:-1])
     selected = selected - idle if used[0] else selected
     parts = (target, drafted, slope, rows[0], selected, idle)
-    return Envelope(*(unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts), approximate=True)
+    return Envelope(
+        *(unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts), approximate=True
+    )
+
+
+def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
+    """The envelope of groups of tokens in the order of p/q, by their masses (..., C) under a law that merges tokens, on the host."""
+    target = prefix_sums(p)
+    order = broadcast(positions(p.shape[-1], p), tuple(q.shape))
+    drafted = law.along(q, order, k)
+    target = target / target[..., -1:]
+    slope = _slopes_of_rows(target, drafted)
+    return Envelope(target, drafted, slope, p, p * slope, zero(p) * p)
 
 
 def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -230,7 +250,12 @@ def _slopes_of_rows(target: Array, drafted: Array) -> Array:
     slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
     sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
     for row in range(len(f)):
-        sweep(np.ascontiguousarray(f[row]), np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64), slope[row])
+        sweep(
+            np.ascontiguousarray(f[row]),
+            np.ascontiguousarray(g[row]),
+            np.zeros(f.shape[-1], dtype=np.int64),
+            slope[row],
+        )
     return unsmall(slope.reshape(*target.shape[:-1], slope.shape[-1]), target)
 
 

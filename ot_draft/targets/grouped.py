@@ -91,7 +91,9 @@ def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:
     n = target.shape[-1] - 1
     rise = (target + drafted) / (target[..., -1:] + drafted[..., -1:])
     marks = positions(AT_ONCE + 1, target).to(target.dtype) / AT_ONCE
-    ends = torch.searchsorted(rise.contiguous(), marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()).clamp(max=n)
+    ends = torch.searchsorted(rise.contiguous(), marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()).clamp(
+        max=n
+    )
     ends = torch.cat((0 * ends[..., :1], ends[..., 1:-1], 0 * ends[..., :1] + n), -1)
     place = positions(n, target).expand(*target.shape[:-1], n).contiguous()
     group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=AT_ONCE - 1)

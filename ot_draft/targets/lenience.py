@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from ..arrays import Array, excess, namespace, normalise, one, total
@@ -22,6 +23,10 @@ class Lenience(Target):
 
     def __post_init__(self) -> None:
         budget(self.lenience, "Lenience(lenience)", 2.0**-40, 1)
+
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "ratio", -log(self.lenience)
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         lenience = number(self.lenience, p)

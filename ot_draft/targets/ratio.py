@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp
+from math import exp, log
 from typing import Any
 
 from ..arrays import Array, is_exact
@@ -28,11 +28,17 @@ class Ratio(Nearest):
 
     def __post_init__(self) -> None:
         if (self.delta is None) == (self.factor is None):
-            raise InvalidDrafts(f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta")
+            raise InvalidDrafts(
+                f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
+            )
         if self.factor is None:
             budget(self.delta, "Ratio(delta)", 0, 500)
         else:
             budget(self.factor, "Ratio(factor)", 1)
+
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "ratio", log(self.factor) if self.delta is None else self.delta
 
     def ceiling(self, x: Array) -> Any:
         """The largest r/p, in x's kind."""

@@ -24,6 +24,10 @@ class TotalVariation(Nearest):
     def __post_init__(self) -> None:
         budget(self.eps, "TotalVariation(eps)", 0, 1)
 
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "tv", self.eps
+
     def missing(self, found: Envelope) -> Array:
         beyond = found.missing(one(found.target)) - number(self.eps, found.target)
         return maximum(beyond, zero(beyond))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,16 @@ class Optimal(SelectionRule):
         choice, selected = select_draft(cleared(p, fixed), outside(q, fixed), drawn, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
+    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        grouped = getattr(target, "groups", False) and self.classes is not None and self.law.merges
+        if not grouped or not on_host(p) or not drafts.shape[-1]:
+            return super().toward(target, p, q, drafts)
+        from .toward import plan_toward
+
+        r, rank, level, selected = plan_toward(target, p, q, drafts, layout(self.classes, drafts.shape[-1]))
+        choice = _choice(small(level), small(gather(rank, drafts)), small(drafts >= 0))
+        return couple(r, selected, unsmall(choice, p), drafts)
+
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
     """Which draft is selected, and the law m of the selected token: (..., k), (..., n).
@@ -171,11 +182,11 @@ def _plan_row(
     slope = np.full(len(p), zero(p), dtype=object if is_exact(p) else np.float64)
     used = np.flatnonzero(q > 0)
     if len(used):
-        level[used[:-1]], slope[used] = _levels_of(p[used], q[used], k)
+        level[used[:-1]], slope[used] = levels_of(p[used], q[used], k)
     return slope
 
 
-def _levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
     p = np.minimum(p, k * q)  # the selected law is at most k q, so what lies above cannot be reached and may not count
     start = _apart(prefix_sums(q))

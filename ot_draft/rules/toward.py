@@ -1,0 +1,58 @@
+"""Lossy on purpose: a rule that selects for another target than p."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..arrays import Array
+from ..errors import InvalidDrafts
+from ..laws import DraftLaw
+from ..selection import Selection, SelectionRule
+
+
+@dataclass(frozen=True)
+class Toward(SelectionRule):
+    """Select by a rule, and for its draft law, as if the target were r = target(p, q, k, law). Its output law is r, not p.
+
+    target: one of `ot.targets`, or any function of (p, q, k, law). rule: any lossless rule; with `Optimal` and a target of the frontier, no
+    rule within the target's budget accepts more. k is the number of draft positions. `ot.check_rule` holds it against r and its
+    budget; `ot.evaluate(...).bias` says how far r is from p. Never lossless, but where r is p.
+    Source: this project (docs/lossy.md).
+    """
+
+    target: Any
+    rule: SelectionRule
+
+    def __post_init__(self) -> None:
+        if not callable(self.target) or isinstance(self.target, SelectionRule):
+            raise InvalidDrafts(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
+        if not isinstance(self.rule, SelectionRule):
+            raise InvalidDrafts(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
+
+    @property
+    def law(self) -> DraftLaw:  # type: ignore[override]  # fixed by the rule
+        return self.rule.law
+
+    @property
+    def claims(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.rule.claims
+
+    @property
+    def solves(self) -> bool:  # type: ignore[override]
+        return self.rule.solves
+
+    @property
+    def name(self) -> str:
+        return f"Toward({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
+
+    @property
+    def budget(self) -> tuple[str, Any] | None:
+        """The divergence that the target bounds, and the bound; None where it bounds none."""
+        return getattr(self.target, "guarantee", None)
+
+    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+        return self.target(p, q, k, self.law)
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        return self.rule.toward(self.target, p, q, drafts)
