@@ -62,11 +62,13 @@ class Nearest(Target):
         The budget is kept exactly; inside a group r is in proportion to p (or, where p is 0, to q).
         """
         found = of_groups(p, q, k, law)
-        missing = self.missing(found)
-        idle = found.unreachable
-        share = where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle))
+        missing, idle = self.missing(found), found.unreachable
+        ratio = found.ratio(missing)
+        if not bool((missing < idle).any()):
+            return ratio, zero(q) * q
         steps = where(found.mass > 0, zero(q), found.drafted[..., 1:] - found.drafted[..., :-1])
-        return found.ratio(missing), share * divide(steps, q, zero(q))
+        share = where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle))
+        return ratio, share * divide(steps, q, zero(q))
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         if k == 0:

@@ -28,8 +28,8 @@ POINTS = 33  # of a curve where no budgets are given
 class Frontier:
     """The curve: no lossy rule within `budget` of the target accepts more than `bound`, and one accepts `acceptance`.
 
-    budget: (m,) of the divergence; a ratio's is its logarithm. acceptance, bound: (..., m), exact on Fractions for tv and ratio. The bound is
-    proved by token sets (tv, ratio: one; f-divergences: a chain of them with weights) and holds whatever computed it.
+    budget: (m,) of the divergence; a ratio's is its logarithm. acceptance, bound: (..., m), exact on Fractions for tv and ratio. The
+    bound is proved by token sets (tv, ratio: one; f-divergences: a chain of them with weights) and holds whatever computed it.
     """
 
     divergence: str

@@ -19,8 +19,8 @@ ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
 class Ratio(Nearest):
     """r <= e^delta p for every token, and the optimum for the scaled target: min(1, 1 + min over H of e^delta p(H) - Q(all in H)).
 
-    So no event becomes likelier than by the factor e^delta, and KL(r || p) <= delta. Give `delta`, or the factor itself, as a Fraction where
-    the law is to be exact. Source: this project (docs/lossy.md); one draft: Leviathan et al. 2023, appendix A.5.
+    So no event becomes likelier than by the factor e^delta, and KL(r || p) <= delta. Give `delta`, or the factor itself, as a Fraction
+    where the law is to be exact. Source: this project (docs/lossy.md); one draft: Leviathan et al. 2023, appendix A.5.
     """
 
     delta: Any = None

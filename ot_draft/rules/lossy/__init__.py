@@ -1,7 +1,7 @@
 """Rules of engines and papers that do not keep the target's law, with their exact output law: for comparison, never lossless.
 
-`ALL` lists one instance of each, with the engine's defaults where it has any. How far each is from the target, and what the best rule accepts
-at that distance: docs/lossy.md.
+`ALL` lists one instance of each, with the engine's defaults where it has any. How far each is from the target, and what the best rule
+accepts at that distance: docs/lossy.md.
 """
 
 from .lenient import LenientSampling

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...arrays import Array, as_number, batch_shape, broadcast, full, is_exact, small, total, unsmall, where, zero
 from ...laws import IID
-from ..compiled import compiled
 from .classes import Layout, classify
 from .rule import levels_of
+
+NOTHING = 1e-6  # mass of tokens with q = 0 below which it is rounding
 
 
 def plan_toward(target: Any, p: Array, q: Array, drafts: Array, classes: Layout) -> tuple[Array, Array, Array, Array]:
@@ -43,12 +44,17 @@ def _target_of_row(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Writes r and the class of every token; returns the masses of r and q in every class: (C,), (C,)."""
     p_mass, q_mass = classify(p, q, classes, rank)
-    rest = total(p)[0] - p_mass.sum() if is_exact(p) else max(float(p.sum(dtype=np.float64)) - p_mass.sum(), 0.0)
+    rest = p.sum() - p_mass.sum()
+    if not is_exact(p) and rest < NOTHING:
+        rest = 0.0
     masses = (np.append(p_mass, rest), np.append(q_mass, zero(q_mass)))  # tokens with q = 0 are in no class
     by_p, by_q = target.ratios(*masses, k, IID())
-    (compiled(_mixture) if not is_exact(p) and compiled(_mixture) else _mixture_without_numba)(
-        p, q, rank, by_p.astype(p.dtype), by_q.astype(p.dtype), r
-    )
+    factor = by_p.astype(p.dtype)
+    np.multiply(factor.take(rank, out=r, mode="clip"), p, out=r)
+    if rest:
+        r[q <= 0] = factor[-1] * p[q <= 0]
+    if by_q.any():
+        r += by_q.astype(p.dtype)[rank] * q
     return (by_p * masses[0] + by_q * masses[1])[:-1], q_mass
 
 
@@ -61,17 +67,6 @@ def _levels_of_rows(laws: list[Any], q: np.ndarray, rank: np.ndarray, k: int, no
         used = np.flatnonzero(q_mass > 0)
         cuts, slope[used] = levels_of(r_mass[used], q_mass[used], k)
         level[row, used[:-1]] = cuts
-        np.multiply(slope.astype(q.dtype)[rank[row]], q[row], out=selected[row])
+        slope.astype(q.dtype).take(rank[row], out=selected[row], mode="clip")
+        selected[row] *= q[row]
     return level, selected
-
-
-def _mixture(p, q, rank, by_p, by_q, r):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    last = len(by_p) - 1
-    for y in range(len(p)):
-        c = rank[y] if q[y] > 0 else last
-        r[y] = by_p[c] * p[y] + by_q[c] * q[y]
-
-
-def _mixture_without_numba(p, q, rank, by_p, by_q, r):  # type: ignore[no-untyped-def]
-    place = np.where(q > 0, rank, len(by_p) - 1)
-    r[:] = by_p[place] * p + by_q[place] * q
