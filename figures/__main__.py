@@ -43,8 +43,8 @@ def main(
             else:
                 start = perf_counter()
                 files = make(name, out, full, redraw, jobs)
-                said = f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}"
-                progress.console.print(said)
+                summary = f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}"
+                progress.console.print(summary)
             progress.advance(task)
     click.echo(f"report: {report.write(out, (*NAMES[2:], *NAMES[:2]))}")
 

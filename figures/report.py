@@ -29,24 +29,24 @@ LAWS = {
 
 def write(out: Path, names: Sequence[str]) -> Path:
     """index.html of the figures that lie in `out`, in this order; and what is missing, with the command that makes it."""
-    there = [name for name in names if (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()]
-    parts = [figure_section(out, name, number) for number, name in enumerate(there, 1)]
+    present = [name for name in names if (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()]
+    parts = [figure_section(out, name, number) for number, name in enumerate(present, 1)]
     parts += [part for part in (comparison_section(out / "summary.csv"), proofs_section(out / "proofs.json")) if part]
-    missing = [name for name in names if name not in there]
+    missing = [name for name in names if name not in present]
     page = out / PAGE
-    page.write_text(_page(there, parts, missing), encoding="utf-8")
+    page.write_text(_page(present, parts, missing), encoding="utf-8")
     return page
 
 
-def _page(there: Sequence[str], parts: Sequence[str], missing: Sequence[str]) -> str:
-    links = "".join(f'<li><a href="#{name}">{escape(about(name).title)}</a></li>' for name in there)
+def _page(present: Sequence[str], parts: Sequence[str], missing: Sequence[str]) -> str:
+    links = "".join(f'<li><a href="#{name}">{escape(about(name).title)}</a></li>' for name in present)
     others = "".join(
         f'<li><a href="#{name}">{title}</a></li>'
         for name, title in (("comparison", "All rules on real contexts"), ("proofs", "Proof checks"))
         if any(f'<section id="{name}">' in part for part in parts)
     )
     gaps = f'<p class="made">Not made yet: {_commands(missing)}</p>' if missing else ""
-    now = store.where()
+    run = store.where()
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -64,7 +64,7 @@ the published numbers. p is the target, q the draft, k the number of drafts. Acc
 drafted token. Ours ± standard error, where there is noise; numbers without one are exact or of one fixed problem.</p>
 {gaps}<nav><ol>{links}{others}</ol></nav>
 </header>
-{"".join(parts)}<footer><p>Page of {now["date"]}; {escape(now["versions"])}; {escape(now["machine"])}. All of it again:
+{"".join(parts)}<footer><p>Page of {run["date"]}; {escape(run["versions"])}; {escape(run["machine"])}. All of it again:
 <code>make reproduce</code>.</p></footer>
 </body>
 </html>
@@ -75,27 +75,29 @@ def about(name: str) -> About:
     """What the script of a figure says about it; of one that says nothing, its docstring."""
     module = script(name)
     first = (module.__doc__ or name).strip().splitlines()[0]
-    said = getattr(module, "ABOUT", About(name.replace("_", " "), first, "this project"))
-    assert isinstance(said, About)
-    return said
+    description = getattr(module, "ABOUT", About(name.replace("_", " "), first, "this project"))
+    assert isinstance(description, About)
+    return description
 
 
 def figure_section(out: Path, name: str, number: int) -> str:
     """One figure: title, claim, source, picture, numbers, command, and where it was made."""
-    said, rows = about(name), style.read(out / f"{name}.csv")
+    description, rows = about(name), style.read(out / f"{name}.csv")
     svg, data = ((out / f"{name}{suffix}").read_bytes() for suffix in (".svg", ".csv"))
     numbers = getattr(script(name), "numbers", None)
-    comparison = f'<p class="source">{escape(said.comparison)}</p>\n' if said.comparison else ""
+    comparison = f'<p class="source">{escape(description.comparison)}</p>\n' if description.comparison else ""
     whole = out / f"{name}.md"
     unfolded = from_markdown(whole.read_text(encoding="utf-8")) if whole.is_file() else ""
-    made = store.record(out, name)
-    full = " --full" if made.get("full") else ""
-    facts = f"{made['date']}, {made['seconds']} s; {made['versions']}; {made['machine']}" if made else "no record"
+    record = store.record(out, name)
+    full = " --full" if record.get("full") else ""
+    facts = (
+        f"{record['date']}, {record['seconds']} s; {record['versions']}; {record['machine']}" if record else "no record"
+    )
     return f"""<section id="{name}">
-<h2>{number}. {escape(said.title)}</h2>
-<p class="claim">{escape(said.claim)}</p>
-<p class="source">Source: {escape(said.source)}</p>
-<div class="picture"><img style="--wide: {_width(svg):.0f}px" alt="{escape(said.title)}: {escape(said.claim)}"
+<h2>{number}. {escape(description.title)}</h2>
+<p class="claim">{escape(description.claim)}</p>
+<p class="source">Source: {escape(description.source)}</p>
+<div class="picture"><img style="--wide: {_width(svg):.0f}px" alt="{escape(description.title)}: {escape(description.claim)}"
  src="data:image/svg+xml;base64,{b64encode(svg).decode()}"></div>
 {numbers_table(numbers(rows)) if numbers else ""}{unfolded}{comparison}<p class="made">Again:
 <code>ot-draft figures {name} --force{full}</code>
@@ -120,9 +122,11 @@ def comparison_section(file: Path) -> str:
     head = [("", ""), *(("number", f"T {group}, k = {k}" if group else f"k = {k}") for group, k in columns)]
     body: list[list[tuple[str, str]]] = []
     for law in dict.fromkeys(line.law for line in lines):
-        here = [line for line in lines if line.law == law]
+        law_lines = [line for line in lines if line.law == law]
         body.append([("", f"<b>{escape(LAWS.get(law, law))}</b>"), *[("number", "")] * len(columns)])
-        body += [_rule_line([line for line in here if line.rule == rule], columns) for rule in _in_order(here)]
+        body += [
+            _rule_line([line for line in law_lines if line.rule == rule], columns) for rule in _in_order(law_lines)
+        ]
     return f"""<section id="comparison">
 <h2>All rules on real contexts</h2>
 <p class="claim">Mean acceptance of every rule under its law of the drafts, on the committed pairs of two real models.</p>
@@ -136,9 +140,9 @@ def _in_order(lines: Sequence[Summary]) -> list[str]:
 
 
 def _rule_line(lines: Sequence[Summary], columns: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
-    found = {(line.group, line.k): f"{float(line.accepted):.4f}" for line in lines}
+    acceptances = {(line.group, line.k): f"{float(line.accepted):.4f}" for line in lines}
     name = "optimum" if lines[0].rule == "optimum" else look(lines[0].rule).label
-    return [("", escape(name)), *(("number", found.get(column, "")) for column in columns)]
+    return [("", escape(name)), *(("number", acceptances.get(column, "")) for column in columns)]
 
 
 def proofs_section(file: Path) -> str:
@@ -149,7 +153,7 @@ def proofs_section(file: Path) -> str:
         return ""
     head = [("", name) for name in ("statement", "source", "method", "outcome")]
     names = ("name", "source", "method", "verdict")
-    lines = [[("", _statement(said, name)) for name in names] for said in statements]
+    lines = [[("", _statement(statement, name)) for name in names] for statement in statements]
     return f"""<section id="proofs">
 <h2>Proof checks</h2>
 <p class="claim">Statements of the papers, and ours, checked by machine: {_counts(statements)}.</p>
@@ -158,17 +162,21 @@ def proofs_section(file: Path) -> str:
 """
 
 
-def _statement(said: dict[str, Any], name: str) -> str:
-    text = escape(str(said.get(name, "")))
+def _statement(statement: dict[str, Any], name: str) -> str:
+    text = escape(str(statement.get(name, "")))
     if name == "name":
-        return f"<b>{text}</b><br>{escape(str(said.get('claim', '')))}"
-    mark = "good" if said.get("passed") else "bad"
-    return f'<span class="{mark}">{escape(str(said.get("outcome", "")))}</span>: {text}' if name == "verdict" else text
+        return f"<b>{text}</b><br>{escape(str(statement.get('claim', '')))}"
+    mark = "good" if statement.get("passed") else "bad"
+    return (
+        f'<span class="{mark}">{escape(str(statement.get("outcome", "")))}</span>: {text}'
+        if name == "verdict"
+        else text
+    )
 
 
 def _counts(statements: Sequence[dict[str, Any]]) -> str:
-    kinds = [str(said.get("outcome", "?")) for said in statements]
-    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    outcomes = [str(statement.get("outcome", "?")) for statement in statements]
+    return ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
 
 
 def _commands(names: Sequence[str]) -> str:

@@ -8,16 +8,16 @@ from html import escape
 from figures.about import Number
 
 
-def numbers_table(found: Sequence[Number]) -> str:
+def numbers_table(numbers: Sequence[Number]) -> str:
     """Ours, the published number, the difference, and why; the last three only where there is a published number."""
-    beside = any(number.published is not None for number in found)
+    beside = any(number.published is not None for number in numbers)
     head = [
         ("", ""),
         ("number", "ours"),
         *((("number", "published"), ("number", "difference"), ("", "")) if beside else ()),
     ]
     lines = []
-    for number in found:
+    for number in numbers:
         cells = [("", escape(number.what)), ("number", _ours(number))]
         if beside:
             cells += [("number", _published(number)), ("number", _difference(number)), ("note", escape(number.note))]
@@ -65,10 +65,10 @@ def _difference(number: Number) -> str:
 def from_markdown(text: str) -> str:
     """A Markdown table, with what stands above it, as something to unfold; empty without a table."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = " ".join(line for line in lines if not line.startswith("|"))
+    text_above = " ".join(line for line in lines if not line.startswith("|"))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     if len(rows) < 3:
         return ""
     head, _, *body = ([("", escape(cell)) for cell in row] for row in rows)
-    above = f"<p>{escape(said)}</p>\n" if said else ""
+    above = f"<p>{escape(text_above)}</p>\n" if text_above else ""
     return f"<details><summary>The whole table</summary>\n{above}{table(head, body)}</details>\n"

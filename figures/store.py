@@ -38,13 +38,13 @@ def key(name: str, full: bool) -> str:
 
 def modules(name: str) -> set[str]:
     """The script of a figure and all modules of figures/ that it imports, straight or by others: 'acceptance.temperature'."""
-    found, left = set(), [scripts.MODULES[name]]
+    imported, left = set(), [scripts.MODULES[name]]
     while left:
         module = left.pop()
-        if module not in found and _file(module).is_file():
-            found.add(module)
+        if module not in imported and _file(module).is_file():
+            imported.add(module)
             left += _imports(_file(module).read_text(encoding="utf-8"))
-    return found
+    return imported
 
 
 def _file(module: str) -> Path:
@@ -78,10 +78,10 @@ def record_file(out: Path, name: str) -> Path:
 def record(out: Path, name: str) -> dict[str, Any]:
     """The record that an earlier run left; empty without one."""
     try:
-        found = json.loads(record_file(out, name).read_text(encoding="utf-8"))
+        stored = json.loads(record_file(out, name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def is_current(out: Path, name: str, full: bool) -> bool:
@@ -92,8 +92,8 @@ def is_current(out: Path, name: str, full: bool) -> bool:
 
 def write_record(out: Path, name: str, full: bool, seconds: float) -> None:
     """Note that the figure is made, once all of its files are there."""
-    made = {"key": key(name, full), "full": full, "seconds": round(seconds, 1), **where()}
-    record_file(out, name).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    fields = {"key": key(name, full), "full": full, "seconds": round(seconds, 1), **where()}
+    record_file(out, name).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
 def where() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import ot_draft as ot
 from figures.about import Number
+from llm_demo.rows import read, write
 from ot_draft.compare import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
 from ot_draft.compare import look as look_of_rule
 
@@ -95,8 +95,8 @@ def canvas(
 
 def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
     """Direct labels in every panel, once all of them are drawn."""
-    for axes, found in zip(panels, entries, strict=True):
-        direct_labels(axes, found)
+    for axes, panel_entries in zip(panels, entries, strict=True):
+        direct_labels(axes, panel_entries)
 
 
 def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
@@ -105,9 +105,9 @@ def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
     figure, panels = canvas(2, caption)
     entries = []
     for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
-        here = [line for line in lines if line.group == group]
-        entries.append(plot_acceptance(axes, here))
-        axes.set_title(f"temperature {group}, {here[0].pairs} contexts")
+        group_lines = [line for line in lines if line.group == group]
+        entries.append(plot_acceptance(axes, group_lines))
+        axes.set_title(f"temperature {group}, {group_lines[0].pairs} contexts")
     label(panels, entries)
     return figure
 
@@ -119,20 +119,6 @@ def save(figure: Any, out: Path, name: str) -> list[Path]:
         figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})
     pyplot().close(figure)
     return files
-
-
-def write(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Rows as CSV; Fractions as 1/3."""
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def read(file: Path) -> Rows:
-    """The rows of a CSV, as text."""
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def number(text: str) -> float:
@@ -156,12 +142,12 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
 
 def accepted_numbers(rows: Rows, k: str, name: Callable[[str], str]) -> list[Number]:
     """Optimum, K-SEQ and recursive rejection for k i.i.d. drafts, out of the rows of a comparison; name: of a group."""
-    wanted = [row for row in rows if row["k"] == k and row["law"] == "iid" and row["rule"] in FIRST_OF_ALL]
+    chosen = [row for row in rows if row["k"] == k and row["law"] == "iid" and row["rule"] in FIRST_OF_ALL]
     return [
         Number(
             f"{name(row['group'])}, k = {k}: {look(row['rule']).label}",
             float(row["accepted"]),
             error=float(row["error"]),
         )
-        for row in wanted
+        for row in chosen
     ]

@@ -18,7 +18,7 @@ from torch import Tensor
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.compare import clustered_error
-from ot_draft.decoding import DTYPES, CannotDecode, Draft, Options, Pair, Sampling, decode
+from ot_draft.decoding import DTYPES, CannotDecode, Options, Pair, Sampling, decode
 
 TEMPERATURES = (0.6, 1.0)
 SEED = 77
@@ -27,16 +27,9 @@ SEED = 77
 @torch.inference_mode()
 def overlaps(pair: Pair, text: Sequence[int], start: int, temperature: float) -> Tensor:
     """sum_x min(p, q) of the laws of tokens text[start:], (len(text) - start,), one pass of each model over the text."""
-    sampling, device = Sampling(temperature), next(pair.target.parameters()).device
-    tokens = torch.tensor([list(text)], device=device)
-    p = sampling.masses(pair.target(tokens).logits[0, start - 1 : -1])
-    if isinstance(pair.draft, Draft):
-        q = sampling.masses(pair.draft(tokens)[0, start - 1 : -1])
-        p = p[:, pair.draft.vocabulary_subset]
-    else:
-        q = sampling.masses(pair.draft(tokens).logits[0, start - 1 : -1])
-    shared = min(p.shape[-1], q.shape[-1])  # tokens that one model pads its vocabulary with are the other's never
-    return torch.minimum(p[:, :shared], q[:, :shared]).sum(-1).cpu()
+    sampling, places = Sampling(temperature), range(start, len(text))
+    p, q = (sampling.masses(logits) for logits in pair.logits_along(text, places))
+    return torch.minimum(p, q.to(p.device)).sum(-1).cpu()
 
 
 def measure(

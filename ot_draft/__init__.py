@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import paths, rules, targets
+from . import laws, paths, rules, targets
 from .bias import Bias
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
@@ -44,6 +44,7 @@ __all__ = [
     "evaluate",
     "frontier",
     "kseq_bound",
+    "laws",
     "optimal_acceptance",
     "parametrize_with_rule_checks",
     "paths",

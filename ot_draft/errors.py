@@ -19,6 +19,10 @@ class SolverFailed(DraftSelectionError, RuntimeError):
     """A solver ended without a solution that its own certificate confirms."""
 
 
+class CannotDecode(DraftSelectionError, ValueError):
+    """Models, prompts or options of decoding that do not fit together."""
+
+
 class MissingPackage(DraftSelectionError, ImportError):
     """A package of an optional extra is needed and not installed."""
 

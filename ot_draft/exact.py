@@ -5,6 +5,7 @@ Enumeration is batching: the rule gets all tuples as one more batch axis. On Fra
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,9 @@ import numpy as np
 
 from .arrays import Array, copy, full, integers, is_exact, members, total, where, zero
 from .bias import Bias, bias_of
-from .errors import InvalidDrafts
+from .laws.sets import CELLS
 from .problem import TOLERANCE, Problem
 from .selection import checked
-
-MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
-CELLS = 1 << 22  # tuples times tokens at a time, to bound memory
 
 
 @dataclass(frozen=True)
@@ -68,23 +66,14 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
         # Copies: a rule that writes into its arguments changes neither the caller's arrays nor its own judgement.
         given = rule(copy(p)[..., None, :], copy(q)[..., None, :], copy(drafts))
         selection = checked(given, p, drafts)
-        row = selection.law(drafts)
+        row = selection.output(drafts)
         output = output + (weight[..., None] * row).sum(-2)
         acceptance = acceptance + (weight * total(where(members(drafts, n, p), row, zero(p)))[..., 0]).sum(-1)
         accept = accept + (weight[..., None] * selection.accept).sum(-2)
     return Evaluation(output, acceptance, accept, problem)
 
 
-def all_drafts(problem: Problem) -> Any:
+def all_drafts(problem: Problem) -> Iterator[np.ndarray]:
     """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
-    n, k = problem.n, problem.k
-    drawn = problem.law.count(n, k)
-    if n**drawn > MAX_TUPLES:
-        raise InvalidDrafts(
-            f"enumerating {n}^{drawn} draft tuples is out of reach (limit {MAX_TUPLES}): use optimal_acceptance, or sample the rule"
-        )
-    rows = max(1, CELLS // (n * max(1, int(np.prod(problem.batch)))))
-    for start in range(0, n**drawn, rows):
-        index = np.arange(start, min(n**drawn, start + rows))
-        columns = [index // n ** (drawn - 1 - i) % n for i in range(drawn)] + [0 * index - 1] * (k - drawn)
-        yield np.stack(columns, -1) if columns else np.zeros((len(index), 0), dtype=np.int64)
+    rows = max(1, CELLS // (problem.n * max(1, int(np.prod(problem.batch)))))
+    return problem.law.tuples(problem.n, problem.k, rows)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .arrays import Array, batch_shape, broadcast, is_torch, positions, spread, total
+from .arrays import Array, batch_shape, broadcast, is_torch, namespace, positions, spread, total
 from .errors import InvalidDrafts
 from .laws import DraftLaw
+from .problem import Problem
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,16 @@ class Selection:
     accept: Array
     residual: Array
 
-    def law(self, drafts: Array) -> Array:
+    def output(self, drafts: Array) -> Array:
         """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
         n = self.residual.shape[-1]
         taken = spread(self.accept, drafts, n)
         return taken + (1 - total(self.accept)) * broadcast(self.residual, (*batch_shape(taken, self.residual), n))
+
+    def law(self, drafts: Array) -> Array:
+        """The old name of `output`."""
+        warnings.warn("Selection.law(drafts) is now Selection.output(drafts)", DeprecationWarning, stacklevel=2)
+        return self.output(drafts)
 
 
 class SelectionRule(ABC):
@@ -39,13 +46,23 @@ class SelectionRule(ABC):
     law: DraftLaw
     # What the rule promises beyond validity, for `ot.check_rule`: "maximal", "optimal", "kseq_bound", "cover".
     claims: tuple[str, ...] = ()
-    solves: ClassVar[bool] = (
-        False  # whether a program is solved for every pair (p, q): on the host, for small vocabularies
-    )
+    # Whether a program is solved for every pair (p, q): on the host, for small vocabularies.
+    solves: ClassVar[bool] = False
+    # Whether one pair may take seconds, so that the rule is compared only where it is named.
+    slow: ClassVar[bool] = False
+    # Whether nodes with the same tokens before them may have different numbers of drafts: the rule does not use the number.
+    any_number: ClassVar[bool] = False
+    # Whether fixed top tokens and draws outside them may be given apart, with draws of several nodes: `select_beside`.
+    takes_tops: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         """p, q: (..., n) target and draft distributions; drafts: int (..., k) token ids, -1 for an absent draft."""
+
+    @property
+    def budget(self) -> tuple[str, Any] | None:
+        """How far the output law may be from p: the name of a divergence and its bound; None for a rule that is lossless."""
+        return None
 
     def kept_law(self, p: Array, q: Array, k: int) -> Array:
         """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
@@ -59,6 +76,40 @@ class SelectionRule(ABC):
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
+
+    @property
+    def label(self) -> str:
+        """Name in the words of a text."""
+        return self.name
+
+    def valid_under(self, law: DraftLaw, k: int) -> bool:
+        """Whether the output keeps the target's law when k drafts follow this law: here, where it is the rule's own."""
+        return law == self.law or law.plain(k) == self.law.plain(k)
+
+    def under(self, law: DraftLaw) -> SelectionRule | None:
+        """The rule for drafts of another law, whatever their number; None where there is none."""
+        return self if law == self.law else None
+
+    def merges(self, law: DraftLaw) -> bool:
+        """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
+        return law.all_independent
+
+    def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
+        """All drafts (..., j + r), and the selection among them; tops: (..., j) fixed ones; draws: (..., r), of any number."""
+        drafts = namespace(p).concatenate((tops, draws), -1)
+        return drafts, self(p, q, drafts)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """(accepted, taken), (...) each, when k >= 1 drafts follow problem.law; None where no formula is known.
+
+        accepted: probability that the output is a drafted token, whichever way it got there; taken: that the rule takes a draft.
+        Exact on Fractions. optimum: (...) of the problem, where the caller knows it.
+        """
+        return None
+
+    def program_sets(self, q: Array, k: int) -> int:
+        """Draft sets of the linear program that the rule solves for drafts from q (n,); 0 where it solves none."""
+        return 0
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:

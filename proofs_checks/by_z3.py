@@ -14,20 +14,20 @@ SECONDS = 20  # for one part; all that stand here are decided within a second
 Part = tuple[str, Sequence[Any], Any]  # what is decided, what is given, what is claimed
 
 
-def decide(said: str, parts: Iterable[Part]) -> Proof:
+def decide(summary: str, parts: Iterable[Part]) -> Proof:
     """Whether each claim follows from what is given, for all real numbers; stops at the first that does not."""
     count = 0
-    for name, given, claim in parts:
+    for name, premises, claim in parts:
         solver = z3.Solver()
         solver.set("timeout", 1000 * SECONDS)
-        solver.add(*given, z3.Not(claim))
+        solver.add(*premises, z3.Not(claim))
         answer = solver.check()
         if answer == z3.sat:
-            return Proof(said, count, f"{name}: {_shown(solver.model())}")
+            return Proof(summary, count, f"{name}: {_shown(solver.model())}")
         if answer == z3.unknown:
-            return Proof(said, count, undecided=f"{name}: {solver.reason_unknown()}")
+            return Proof(summary, count, undecided=f"{name}: {solver.reason_unknown()}")
         count += 1
-    return Proof(said, count)
+    return Proof(summary, count)
 
 
 def reals(name: str, number: int) -> list[Any]:
@@ -42,10 +42,10 @@ def is_law(masses: Sequence[Any]) -> list[Any]:
 
 def least(*terms: Any) -> Any:
     """The least of the terms."""
-    found = terms[0]
+    smallest = terms[0]
     for term in terms[1:]:
-        found = z3.If(term < found, term, found)
-    return found
+        smallest = z3.If(term < smallest, term, smallest)
+    return smallest
 
 
 def greatest(*terms: Any) -> Any:

@@ -9,29 +9,29 @@ from itertools import pairwise
 Sum = dict[Fraction, Fraction]  # rate r >= 0 -> coefficient c
 
 
-def plus(one: Sum, other: Sum, times: int | Fraction = 1) -> Sum:
-    """one + times * other."""
-    found = dict(one)
-    for rate, coefficient in other.items():
-        found[rate] = found.get(rate, Fraction(0)) + times * coefficient
-    return {rate: coefficient for rate, coefficient in found.items() if coefficient}
+def plus(first: Sum, second: Sum, times: int | Fraction = 1) -> Sum:
+    """first + times * second."""
+    total = dict(first)
+    for rate, coefficient in second.items():
+        total[rate] = total.get(rate, Fraction(0)) + times * coefficient
+    return {rate: coefficient for rate, coefficient in total.items() if coefficient}
 
 
-def product(one: Sum, other: Sum) -> Sum:
-    """one * other."""
-    found: Sum = {}
-    for rate, coefficient in one.items():
-        for second, factor in other.items():
-            found[rate + second] = found.get(rate + second, Fraction(0)) + coefficient * factor
-    return {rate: coefficient for rate, coefficient in found.items() if coefficient}
+def product(first: Sum, second: Sum) -> Sum:
+    """first * second."""
+    total: Sum = {}
+    for rate, coefficient in first.items():
+        for other_rate, factor in second.items():
+            total[rate + other_rate] = total.get(rate + other_rate, Fraction(0)) + coefficient * factor
+    return {rate: coefficient for rate, coefficient in total.items() if coefficient}
 
 
 def power(base: Sum, exponent: int) -> Sum:
     """base^exponent."""
-    found: Sum = {Fraction(0): Fraction(1)}
+    result: Sum = {Fraction(0): Fraction(1)}
     for _ in range(exponent):
-        found = product(found, base)
-    return found
+        result = product(result, base)
+    return result
 
 
 def integral(terms: Sum) -> Fraction:
@@ -46,11 +46,11 @@ def over_delays(exponent: Callable[[Fraction], Fraction], bends: list[Fraction],
     """
     inner = sorted({v for v in bends if v > 0 and (end is None or v < end)})
     marks = [Fraction(0), *inner] + ([] if end is None else [end])
-    found: Sum = {}
+    total: Sum = {}
     for low, high in pairwise(marks):
         slope = (exponent(high) - exponent(low)) / (high - low)
-        found = plus(plus(found, {exponent(low): 1 / slope}), {exponent(high): -1 / slope})
+        total = plus(plus(total, {exponent(low): 1 / slope}), {exponent(high): -1 / slope})
     if end is None:
         slope = exponent(marks[-1] + 1) - exponent(marks[-1])
-        found = plus(found, {exponent(marks[-1]): 1 / slope})
-    return found
+        total = plus(total, {exponent(marks[-1]): 1 / slope})
+    return total

@@ -95,13 +95,13 @@ def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Ou
 def _false_in(statement: Statement, error: str, block: range) -> tuple[Any, ...]:
     """Cases of the block in which the claim, with this error in it, is false."""
     assert statement.holds is not None, f"{statement.name}: give holds or prove"
-    found = []
+    false = []
     for number in block:
         beyond = number - len(statement.first)
         case = (statement.draw or draw)(beyond) if beyond >= 0 else statement.first[number]
         if not statement.holds(case, error):
-            found.append(case)
-    return tuple(found)
+            false.append(case)
+    return tuple(false)
 
 
 def _masses(generator: np.random.Generator, n: int) -> tuple[Fraction, ...]:

@@ -53,15 +53,18 @@ def unknowns(laws: Iterable[str], n: int, single: Iterable[str] = ()) -> list[An
     """
     laws, single = tuple(laws), tuple(single)
     unknown = iter(field([f"{name}{i}" for name in laws for i in range(n - 1)] + list(single), QQ)[1:])
-    found: list[Any] = []
+    unknown_laws: list[Any] = []
     for _ in laws:
         masses = [next(unknown) for _ in range(n - 1)]
-        found.append([*masses, 1 - sum(masses)])
-    return [*found, *unknown]
+        unknown_laws.append([*masses, 1 - sum(masses)])
+    return [*unknown_laws, *unknown]
 
 
 def keeps_the_target(
-    output: Callable[..., Sequence[Any] | None], sizes: Iterable[tuple[int, int]], said: str, scale: Sequence[str] = ()
+    output: Callable[..., Sequence[Any] | None],
+    sizes: Iterable[tuple[int, int]],
+    summary: str,
+    scale: Sequence[str] = (),
 ) -> Proof:
     """Whether output(p, q, k, less) == p for all p, q of each size (n, k); None from it means a case that cannot occur.
 
@@ -71,23 +74,25 @@ def keeps_the_target(
     count = 0
     for n, k in sizes:
         p, q, *more = unknowns("pq", n, scale)
-        for found in every_case(lambda less, given=(p, q, k), more=more: output(*given, less, *more)):  # type: ignore[misc]
-            if found is None:
+        for law in every_case(lambda less, problem=(p, q, k), more=more: output(*problem, less, *more)):  # type: ignore[misc]
+            if law is None:
                 continue
-            if any(x != y for x, y in zip(found, p, strict=True)):
-                shown = _in_numbers(output, len(scale))
-                return Proof(said, count, shown, "" if shown else f"n = {n}, k = {k}: no numbers found")
+            if any(x != y for x, y in zip(law, p, strict=True)):
+                counterexample = _in_numbers(output, len(scale))
+                return Proof(
+                    summary, count, counterexample, "" if counterexample else f"n = {n}, k = {k}: no numbers found"
+                )
             count += 1
-    return Proof(f"{said} ({count:,} cases of the comparisons)", count)
+    return Proof(f"{summary} ({count:,} cases of the comparisons)", count)
 
 
 def _in_numbers(output: Callable[..., Sequence[Any] | None], scales: int) -> str:
     for case in sorted(map(draw, range(TRIED)), key=lambda case: case.size):
         if min(case.q) == 0:
             continue
-        found = output(case.p, case.q, case.k, lt, *[Fraction(1, case.k)] * scales)
-        if found is not None and tuple(found) != case.p:
-            return f"{case}: output ({', '.join(map(str, found))})"
+        law = output(case.p, case.q, case.k, lt, *[Fraction(1, case.k)] * scales)
+        if law is not None and tuple(law) != case.p:
+            return f"{case}: output ({', '.join(map(str, law))})"
     return ""
 
 

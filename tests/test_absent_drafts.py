@@ -26,7 +26,7 @@ def test_absent_drafts_anywhere_change_nothing(rule: ot.SelectionRule) -> None:
             padded = np.full((len(drafts), k), -1)
             padded[:, places] = drafts
             selection = rule(p, q, padded)
-            assert (selection.law(padded) == fewer.law(drafts)).all()
+            assert (selection.output(padded) == fewer.output(drafts)).all()
             assert (selection.accept[:, places] == fewer.accept).all()
 
 
@@ -53,7 +53,7 @@ def test_rows_with_different_numbers_of_drafts_are_each_lossless(rule: ot.Select
     for n, k in ((2, 3), (3, 2), (3, 3)):
         p, q = random_pair(generator, n)
         drafts = all_tuples(n, k)
-        rows = rule(p, q, drafts).law(drafts)  # one call, all patterns side by side
+        rows = rule(p, q, drafts).output(drafts)  # one call, all patterns side by side
         for absent in product((False, True), repeat=k):
             here = ((drafts < 0) == absent).all(-1)
             weight = rule.law.probability(q, drafts[here][:, ~np.array(absent)])
@@ -70,7 +70,7 @@ def test_greedy_rules_draw_from_the_target_when_the_drawn_token_is_absent(name: 
     top = int(np.argmax(q == q.max()))
     drafts = np.array([top, -1])
     selection = rule(p, q, drafts)
-    assert (selection.law(drafts) == p).all() and selection.accept.tolist() == [p[top], 0]
+    assert (selection.output(drafts) == p).all() and selection.accept.tolist() == [p[top], 0]
 
 
 @RULES

@@ -54,11 +54,11 @@ def test_the_type_that_came_in_goes_out(rule: ot.SelectionRule, kind: Any) -> No
     p, q = (kind.make(x) for x in pairs(32, (3,)))
     drafts = kind.tokens(np.arange(3 * k).reshape(3, k) % 4)
     selection = rule(p, q, drafts)
-    for x in (selection.accept, selection.residual, selection.law(drafts)):
+    for x in (selection.accept, selection.residual, selection.output(drafts)):
         assert type(x) is type(p) and x.dtype == p.dtype
         if kind.is_torch:
             assert x.device == p.device
-    assert tuple(selection.accept.shape) == (3, k) and tuple(selection.law(drafts).shape) == (3, 4)
+    assert tuple(selection.accept.shape) == (3, k) and tuple(selection.output(drafts).shape) == (3, 4)
     assert tuple(selection.residual.shape) in {(3, 4), (4,)}
     if kind.exact:
         assert all(type(v).__name__ == "Fraction" for x in (selection.accept, selection.residual) for v in x.ravel())
@@ -93,14 +93,14 @@ def test_a_batch_is_a_loop_over_its_rows(rule: ot.SelectionRule, kind: Any) -> N
     k, generator = count(rule), np.random.default_rng(35)
     p, q = pairs(35, (3, 2))
     drafts = generator.integers(0, 4, (3, 2, k))
-    law = rule(kind.make(p), kind.make(q), kind.tokens(drafts)).law(kind.tokens(drafts))
+    law = rule(kind.make(p), kind.make(q), kind.tokens(drafts)).output(kind.tokens(drafts))
     assert tuple(law.shape) == (3, 2, 4)
     for row in np.ndindex(3, 2):
         tokens = kind.tokens(drafts[row])
         alone = rule(kind.make(p[row]), kind.make(q[row]), tokens)
         assert tuple(alone.accept.shape) == (k,) and tuple(alone.residual.shape) == (4,)
         if not kind.meta:
-            exact = kind.back(alone.law(tokens))
+            exact = kind.back(alone.output(tokens))
             assert kind.agrees(law[row], exact, 1000) and kind.agrees(law[row].sum(-1), 1, 10)
 
 
@@ -112,9 +112,9 @@ def test_one_pair_of_laws_for_many_drafts(rule: ot.SelectionRule, kind: Any) -> 
     drafts = all_tuples(4, count(rule))
     if not isinstance(rule.law, ot.IID | ot.WithoutReplacement):
         drafts = drafts[rule.law.probability(q, drafts) > 0]
-    exact = rule(p, q, drafts).law(drafts)
+    exact = rule(p, q, drafts).output(drafts)
     assert exact.shape == (len(drafts), 4) and (exact.sum(-1) == 1).all() and (exact >= 0).all()
-    law = rule(kind.make(p), kind.make(q), kind.tokens(drafts)).law(kind.tokens(drafts))
+    law = rule(kind.make(p), kind.make(q), kind.tokens(drafts)).output(kind.tokens(drafts))
     assert kind.agrees(law, exact, 100 * LOOSE.get(rule.name, 1))
     drafts = np.resize(drafts, (3, 2, drafts.shape[-1]))
     many = rule(kind.make(p[None, None]), kind.make(q[None, None]), kind.tokens(drafts))

@@ -36,10 +36,10 @@ def compute(full: bool = False, jobs: int = 1, ks: tuple[int, ...] | None = None
     for target, draft in PAIRS:
         for k in ks or range(1, 13 if full else 9):
             problem = ot.Problem([1 - target, target], [1 - draft, draft], k)
-            found = {"optimum": ot.optimal_acceptance(problem.p, problem.q, k)}
-            found |= {rule.name: ot.evaluate(rule, problem).acceptance for rule in RULES}
-            here = {"target": target, "draft": draft, "k": k}
-            rows += [here | {"rule": name, "acceptance": value} for name, value in found.items()]
+            acceptances = {"optimum": ot.optimal_acceptance(problem.p, problem.q, k)}
+            acceptances |= {rule.name: ot.evaluate(rule, problem).acceptance for rule in RULES}
+            point = {"target": target, "draft": draft, "k": k}
+            rows += [point | {"rule": name, "acceptance": value} for name, value in acceptances.items()]
     return rows
 
 
@@ -47,11 +47,11 @@ def numbers(rows: style.Rows) -> list[Number]:
     """Optimum, K-SEQ and recursive rejection for two drafts beside the check values."""
     lines = []
     for draft, values in CHECKS.items():
-        here = {row["rule"]: row["acceptance"] for row in rows if row["draft"] == draft and row["k"] == "2"}
+        acceptances = {row["rule"]: row["acceptance"] for row in rows if row["draft"] == draft and row["k"] == "2"}
         for name, value in zip(("optimum", "KSeq", "RecursiveRejection"), values, strict=True):
-            if here:
+            if acceptances:
                 what = f"draft Ber({draft}), target Ber(1/2), k = 2: {style.look(name).label}"
-                lines.append(Number(what, style.number(here[name]), value))
+                lines.append(Number(what, style.number(acceptances[name]), value))
     return lines
 
 
@@ -60,17 +60,17 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION, share_y=False)
     entries: list[list[style.Entry]] = []
     for axes, draft in zip(panels, dict.fromkeys(row["draft"] for row in rows), strict=True):
-        here = [row for row in rows if row["draft"] == draft]
+        pair_rows = [row for row in rows if row["draft"] == draft]
         entries.append([])
-        for name in dict.fromkeys(row["rule"] for row in here):
-            points = [(int(row["k"]), style.number(row["acceptance"])) for row in here if row["rule"] == name]
-            shown = style.look(name)
-            axes.plot(*zip(*points, strict=True), color=shown.colour, marker=shown.marker or None, ms=4.5, lw=1.4)
-            entries[-1].append((*points[-1], shown.label, shown.colour))
+        for name in dict.fromkeys(row["rule"] for row in pair_rows):
+            points = [(int(row["k"]), style.number(row["acceptance"])) for row in pair_rows if row["rule"] == name]
+            look = style.look(name)
+            axes.plot(*zip(*points, strict=True), color=look.colour, marker=look.marker or None, ms=4.5, lw=1.4)
+            entries[-1].append((*points[-1], look.label, look.colour))
         for value in CHECKS.get(draft, ()):
             axes.plot(2, value, "o", ms=11, mfc="none", mec="#000000", mew=0.8)
-        axes.set_xticks(sorted({int(row["k"]) for row in here}))
-        axes.set(title=f"target Ber({here[0]['target']}), draft Ber({draft})", xlabel="number of drafts k")
+        axes.set_xticks(sorted({int(row["k"]) for row in pair_rows}))
+        axes.set(title=f"target Ber({pair_rows[0]['target']}), draft Ber({draft})", xlabel="number of drafts k")
         axes.set_ylabel("acceptance")
     style.label(panels, entries)
     return figure

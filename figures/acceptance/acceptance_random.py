@@ -51,9 +51,9 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION, share_y=False)
     entries = []
     for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
-        here = [line for line in lines if line.group == group]
-        entries.append(style.plot_acceptance(axes, here))
+        group_rows = [line for line in lines if line.group == group]
+        entries.append(style.plot_acceptance(axes, group_rows))
         kind = "flat" if float(group) == 1 else "heavy-tailed"
-        axes.set_title(f"{here[0].pairs} pairs, {N} tokens, Dirichlet({float(group):g}): {kind}")
+        axes.set_title(f"{group_rows[0].pairs} pairs, {N} tokens, Dirichlet({float(group):g}): {kind}")
     style.label(panels, entries)
     return figure

@@ -32,22 +32,27 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None, k: int 
     """A row for each temperature, kind and rule: acceptance, and more than one draft gets, both with errors."""
     pairs = read_pairs(FILE)
     pairs = pairs if limit is None else pairs.first(limit)
-    found: dict[str, dict[int, float]] = {name: {} for name in SHOWN}
+    accepted: dict[str, dict[int, float]] = {name: {} for name in SHOWN}
     for row in compare_rules(pairs, Settings((1, k), RULES, lp_limit=0), jobs):
         if row.k == 1 and row.rule == "optimum":
-            found[ONE][row.pair] = row.accepted
-        if row.k == k and row.rule in found:
-            found[row.rule][row.pair] = row.accepted
-    values = {name: np.array([of[index] for index in pairs.index]) for name, of in found.items()}
+            accepted[ONE][row.pair] = row.accepted
+        if row.k == k and row.rule in accepted:
+            accepted[row.rule][row.pair] = row.accepted
+    values = {name: np.array([of[index] for index in pairs.index]) for name, of in accepted.items()}
     rows: list[dict[str, Any]] = []
     for group in dict.fromkeys(pairs.group):
         for kind in (*dict.fromkeys(pairs.labels["kind"]), "all"):
-            here = [i for i, of in enumerate(pairs.labels["kind"]) if pairs.group[i] == group and kind in (of, "all")]
-            text = [pairs.text[i] for i in here]
+            contexts = [
+                i for i, of in enumerate(pairs.labels["kind"]) if pairs.group[i] == group and kind in (of, "all")
+            ]
+            text = [pairs.text[i] for i in contexts]
             for name in SHOWN:
-                line: dict[str, Any] = {"temperature": group, "kind": kind, "contexts": len(here), "rule": name}
-                for column, some in (("mean", values[name][here]), ("more", (values[name] - values[ONE])[here])):
-                    line |= {column: some.mean(), f"{column}_error": clustered_error(some.tolist(), text)}
+                line: dict[str, Any] = {"temperature": group, "kind": kind, "contexts": len(contexts), "rule": name}
+                for column, acceptances in (
+                    ("mean", values[name][contexts]),
+                    ("more", (values[name] - values[ONE])[contexts]),
+                ):
+                    line |= {column: acceptances.mean(), f"{column}_error": clustered_error(acceptances.tolist(), text)}
                 rows.append(line)
     return rows
 
@@ -55,23 +60,28 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None, k: int 
 def table(rows: style.Rows) -> str:
     """The same in Markdown, a column a rule; in brackets the gain on one draft, paired."""
     lines = [["T", "kind", *(_name(name) for name in SHOWN)]]
-    for here in style.split(rows, "temperature", "kind"):
-        cells = [f"{float(row['mean']):.4f}" for row in here]
-        gains = [f" ({float(row['more']):+.4f} ± {float(row['more_error']):.4f})" for row in here]
+    for kind_rows in style.split(rows, "temperature", "kind"):
+        cells = [f"{float(row['mean']):.4f}" for row in kind_rows]
+        gains = [f" ({float(row['more']):+.4f} ± {float(row['more_error']):.4f})" for row in kind_rows]
         lines.append(
-            [here[0]["temperature"], here[0]["kind"], cells[0], *(map("".join, zip(cells[1:], gains[1:], strict=True)))]
+            [
+                kind_rows[0]["temperature"],
+                kind_rows[0]["kind"],
+                cells[0],
+                *(map("".join, zip(cells[1:], gains[1:], strict=True))),
+            ]
         )
     return style.markdown(lines)
 
 
 def numbers(rows: style.Rows) -> list[Number]:
     """All kinds together."""
-    wanted = [row for row in rows if row["kind"] == "all"]
+    all_kinds = [row for row in rows if row["kind"] == "all"]
     return [
         Number(
             f"T = {row['temperature']}, k = 2, {_name(row['rule'])}", float(row["mean"]), error=float(row["mean_error"])
         )
-        for row in wanted
+        for row in all_kinds
     ]
 
 
@@ -84,19 +94,25 @@ def draw(rows: style.Rows) -> Any:
     parts = style.split(rows, "temperature")
     figure, panels = style.canvas(len(parts), CAPTION, share_y=True)
     entries: list[list[style.Entry]] = []
-    for axes, here in zip(panels, parts, strict=True):
-        kinds = list(dict.fromkeys(row["kind"] for row in here))
+    for axes, temperature_rows in zip(panels, parts, strict=True):
+        kinds = list(dict.fromkeys(row["kind"] for row in temperature_rows))
         entries.append([])
-        for place, part in enumerate(style.split(here, "rule")):
-            name = part[0]["rule"]
+        for place, rule_rows in enumerate(style.split(temperature_rows, "rule")):
+            name = rule_rows[0]["rule"]
             colour, marker = (
                 LOOKS[name][:2] if name in LOOKS else (style.look(name).colour, style.look(name).marker or "s")
             )
             x = [position + 0.09 * (place - 2) for position in range(len(kinds))]
-            mean, error = ([float(row[column]) for row in part] for column in ("mean", "mean_error"))
+            mean, error = ([float(row[column]) for row in rule_rows] for column in ("mean", "mean_error"))
             axes.errorbar(x, mean, error, color=colour, marker=marker, ls="", ms=5, elinewidth=0.7)
             entries[-1].append((x[-1], mean[-1], _name(name), colour))
-        axes.set_xticks(range(len(kinds)), [f"{row['kind']}\n({row['contexts']})" for row in here[:: len(SHOWN)]])
-        axes.set(title=f"temperature {here[0]['temperature']}", ylabel="acceptance", xlabel="kind of text (contexts)")
+        axes.set_xticks(
+            range(len(kinds)), [f"{row['kind']}\n({row['contexts']})" for row in temperature_rows[:: len(SHOWN)]]
+        )
+        axes.set(
+            title=f"temperature {temperature_rows[0]['temperature']}",
+            ylabel="acceptance",
+            xlabel="kind of text (contexts)",
+        )
     style.label(panels, entries)
     return figure

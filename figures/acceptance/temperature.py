@@ -56,9 +56,9 @@ def compute(
     pairs = settings_pairs(kind, limit or (None if full else CONTEXTS))
     rows = []
     for k in ks:
-        some = RULES if k == K else (rules.KSeq(), rules.RecursiveRejectionWithoutReplacement())
-        found = compare_rules(pairs, Settings((k,), some, samples=64 if k == K else 1, lp_limit=0), jobs)
-        rows += as_records(summarise([row for row in found if k == K or row.rule == "optimum"], pairs))
+        compared = RULES if k == K else (rules.KSeq(), rules.RecursiveRejectionWithoutReplacement())
+        results = compare_rules(pairs, Settings((k,), compared, samples=64 if k == K else 1, lp_limit=0), jobs)
+        rows += as_records(summarise([row for row in results if k == K or row.rule == "optimum"], pairs))
     return [{"setting": kind, **row} for row in rows]
 
 
@@ -88,13 +88,13 @@ def draw(rows: style.Rows) -> Any:
     """Rules on the left, numbers of drafts on the right."""
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = [[], []]
-    for place, (key, here) in enumerate(lines_of(rows, K).items()):
-        shown = style.look(key)
-        x, mean, error = ([float(row[name]) for row in here] for name in ("group", "accepted", "error"))
+    for place, (key, line_rows) in enumerate(lines_of(rows, K).items()):
+        look = style.look(key)
+        x, mean, error = ([float(row[name]) for row in line_rows] for name in ("group", "accepted", "error"))
         x = [value + 0.008 * (place - 3) for value in x]  # so that error bars do not hide each other
-        options = {"color": shown.colour, "ls": shown.line, "marker": shown.marker or None, "ms": 4, "elinewidth": 0.7}
+        options = {"color": look.colour, "ls": look.line, "marker": look.marker or None, "ms": 4, "elinewidth": 0.7}
         panels[0].errorbar(x, mean, error, **options)
-        entries[0].append((x[-1], mean[-1], shown.label, shown.colour))
+        entries[0].append((x[-1], mean[-1], look.label, look.colour))
     for k in sorted({int(row["k"]) for row in rows}):
         for key, line in (("optimum", "-"), ("optimum without-replacement", ":")):
             points = [(float(row["group"]), float(row["accepted"])) for row in lines_of(rows, k)[key]]

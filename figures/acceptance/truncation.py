@@ -34,9 +34,9 @@ def numbers(rows: style.Rows) -> list[Number]:
     """The optimum under i.i.d. drafts and K-SEQ, for every cut."""
     lines = []
     for kind in KINDS:
-        here = lines_of([row for row in rows if row["setting"] == kind], K)
+        lines_of_kind = lines_of([row for row in rows if row["setting"] == kind], K)
         for key in ("optimum", "KSeq"):
-            for row in here[key]:
+            for row in lines_of_kind[key]:
                 name = f"{kind} = {float(row['group']):g}" if row["group"] != NONE else "nothing cut"
                 if row["group"] != NONE or kind == "top-k":
                     lines.append(
@@ -51,15 +51,15 @@ def draw(rows: style.Rows) -> Any:
     entries: list[list[style.Entry]] = []
     for axes, (kind, name) in zip(panels, KINDS.items(), strict=True):
         entries.append([])
-        for place, (key, here) in enumerate(lines_of([row for row in rows if row["setting"] == kind], K).items()):
-            shown = style.look(key)
-            mean, error = ([float(row[column]) for row in here] for column in ("accepted", "error"))
-            x = [number + 0.04 * (place - 3) for number in range(len(here))]
-            options = {"color": shown.colour, "ls": shown.line, "marker": shown.marker or None, "ms": 4}
+        for place, (key, line_rows) in enumerate(lines_of([row for row in rows if row["setting"] == kind], K).items()):
+            look = style.look(key)
+            mean, error = ([float(row[column]) for row in line_rows] for column in ("accepted", "error"))
+            x = [number + 0.04 * (place - 3) for number in range(len(line_rows))]
+            options = {"color": look.colour, "ls": look.line, "marker": look.marker or None, "ms": 4}
             axes.errorbar(x, mean, error, elinewidth=0.7, **options)
-            entries[-1].append((x[-1], mean[-1], shown.label, shown.colour))
-        names = [f"{float(row['group']):g}" if row["group"] != NONE else NONE for row in here]
+            entries[-1].append((x[-1], mean[-1], look.label, look.colour))
+        names = [f"{float(row['group']):g}" if row["group"] != NONE else NONE for row in line_rows]
         axes.set_xticks(range(len(names)), names)
-        axes.set(title=f"{kind}, k = {K} drafts, {here[0]['pairs']} contexts", xlabel=name, ylabel="acceptance")
+        axes.set(title=f"{kind}, k = {K} drafts, {line_rows[0]['pairs']} contexts", xlabel=name, ylabel="acceptance")
     style.label(panels, entries)
     return figure

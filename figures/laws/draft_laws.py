@@ -14,7 +14,7 @@ from ot_draft.compare import Pairs, clustered_error, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS = 160
-INDEPENDENT, AUTO, OTHER, HUB = "i.i.d.", "hybrid, j from q", "without replacement", "hub"
+INDEPENDENT, AUTO, WITHOUT_REPLACEMENT, HUB = "i.i.d.", "hybrid, j from q", "without replacement", "hub"
 GROUPS = {"1.0": ("#D55E00", "o"), "0.6": ("#0072B2", "s")}
 ABOUT = About(
     title="Draft laws at equal k",
@@ -33,7 +33,7 @@ def laws(k: int) -> dict[str, ot.DraftLaw]:
     """Name -> law, for k drafts."""
     hybrid = {f"hybrid, j = {j}{', greedy' * (j == k - 1)}": ot.Hybrid(j) for j in range(1, k + 1)}
     named: dict[str, ot.DraftLaw] = {INDEPENDENT: ot.IID(), **hybrid, AUTO: ot.Hybrid("auto")}
-    return named | ({HUB: ot.Hub()} if k == 2 else {}) | {OTHER: ot.WithoutReplacement()}
+    return named | ({HUB: ot.Hub()} if k == 2 else {}) | {WITHOUT_REPLACEMENT: ot.WithoutReplacement()}
 
 
 def compute(
@@ -44,14 +44,14 @@ def compute(
     pairs = pairs if full else pairs.first(limit or CONTEXTS)
     rows: list[dict[str, Any]] = []
     for k in ks:
-        found = {name: _optima(pairs, k, law, jobs) for name, law in laws(k).items()}
+        optima = {name: _optima(pairs, k, law, jobs) for name, law in laws(k).items()}
         for group in dict.fromkeys(pairs.group):
-            here = [row for row, value in enumerate(pairs.group) if value == group]
-            text = [pairs.text[row] for row in here]
-            for name, values in found.items():
-                more = values[here] - found[INDEPENDENT][here]
-                row = {"temperature": group, "contexts": len(here), "k": k, "law": name}
-                row |= {"mean": values[here].mean(), "error": clustered_error(values[here], text)}
+            contexts = [row for row, value in enumerate(pairs.group) if value == group]
+            text = [pairs.text[row] for row in contexts]
+            for name, values in optima.items():
+                more = values[contexts] - optima[INDEPENDENT][contexts]
+                row = {"temperature": group, "contexts": len(contexts), "k": k, "law": name}
+                row |= {"mean": values[contexts].mean(), "error": clustered_error(values[contexts], text)}
                 rows.append(row | {"more": more.mean(), "more_error": clustered_error(more, text)})
     return rows
 
@@ -59,17 +59,17 @@ def compute(
 def _optima(pairs: Pairs, k: int, law: ot.DraftLaw, jobs: int) -> Any:
     if not isinstance(law, ot.WithoutReplacement):
         return np.asarray(ot.optimal_acceptance(pairs.p, pairs.q, k, law))
-    one = delayed(ot.optimal_acceptance)
-    return np.array(Parallel(jobs)(one(p, q, k, law) for p, q in zip(pairs.p, pairs.q, strict=True)))
+    optimum = delayed(ot.optimal_acceptance)
+    return np.array(Parallel(jobs)(optimum(p, q, k, law) for p, q in zip(pairs.p, pairs.q, strict=True)))
 
 
 def numbers(rows: style.Rows) -> list[Number]:
     """i.i.d., the best fixed j, j from q, and without replacement, at temperature 1."""
     lines = []
-    for here in style.split([row for row in rows if row["temperature"] == "1.0"], "k"):
-        fixed = [row for row in here if "j =" in row["law"]]
+    for k_rows in style.split([row for row in rows if row["temperature"] == "1.0"], "k"):
+        fixed = [row for row in k_rows if "j =" in row["law"]]
         best = max(fixed, key=lambda row: float(row["mean"]))
-        for row in (here[0], best, *(row for row in here if row["law"] in (AUTO, OTHER))):
+        for row in (k_rows[0], best, *(row for row in k_rows if row["law"] in (AUTO, WITHOUT_REPLACEMENT))):
             what = f"optimum, T = 1, k = {row['k']}, {row['law']}{' (the best j)' * (row is best)}"
             lines.append(Number(what, float(row["mean"]), error=float(row["error"])))
     return lines
@@ -79,16 +79,16 @@ def draw(rows: style.Rows) -> Any:
     """A panel a k, a line a law, a marker a temperature."""
     parts = style.split(rows, "k")
     figure, panels = style.canvas(len(parts), CAPTION, share_y=False, wide=0.8)
-    for axes, here in zip(panels, parts, strict=True):
-        names = list(dict.fromkeys(row["law"] for row in here))[::-1]
+    for axes, k_rows in zip(panels, parts, strict=True):
+        names = list(dict.fromkeys(row["law"] for row in k_rows))[::-1]
         places = {name: place for place, name in enumerate(names)}
-        for part in style.split(here, "temperature"):
-            group = part[0]["temperature"]
+        for temperature_rows in style.split(k_rows, "temperature"):
+            group = temperature_rows[0]["temperature"]
             colour, marker = GROUPS[group]
-            y = [places[row["law"]] + (0.12 if group == "1.0" else -0.12) for row in part]
-            more, error = ([float(row[name]) for row in part] for name in ("more", "more_error"))
+            y = [places[row["law"]] + (0.12 if group == "1.0" else -0.12) for row in temperature_rows]
+            more, error = ([float(row[name]) for row in temperature_rows] for name in ("more", "more_error"))
             axes.errorbar(more, y, xerr=error, color=colour, marker=marker, ls="", ms=4.5, elinewidth=0.8)
-            zero = f"T = {group}: i.i.d. {float(part[0]['mean']):.3f}"
+            zero = f"T = {group}: i.i.d. {float(temperature_rows[0]['mean']):.3f}"
             axes.annotate(
                 zero, (0.03, 0.08 if group == "1.0" else 0.025), xycoords="axes fraction", color=colour, fontsize=8
             )
@@ -97,6 +97,7 @@ def draw(rows: style.Rows) -> Any:
         axes.set_ylim(-0.6 - len(names) / 7, len(names) - 0.4)
         axes.grid(True, axis="both", alpha=0.3)
         axes.set(
-            title=f"k = {here[0]['k']}, {here[0]['contexts']} contexts", xlabel="optimum, more than under i.i.d. drafts"
+            title=f"k = {k_rows[0]['k']}, {k_rows[0]['contexts']} contexts",
+            xlabel="optimum, more than under i.i.d. drafts",
         )
     return figure

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
+import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.laws.ways_to_draft import AUTO, BEST, FIXED, OTHER, RULE, ways_to_draft
-from ot_draft.compare import clustered_error, read_pairs
+from ot_draft.compare import Pairs, Settings, clustered_error, compare_rules, read_pairs
+from ot_draft.laws import StandIn
 
 FILE = style.DATA / "smollm2_pairs.npz"
+FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"
+# Other values of the three constants by which Hybrid('auto') estimates.
+CONSTANTS = (("power", 0.25), ("power", 0.35), ("seen", 0.4), ("seen", 0.6), ("head", 128), ("head", 400))
 LEVELS = {
-    OTHER: ("#000000", ":", "optimum, without replacement"),
+    WITHOUT_REPLACEMENT: ("#000000", ":", "optimum, without replacement"),
     BEST: ("#009E73", "--", "best j in each context (uses p)"),
     AUTO: ("#332288", "-.", "j chosen from q"),
 }
@@ -41,24 +46,49 @@ def compute(
     for k in ks:
         ways = ways_to_draft(pairs, k, jobs)
         for group in dict.fromkeys(pairs.group):
-            here = [row for row, value in enumerate(pairs.group) if value == group]
-            text = [pairs.text[row] for row in here]
-            fixed = max((ways[FIXED, j][here] for j in range(k + 1)), key=np.mean)
+            contexts = [row for row, value in enumerate(pairs.group) if value == group]
+            text = [pairs.text[row] for row in contexts]
+            fixed = max((ways[FIXED, j][contexts] for j in range(k + 1)), key=np.mean)
             for (way, j), values in ways.items():
                 row = {"temperature": group, "k": k, "way": way, "j": j}
-                for name, found in (("mean", values[here]), ("more", values[here] - fixed)):
-                    row |= {name: float(found.mean()), f"{name}_error": clustered_error(found, text)}
+                for name, acceptances in (("mean", values[contexts]), ("more", values[contexts] - fixed)):
+                    row |= {name: float(acceptances.mean()), f"{name}_error": clustered_error(acceptances, text)}
                 rows.append(row)
     return rows
+
+
+def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str], Any]:
+    """Acceptance (pairs,) of every way to draft; the rule's from its own law of the selected token."""
+    rules = tuple(ot.rules.Optimal(ot.Hybrid(j)) for j in range(k + 1))
+    rows = [row for row in compare_rules(pairs, Settings((k,), rules, lp_limit=0), jobs) if row.rule == "Optimal"]
+    optimum, attained = (
+        np.reshape([getattr(row, name) for row in rows], (-1, k + 1)) for name in ("optimum", "accepted")
+    )
+    ways: dict[tuple[str, int | str], Any] = {(FIXED, j): optimum[:, j] for j in range(k + 1)}
+    ways |= {(RULE, j): attained[:, j] for j in range(k + 1)}
+    optimal = delayed(ot.optimal_acceptance)
+    without_replacement = Parallel(jobs)(
+        optimal(p, q, k, ot.WithoutReplacement()) for p, q in zip(pairs.p, pairs.q, strict=True)
+    )
+    ways |= {(WITHOUT_REPLACEMENT, ""): np.array(without_replacement), (BEST, ""): optimum.max(-1)}
+    choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
+    for name, constants in choices.items():
+        j = (ot.Hybrid("auto", StandIn(**constants)).top_drafts(pairs.q, k) >= 0).sum(-1)
+        ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
+    return ways
 
 
 def numbers(rows: style.Rows) -> list[Number]:
     """The largest k: i.i.d., the best fixed j, and the other ways."""
     lines = []
-    for here in style.split([row for row in rows if row["k"] == rows[-1]["k"]], "temperature"):
-        fixed = [row for row in here if row["way"] == FIXED]
+    for temperature_rows in style.split([row for row in rows if row["k"] == rows[-1]["k"]], "temperature"):
+        fixed = [row for row in temperature_rows if row["way"] == FIXED]
         best = max(fixed, key=lambda row: float(row["mean"]))
-        for row in (fixed[0], best, *(row for row in here if row["way"] in (AUTO, BEST, OTHER))):
+        for row in (
+            fixed[0],
+            best,
+            *(row for row in temperature_rows if row["way"] in (AUTO, BEST, WITHOUT_REPLACEMENT)),
+        ):
             name = f"j = {row['j']}{', the best' * (row is best)}" if row["way"] == FIXED else row["way"]
             what = f"T = {row['temperature']}, k = {row['k']}: {name}"
             lines.append(Number(what, float(row["mean"]), error=float(row["mean_error"])))
@@ -69,14 +99,14 @@ def table(rows: style.Rows) -> str:
     """The same in Markdown: a column for each temperature and k."""
     ways = list(dict.fromkeys(row["way"] for row in rows if not row["j"]))
     columns = [["", "best fixed j", "its mean", "rule - optimum, at most", *ways]]
-    for here in style.split(rows, "temperature", "k"):
-        found = {(row["way"], row["j"]): row for row in here}
-        means = {row["j"]: float(row["mean"]) for row in here if row["way"] == FIXED}
+    for setting_rows in style.split(rows, "temperature", "k"):
+        by_way = {(row["way"], row["j"]): row for row in setting_rows}
+        means = {row["j"]: float(row["mean"]) for row in setting_rows if row["way"] == FIXED}
         best = max(means, key=means.__getitem__)
-        column = [f"T = {here[0]['temperature']}, k = {here[0]['k']}", best]
-        column.append(f"{means[best]:.4f} ± {float(found[FIXED, best]['mean_error']):.4f}")
-        column.append(f"{max(abs(float(found[RULE, j]['mean']) - mean) for j, mean in means.items()):.0e}")
-        for row in (found[way, ""] for way in ways):
+        column = [f"T = {setting_rows[0]['temperature']}, k = {setting_rows[0]['k']}", best]
+        column.append(f"{means[best]:.4f} ± {float(by_way[FIXED, best]['mean_error']):.4f}")
+        column.append(f"{max(abs(float(by_way[RULE, j]['mean']) - mean) for j, mean in means.items()):.0e}")
+        for row in (by_way[way, ""] for way in ways):
             mean, more, error = (float(row[name]) for name in ("mean", "more", "more_error"))
             column.append(f"{mean:.4f} ({more:+.4f} ± {error:.4f})")
         columns.append(column)
@@ -86,21 +116,23 @@ def table(rows: style.Rows) -> str:
 
 def draw(rows: style.Rows) -> Any:
     """A row of panels a temperature, a panel a k."""
-    settings = sorted(style.split(rows, "temperature", "k"), key=lambda here: -float(here[0]["temperature"]))
+    settings = sorted(
+        style.split(rows, "temperature", "k"), key=lambda setting_rows: -float(setting_rows[0]["temperature"])
+    )
     groups = len({row["temperature"] for row in rows})
     figure, panels = style.canvas(len(settings) // groups, CAPTION, rows=groups, share_y=False)
     entries: list[list[style.Entry]] = []
-    for axes, here in zip(panels, settings, strict=True):
-        fixed, rule = ([row for row in here if row["way"] == way] for way in (FIXED, RULE))
+    for axes, setting_rows in zip(panels, settings, strict=True):
+        fixed, rule = ([row for row in setting_rows if row["way"] == way] for way in (FIXED, RULE))
         j, mean, error = ([float(row[name]) for row in fixed] for name in ("j", "mean", "mean_error"))
         axes.errorbar(j, mean, error, color="#000000", lw=1.4, elinewidth=0.5, marker="o", ms=3)
         axes.plot(j, [float(row["mean"]) for row in rule], "o", ms=8, mfc="none", mec="#D55E00", mew=1)
         entries.append([(j[-1], mean[-1], f"one j: {max(mean):.3f} at j = {mean.index(max(mean))}", "#000000")])
-        for row in (row for row in here if row["way"] in LEVELS):
+        for row in (row for row in setting_rows if row["way"] in LEVELS):
             colour, line, name = LEVELS[row["way"]]
             axes.axhline(float(row["mean"]), color=colour, ls=line, lw=1.3)
             entries[-1].append((j[-1], float(row["mean"]), f"{name}: {float(row['mean']):.3f}", colour))
-        axes.set_title(f"temperature {here[0]['temperature']}, k = {here[0]['k']}")
+        axes.set_title(f"temperature {setting_rows[0]['temperature']}, k = {setting_rows[0]['k']}")
         axes.set(xticks=j, xlabel="top tokens fixed, j", ylabel="mean acceptance")
     style.label(panels, entries)
     return figure

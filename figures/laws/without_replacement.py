@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
+import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from figures.laws.ways_without_replacement import HYBRID, INDEPENDENT, OPTIMUM, ORDERS, RECURSIVE, SAMPLES, one_pair
-from ot_draft.compare import clustered_error, read_pairs
+from ot_draft.compare import clustered_error, expected_acceptance, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
-CONTEXTS, PAIRS = 20, 40
+CONTEXTS, PAIRS, SAMPLES = 20, 40, 512
+LAW = ot.WithoutReplacement()
+ORDERS = {"RandomOrder": 64, "RandomOrder, at most 4 orders": 4, "RandomOrder, 1 order": 1}
+RECURSIVE, OPTIMUM, HYBRID, INDEPENDENT = "RecursiveRejectionWithoutReplacement", "optimum", "Hybrid(auto)", "i.i.d."
 LOOKS = {
     "RandomOrder": ("#882255", "-", "random order"),
     "RandomOrder, at most 4 orders": ("#882255", "--", "at most 4 orders"),
@@ -49,27 +53,54 @@ def compute(
             concentration, count or (10 * PAIRS if full else PAIRS)
         )
     rows: list[dict[str, Any]] = []
-    for name, some in sets.items():
+    for name, chosen in sets.items():
         for k in ks:
-            tasks = (delayed(one_pair)(p, q, k, seed) for p, q, seed in zip(some.p, some.q, some.index, strict=True))
-            found = Parallel(jobs)(tasks)
-            for way in found[0]:
-                value, orders, seconds = np.array([pair[way] for pair in found]).T
-                gap = np.array([pair[OPTIMUM][0] for pair in found]) - value
-                row = {"pairs": f"{len(some)} {name}", "k": k, "way": way, "mean": value.mean(), "gap": gap.mean()}
-                row |= {"error": clustered_error(gap.tolist(), some.text), "largest_gap": gap.max()}
+            tasks = (
+                delayed(one_pair)(p, q, k, seed) for p, q, seed in zip(chosen.p, chosen.q, chosen.index, strict=True)
+            )
+            results = Parallel(jobs)(tasks)
+            for way in results[0]:
+                value, orders, seconds = np.array([pair[way] for pair in results]).T
+                gap = np.array([pair[OPTIMUM][0] for pair in results]) - value
+                row = {"pairs": f"{len(chosen)} {name}", "k": k, "way": way, "mean": value.mean(), "gap": gap.mean()}
+                row |= {"error": clustered_error(gap.tolist(), chosen.text), "largest_gap": gap.max()}
                 rows.append(row | {"orders": orders.mean(), "most": orders.max(), "seconds": np.median(seconds)})
     return rows
 
 
+def one_pair(p: np.ndarray, q: np.ndarray, k: int, seed: int) -> dict[str, tuple[float, float, float]]:
+    """Acceptance, number of orders and seconds of one selection, for every way."""
+    generator = np.random.default_rng([seed, k])
+    best = ot.optimal_acceptance(p, q, k, LAW)
+    results = {OPTIMUM: (best, np.nan, _seconds(ot.optimal_acceptance, p, q, k, LAW))}
+    for way, orders in ORDERS.items():
+        rule = ot.rules.RandomOrder(orders=orders)
+        seconds = _seconds(rule, p, q, ot.draw(LAW, q, k, generator))
+        ranks, _, selected = rule.mixture(p, q, k)  # what the call above has left
+        results[way] = (np.minimum(p, selected).sum(), len(ranks), seconds)
+    recursive = ot.rules.RecursiveRejectionWithoutReplacement()
+    estimate = expected_acceptance(recursive, ot.Problem(p, q, k, LAW), SAMPLES, generator)
+    results[RECURSIVE] = (estimate.value, np.nan, _seconds(recursive, p, q, ot.draw(LAW, q, k, generator)))
+    for way, law in ((HYBRID, ot.Hybrid("auto")), (INDEPENDENT, ot.IID())):
+        seconds = _seconds(ot.rules.Optimal(law), p, q, ot.draw(law, q, k, generator))
+        results[way] = (ot.optimal_acceptance(p, q, k, law), np.nan, seconds)
+    return results
+
+
+def _seconds(call: Any, *arguments: Any) -> float:
+    start = perf_counter()
+    call(*arguments)
+    return perf_counter() - start
+
+
 def numbers(rows: style.Rows) -> list[Number]:
     """Mean gaps to the optimum at the largest k."""
-    wanted = [row for row in rows if row["k"] == rows[-1]["k"] and row["way"] in (*list(ORDERS)[:1], RECURSIVE)]
+    largest_k = [row for row in rows if row["k"] == rows[-1]["k"] and row["way"] in (*list(ORDERS)[:1], RECURSIVE)]
     return [
         Number(
             f"gap, {row['pairs']}, k = {row['k']}: {LOOKS[row['way']][2]}", float(row["gap"]), error=float(row["error"])
         )
-        for row in wanted
+        for row in largest_k
     ]
 
 
@@ -93,15 +124,15 @@ def draw(rows: style.Rows) -> Any:
     """A panel a set of pairs, a line a way."""
     figure, panels = style.canvas(2, CAPTION, rows=2)
     entries: list[list[style.Entry]] = []
-    for axes, here in zip(panels, style.split(rows, "pairs"), strict=True):
+    for axes, pairs_rows in zip(panels, style.split(rows, "pairs"), strict=True):
         entries.append([])
-        for line in style.split([row for row in here if row["way"] in LOOKS], "way"):
-            colour, kind, name = LOOKS[line[0]["way"]]
-            ks = [int(row["k"]) for row in line]
-            gap, error = ([float(row[name]) for row in line] for name in ("gap", "error"))
+        for way_rows in style.split([row for row in pairs_rows if row["way"] in LOOKS], "way"):
+            colour, kind, name = LOOKS[way_rows[0]["way"]]
+            ks = [int(row["k"]) for row in way_rows]
+            gap, error = ([float(row[name]) for row in way_rows] for name in ("gap", "error"))
             axes.errorbar(ks, gap, error, color=colour, ls=kind, lw=1.4, marker="o", ms=3.5, elinewidth=0.8)
-            entries[-1].append((ks[-1], gap[-1], f"{name} ({_milliseconds(line[-1])} ms)", colour))
-        axes.set(title=here[0]["pairs"], xlabel="number of drafts k", ylabel="gap to the optimum", xscale="log")
+            entries[-1].append((ks[-1], gap[-1], f"{name} ({_milliseconds(way_rows[-1])} ms)", colour))
+        axes.set(title=pairs_rows[0]["pairs"], xlabel="number of drafts k", ylabel="gap to the optimum", xscale="log")
         axes.set_xticks(ks, [str(k) for k in ks])
         axes.minorticks_off()
     style.label(panels, entries)

@@ -58,14 +58,14 @@ def numbers(rows: style.Rows) -> list[Number]:
     """Joint selection over K-SEQ on the longest paths, and the ways to spend the most nodes."""
     L, nodes = (max({row[name] for row in rows if row["K"]}, key=int) for name in ("L", "nodes"))
     gains = [row for row in rows if row["rule"] == JOINT and row["L"] == L]
-    found = []
+    lines = []
     for row in gains:
         error = float(row["over_kseq_error"])
-        found.append(Number(f"joint over K-SEQ, K = {row['K']}, L = {L}", float(row["over_kseq"]), error=error))
+        lines.append(Number(f"joint over K-SEQ, K = {row['K']}, L = {L}", float(row["over_kseq"]), error=error))
     for row in (row for row in rows if row["nodes"] == nodes and row["rule"] in (KSEQ, *LOOKS)):
         what = f"block efficiency with {nodes} nodes: {look(row['rule']).label}"
-        found.append(Number(what, float(row["block_efficiency"]), error=float(row["error"])))
-    return found
+        lines.append(Number(what, float(row["block_efficiency"]), error=float(row["error"])))
+    return lines
 
 
 def draw(rows: style.Rows) -> Any:
@@ -77,10 +77,10 @@ def draw(rows: style.Rows) -> Any:
     entries = [_lines(panels[0], at_l, "K"), _lines(panels[1], at_k, "L")]
     budgets = sorted({row["nodes"] for row in trees if row["rule"] == "EAGLE-2"}, key=float)
     for budget in budgets[::-1]:
-        for found in style.split([row for row in chains if row["nodes"] == budget], "rule"):
-            trees.insert(0, max(found, key=lambda row: float(row["block_efficiency"])))
-    shown = (KSEQ, "TokenWise(Optimal)", *LOOKS)
-    entries.append(_lines(panels[2], [row for row in trees if row["rule"] in shown], "nodes"))
+        for sizes in style.split([row for row in chains if row["nodes"] == budget], "rule"):
+            trees.insert(0, max(sizes, key=lambda row: float(row["block_efficiency"])))
+    compared = (KSEQ, "TokenWise(Optimal)", *LOOKS)
+    entries.append(_lines(panels[2], [row for row in trees if row["rule"] in compared], "nodes"))
     panels[0].set(title=f"paths of length {L}", xlabel="paths K", ylabel="tokens a call of the target")
     panels[1].set(title=f"{K} paths", xlabel="length L")
     panels[2].set(title="equal numbers of drafted nodes", xlabel="drafted nodes")
@@ -94,15 +94,16 @@ def draw(rows: style.Rows) -> Any:
 
 def _lines(axes: Any, rows: style.Rows, column: str) -> list[style.Entry]:
     entries = []
-    for number, found in enumerate(style.split(rows, "rule")):
-        shown, points = look(found[0]["rule"]), sorted(found, key=lambda row: float(row[column]))
+    for number, rule_rows in enumerate(style.split(rows, "rule")):
+        rule_look, points = look(rule_rows[0]["rule"]), sorted(rule_rows, key=lambda row: float(row[column]))
         x = [float(row[column]) * 1.02 ** (number - 3) for row in points]
         y, error = ([float(row[name]) for row in points] for name in ("block_efficiency", "error"))
-        axes.errorbar(x, y, error, color=shown.colour, marker=shown.marker, ls=shown.line, ms=5, lw=1.3, elinewidth=0.7)
-        if shown.marker == "x":  # the one that ends before the others
-            axes.text(x[-1] * 1.06, y[-1] - 0.06, shown.label, color=shown.colour, fontsize=8)
+        options = {"color": rule_look.colour, "marker": rule_look.marker, "ls": rule_look.line, "ms": 5, "lw": 1.3}
+        axes.errorbar(x, y, error, elinewidth=0.7, **options)
+        if rule_look.marker == "x":  # the one that ends before the others
+            axes.text(x[-1] * 1.06, y[-1] - 0.06, rule_look.label, color=rule_look.colour, fontsize=8)
         else:
-            entries.append((x[-1], y[-1], shown.label, shown.colour))
+            entries.append((x[-1], y[-1], rule_look.label, rule_look.colour))
     return entries
 
 

@@ -9,9 +9,12 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.paths.word_models import models
 
 K, L, SEED = 5, 4, 59
+# Words that may follow a word, with their counts; the draft knows them worse.
+FOLLOWERS = """: the 6 a 3 my 1|the: old 3 cat 4 dog 3|a: cat 5 dog 3 old 2|my: dog 7 cat 2 old 1|old: dog 5 cat 4 oak 1|
+cat: sat 5 ran 3 slept 2|dog: ran 6 sat 3 slept 1|oak: fell 8 slept 2|sat: down 6 here 4|ran: away 6 here 3 home 1|
+slept: here 5 in 5|fell: down 9 here 1"""
 ABOUT = About(
     title="One decoding iteration",
     claim="Token-wise selection drops a path at its first refusal; joint selection looks at a whole path first, and may keep more of it.",
@@ -30,15 +33,15 @@ before it has looked at a whole path. Numbers from one seed, chosen to show a di
 
 def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[str, Any]]:
     """A row for each rule and node of the merged tree: its words from the root, how many paths hold it, p, q, what became of it."""
-    words, model = models()
+    words, model = word_models()
     generator = np.random.default_rng(seed)
     shape = ot.paths.TreeShape.chains(K, L)
     tree = ot.paths.draft_tree(model, shape, [()], generator.random((1, shape.size)))
     uniforms = generator.random((1, max(rule.uniforms(shape) for rule in RULES)))
     rows: list[dict[str, Any]] = []
     for rule in RULES:
-        found = rule.select(tree, uniforms[:, : rule.uniforms(shape)])
-        emitted = [int(token) for token in found.tokens[0] if token >= 0]
+        selected = rule.select(tree, uniforms[:, : rule.uniforms(shape)])
+        emitted = [int(token) for token in selected.tokens[0] if token >= 0]
         nodes: dict[tuple[int, ...], int] = {}
         for node in range(1, shape.size + 1):
             way = tuple(int(tree.tokens[0, above - 1]) for above in shape.path(node))
@@ -47,6 +50,24 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
             rows.append(_row(rule, words, model, way, paths, _state(way, emitted)))
         rows.append(_row(rule, words, model, tuple(emitted), 0, EXTRA))
     return rows
+
+
+def word_models() -> tuple[list[str], ot.paths.MarkovModel]:
+    """A few words, and a target and a draft over them: the next word follows from the last one."""
+    lines = [entry.strip().split(":") for entry in FOLLOWERS.split("|")]
+    words = sorted({word for _, line in lines for word in line.split()[::2]})
+    targets: dict[tuple[int, ...], Any] = {}
+    drafts: dict[tuple[int, ...], Any] = {}
+    for before, line in lines:
+        counts = dict(zip(line.split()[::2], map(int, line.split()[1::2]), strict=True))
+        target = np.array([counts.get(word, 0) for word in words], dtype=float)
+        context = (words.index(before),) if before else ()
+        targets[context] = target / target.sum()
+        drafts[context] = 0.25 * targets[context] + 0.75 * (target > 0) / (target > 0).sum()
+    for number in range(len(words)):  # words that end a sentence
+        targets.setdefault((number,), np.eye(len(words))[number])
+        drafts.setdefault((number,), np.eye(len(words))[number])
+    return words, ot.paths.MarkovModel(targets, drafts, 1)
 
 
 def _state(way: tuple[int, ...], emitted: list[int]) -> str:
@@ -71,14 +92,14 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """A panel a rule: time from left to right."""
-    figure, panels = style.canvas(2, CAPTION.format(n=len(models()[0])))
-    for axes, here in zip(panels, style.split(rows, "rule"), strict=True):
-        places = _places([row["words"] for row in here if row["state"] != EXTRA])
-        for row in here:
+    figure, panels = style.canvas(2, CAPTION.format(n=len(word_models()[0])))
+    for axes, rule_rows in zip(panels, style.split(rows, "rule"), strict=True):
+        places = _places([row["words"] for row in rule_rows if row["state"] != EXTRA])
+        for row in rule_rows:
             _draw_node(axes, row, places)
         axes.plot([0], [0.5], "o", color="#000000", ms=7)
-        accepted = sum(row["state"] == ACCEPTED for row in here)
-        name = "token by token, K-SEQ" if "KSeq" in here[0]["rule"] else "joint selection"
+        accepted = sum(row["state"] == ACCEPTED for row in rule_rows)
+        name = "token by token, K-SEQ" if "KSeq" in rule_rows[0]["rule"] else "joint selection"
         title = f"{name}: {accepted} accepted, {accepted + 1} tokens in one call"
         axes.set(title=title, xlim=(-0.2, L + 1.4), ylim=(-0.12, 0.98))
         axes.axis("off")
@@ -97,8 +118,8 @@ def _draw_node(axes: Any, row: dict[str, str], places: dict[str, float]) -> None
         [depth - 1, depth], [start, height], lw=width, alpha=0.7, color=colour, zorder=1, ls="--" if extra else "-"
     )
     box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": colour, "lw": 1.3}
-    shown = word + (f" ×{row['paths']}" if row["paths"] not in ("0", "1") else "")
-    axes.text(depth, height, shown, ha="center", va="center", bbox=box, fontsize=8.5, color=colour)
+    text = word + (f" ×{row['paths']}" if row["paths"] not in ("0", "1") else "")
+    axes.text(depth, height, text, ha="center", va="center", bbox=box, fontsize=8.5, color=colour)
     numbers = f"p {float(row['p']):.2f}  q {float(row['q']):.2f}"
     axes.text(depth, height - 0.036, numbers, ha="center", va="top", fontsize=6.5, color="#444444")
 

@@ -62,14 +62,14 @@ def gaps(rows: style.Rows) -> np.ndarray:
 
 def numbers(rows: style.Rows) -> list[Number]:
     """Mean gaps of joint selection and K-SEQ, in percent of the bound."""
-    found = []
-    for here in style.split(
+    lines = []
+    for rule_rows in style.split(
         [row for row in rows if row["rule"] in ("Joint", "TokenWise(KSeq)")], "n", "K", "L", "rule"
     ):
-        x, row = gaps(here), here[0]
+        x, row = gaps(rule_rows), rule_rows[0]
         what = f"{look(row['rule']).label}: % missed, n = {row['n']}, K = {row['K']}, L = {row['L']}"
-        found.append(Number(what, float(x.mean()), error=float(x.std(ddof=1) / np.sqrt(len(x)))))
-    return found
+        lines.append(Number(what, float(x.mean()), error=float(x.std(ddof=1) / np.sqrt(len(x)))))
+    return lines
 
 
 def draw(rows: style.Rows) -> Any:
@@ -77,18 +77,20 @@ def draw(rows: style.Rows) -> Any:
     width, apart = (f"{max(float(row[name]) for row in rows):.0e}" for name in ("width", "apart"))
     caption = CAPTION.format(width=width, apart=apart, solvers="HiGHS, Clarabel and CBC")
     figure, panels = style.canvas(2, caption, rows=(len(SIZES) + 1) // 2)
-    for axes, here in zip(panels, style.split(rows, "n", "K", "L"), strict=True):
-        for place, found in enumerate(style.split(here, "rule")):
-            shown, values = look(found[0]["rule"]), gaps(found)
+    for axes, size_rows in zip(panels, style.split(rows, "n", "K", "L"), strict=True):
+        for place, rule_rows in enumerate(style.split(size_rows, "rule")):
+            rule_look, values = look(rule_rows[0]["rule"]), gaps(rule_rows)
             jitter = np.random.default_rng(0).uniform(-0.22, 0.22, len(values))
-            axes.plot(place + jitter, values, ".", color=shown.colour, alpha=0.45, ms=5)
+            axes.plot(place + jitter, values, ".", color=rule_look.colour, alpha=0.45, ms=5)
             error = values.std(ddof=1) / np.sqrt(len(values))
-            axes.errorbar(place, values.mean(), error, color=shown.colour, marker="_", ms=26, mew=2.2, capsize=3)
-            axes.annotate(f"{values.mean():.1f} %", (place + 0.3, values.mean()), color=shown.colour, fontsize=8)
-        names = [look(found[0]["rule"]).label for found in style.split(here, "rule")]
+            axes.errorbar(place, values.mean(), error, color=rule_look.colour, marker="_", ms=26, mew=2.2, capsize=3)
+            axes.annotate(f"{values.mean():.1f} %", (place + 0.3, values.mean()), color=rule_look.colour, fontsize=8)
+        names = [look(rule_rows[0]["rule"]).label for rule_rows in style.split(size_rows, "rule")]
         axes.set_xticks(range(len(names)), names, rotation=25, ha="right", fontsize=8)
-        paths = "1 path" if here[0]["K"] == "1" else f"{here[0]['K']} paths"
-        axes.set(title=f"{here[0]['n']} tokens, {paths} of length {here[0]['L']}", xlim=(-0.5, len(names) - 0.2))
+        paths = "1 path" if size_rows[0]["K"] == "1" else f"{size_rows[0]['K']} paths"
+        axes.set(
+            title=f"{size_rows[0]['n']} tokens, {paths} of length {size_rows[0]['L']}", xlim=(-0.5, len(names) - 0.2)
+        )
     for axes in panels[::2]:
         axes.set_ylabel("accepted length missed, % of the bound")
     return figure
@@ -98,9 +100,9 @@ def table(rows: style.Rows) -> str:
     """Mean and largest gap, by rule and size."""
     sizes = style.split(rows, "n", "K", "L")
     lines = [["gap to the bound: mean ± standard error (largest)"]]
-    lines[0] += [f"n = {here[0]['n']}, K = {here[0]['K']}, L = {here[0]['L']}" for here in sizes]
+    lines[0] += [f"n = {size[0]['n']}, K = {size[0]['K']}, L = {size[0]['L']}" for size in sizes]
     for rule in dict.fromkeys(row["rule"] for row in rows):
-        values = [gaps([row for row in here if row["rule"] == rule]) for here in sizes]
+        values = [gaps([row for row in size if row["rule"] == rule]) for size in sizes]
         cells = [f"{x.mean():.2f} ± {x.std(ddof=1) / np.sqrt(len(x)):.2f} % ({x.max():.1f} %)" for x in values]
         lines.append([look(rule).label, *cells])
     return style.markdown(lines)

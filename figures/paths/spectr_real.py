@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from figures import style
 from figures.about import About, Number
-from figures.paths.control_variates import mean_and_error
 from figures.paths.path_rules import JOINT, KSEQ, look
-from figures.paths.spectr_table_1 import PUBLISHED, TABLE
+from figures.paths.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
 
 TREES = style.DATA / "real_block_efficiency.csv"
 BENCH = style.DATA / "bench_cpu.csv"
@@ -23,6 +23,8 @@ ONE = "TokenWise(SpeculativeSampling)"
 ORDER = (JOINT, "TokenWise(Optimal)", KSEQ, "TokenWise(RecursiveRejection)", ONE)
 MEASURED = dict(zip(ORDER, ("joint", "optimal", "kseq", "recursiverejection", "speculativesampling"), strict=True))
 GAP = " over "
+TEXTS_EACH = 10  # texts a control variate must have, else it is left out
+Values = NDArray[np.float64]
 ABOUT = About(
     title="SpecTr's Table 1 on real models",
     claim="With eight drafted paths in the place of one, fewer target calls are needed on a real pair, too, and joint selection needs the"
@@ -47,8 +49,8 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
         theirs = {"block_efficiency": published, "error": 0, "speed_up": speed_up, "speed_up_error": 0}
         rows.append({"rule": TABLE, "K": K, "L": L} | theirs | common)
         for rule in (ONE, JOINT) if K == 1 else ORDER[:-1]:
-            found: dict[str, Any] = {"rule": rule, "K": K, "L": L} | efficiency(trees, [(1, column(rule, K, L))], 1)
-            rows.append(found | speed(bench, rule, K, L) | common)
+            line: dict[str, Any] = {"rule": rule, "K": K, "L": L} | efficiency(trees, [(1, column(rule, K, L))], 1)
+            rows.append(line | speed(bench, rule, K, L) | common)
     for better, worse in pairwise(ORDER):
         pair = [(1, column(better, 8, 4)), (-1, column(worse, 1 if worse == ONE else 8, 4))]
         gap = {"rule": better + GAP + worse, "K": 8, "L": 4} | efficiency(trees, pair, 0)
@@ -68,35 +70,52 @@ def efficiency(trees: style.Rows, terms: list[tuple[int, str]], start: float) ->
     weights = np.array([float(row["trees"]) for row in rows])
     names = sorted((name for name in trees[0] if name.startswith("control")), key=lambda name: "Optimal" not in name)
     controls = np.array([[float(row[name]) for name in names] for row in rows])
-    mean, error = mean_and_error(np.asarray(values), weights, controls)
+    mean, error = controlled_mean(np.asarray(values), weights, controls)
     return {"block_efficiency": mean, "error": error}
+
+
+def controlled_mean(values: Values, weights: Values, controls: Values) -> tuple[float, float]:
+    """Weighted mean over texts, with what is known to have mean 0 taken out, and its standard error; texts are the draws.
+
+    values: (T,) a mean over weights[t] trees of each text; controls: (T, C) of mean 0 in expectation. The mean is where a weighted
+    least-squares line through the controls crosses 0; the error is the sandwich estimate. Without controls, the plain
+    mean.
+    """
+    texts = len(values)
+    kept = min(controls.shape[1], max(texts // TEXTS_EACH - 1, 0))
+    x = np.column_stack((np.ones(texts), controls[:, :kept]))
+    inverse = np.linalg.inv(x.T @ (weights[:, None] * x))
+    fitted = inverse @ x.T @ (weights * values)
+    scores = x * (weights * (values - x @ fitted))[:, None]
+    covariance = inverse @ (scores.T @ scores) @ inverse * texts / max(texts - x.shape[1], 1)
+    return float(fitted[0]), float(np.sqrt(covariance[0, 0]))
 
 
 def speed(bench: style.Rows, rule: str, K: int, L: int) -> dict[str, Any]:
     """Measured speed-up of a rule, one text at a time, at temperature 1."""
     wanted = ("block" if (rule, K) == (JOINT, 1) else MEASURED[rule], "iid", str(K), str(L), "1", 1.0)
     names = ("rule", "law", "K", "L", "batch")
-    found = next(row for row in bench if (*(row[name] for name in names), float(row["temperature"])) == wanted)
-    return {name: found[name] for name in ("speed_up", "speed_up_error")}
+    run = next(row for row in bench if (*(row[name] for name in names), float(row["temperature"])) == wanted)
+    return {name: run[name] for name in ("speed_up", "speed_up_error")}
 
 
 def numbers(rows: style.Rows) -> list[Number]:
     """Block efficiency and speed-up beside the published ones, and the gaps between rules."""
-    found = []
+    lines = []
     for row in rows:
-        said = f"K = {row['K']}, L = {row['L']}"
+        size = f"K = {row['K']}, L = {row['L']}"
         value, error = float(row["block_efficiency"]), float(row["error"])
         if GAP in row["rule"]:
             better, worse = (look(rule).label for rule in row["rule"].split(GAP))
-            said = f"block efficiency at {said}: {better} over {worse}"
-            found.append(Number(said + ("" if value > 3 * error else " (indistinguishable)"), value, error=error))
+            what = f"block efficiency at {size}: {better} over {worse}"
+            lines.append(Number(what + ("" if value > 3 * error else " (indistinguishable)"), value, error=error))
         elif row["rule"] in (KSEQ, JOINT, ONE):
             theirs = PUBLISHED[int(row["K"]), int(row["L"])]
             name = look(row["rule"]).label
-            found.append(Number(f"block efficiency, {name}, {said}", value, theirs[0], "~", NOTE, error))
+            lines.append(Number(f"block efficiency, {name}, {size}", value, theirs[0], "~", NOTE, error))
             gain, spread = float(row["speed_up"]), float(row["speed_up_error"])
-            found.append(Number(f"speed-up on this CPU, {name}, {said}", gain, theirs[1], "~", CPU, spread))
-    return found
+            lines.append(Number(f"speed-up on this CPU, {name}, {size}", gain, theirs[1], "~", CPU, spread))
+    return lines
 
 
 def draw(rows: style.Rows) -> Any:
@@ -104,14 +123,14 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION.format(**rows[0]), share_y=False)
     entries: list[list[style.Entry]] = [[], []]
     sizes = list(PUBLISHED)
-    for number, found in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
-        shown = style.Look("#000000", "d", "", TABLE) if found[0]["rule"] == TABLE else look(found[0]["rule"])
-        place = [sizes.index((int(row["K"]), int(row["L"]))) + 0.11 * (number - 2.5) for row in found]
+    for number, rule_rows in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
+        rule_look = look_beside_published(rule_rows[0]["rule"])
+        place = [sizes.index((int(row["K"]), int(row["L"]))) + 0.11 * (number - 2.5) for row in rule_rows]
         parts = (("block_efficiency", "error"), ("speed_up", "speed_up_error"))
         for axes, names, (value, error) in zip(panels, entries, parts, strict=True):
-            y, bars = ([float(row[name]) for row in found] for name in (value, error))
-            axes.errorbar(place, y, bars, color=shown.colour, marker=shown.marker, ls="", ms=5, elinewidth=0.8)
-            names.append((place[-1], y[-1], shown.label, shown.colour))
+            y, bars = ([float(row[name]) for row in rule_rows] for name in (value, error))
+            axes.errorbar(place, y, bars, color=rule_look.colour, marker=rule_look.marker, ls="", ms=5, elinewidth=0.8)
+            names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
     for axes, title in zip(panels, ("block efficiency: tokens a target call", "speed-up, ours on a CPU"), strict=True):
         axes.set_xticks(range(len(sizes)), [f"K = {K}\nL = {L}" for K, L in sizes])
         axes.set(title=title, ylim=(0, None))

@@ -42,29 +42,34 @@ def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | 
             {"rule": TABLE, "K": K, "L": L, "block_efficiency": published, "error": 0, "speed_up": speed_up} | common
         )
         for rule in (rule for rule, *size in lengths if size == [K, L]):
-            found: dict[str, Any] = {"rule": rule, "K": K, "L": L} | mean_and_error(lengths[rule, K, L])
-            rows.append(found | {"speed_up": found["block_efficiency"] * speed_up / published} | common)
+            row: dict[str, Any] = {"rule": rule, "K": K, "L": L} | mean_and_error(lengths[rule, K, L])
+            rows.append(row | {"speed_up": row["block_efficiency"] * speed_up / published} | common)
     return rows
 
 
-def fitted(n: int, wanted: float, iterations: int) -> ot.paths.SimulatedModel:
+def fitted(n: int, published: float, iterations: int) -> ot.paths.SimulatedModel:
     """The model whose one-draft block efficiency at L = 4 is the wanted one: acceptance by bisection, on the same random numbers."""
-    one, low, high = ot.paths.TokenWise(ot.rules.SpeculativeSampling()), 0.4, 0.8
+    rule, low, high = ot.paths.TokenWise(ot.rules.SpeculativeSampling()), 0.4, 0.8
     for _ in range(7):
         model = ot.paths.SimulatedModel(n=n).with_acceptance((low + high) / 2)
-        found = ot.paths.simulate(one, model, (1, 4), 2 * iterations, seed=7).block_efficiency
-        low, high = ((low + high) / 2, high) if found < wanted else (low, (low + high) / 2)
+        efficiency = ot.paths.simulate(rule, model, (1, 4), 2 * iterations, seed=7).block_efficiency
+        low, high = ((low + high) / 2, high) if efficiency < published else (low, (low + high) / 2)
     return model
 
 
 def numbers(rows: style.Rows) -> list[Number]:
     """K-SEQ beside the published numbers, and joint selection beside them."""
-    found = []
+    lines = []
     for row in (row for row in rows if row["rule"] in (KSEQ, JOINT)):
         published, _ = PUBLISHED[int(row["K"]), int(row["L"])]
         what = f"block efficiency, {look(row['rule']).label}, K = {row['K']}, L = {row['L']}"
-        found.append(Number(what, float(row["block_efficiency"]), published, "~", NOTE, float(row["error"])))
-    return found
+        lines.append(Number(what, float(row["block_efficiency"]), published, "~", NOTE, float(row["error"])))
+    return lines
+
+
+def look_beside_published(rule: str) -> style.Look:
+    """The look of a path rule, or of the published numbers."""
+    return style.Look("#000000", "d", "", TABLE) if rule == TABLE else look(rule)
 
 
 def draw(rows: style.Rows) -> Any:
@@ -73,11 +78,11 @@ def draw(rows: style.Rows) -> Any:
     caption = CAPTION.format(fitted=PUBLISHED[1, 4][0], costs=", ".join(ratios), **rows[0])
     figure, panels = style.canvas(2, caption, share_y=False)
     entries: list[list[style.Entry]] = [[], []]
-    for number, found in enumerate(style.split(rows, "rule")):
-        shown = style.Look("#000000", "d", "", TABLE) if found[0]["rule"] == TABLE else look(found[0]["rule"])
-        place = np.arange(len(found)) + 0.11 * (number - 2.5)
+    for number, rule_rows in enumerate(style.split(rows, "rule")):
+        rule_look = look_beside_published(rule_rows[0]["rule"])
+        place = np.arange(len(rule_rows)) + 0.11 * (number - 2.5)
         efficiency, error, speed_up = (
-            [float(row[name]) for row in found] for name in ("block_efficiency", "error", "speed_up")
+            [float(row[name]) for row in rule_rows] for name in ("block_efficiency", "error", "speed_up")
         )
         scale = np.array(speed_up) / efficiency
         for axes, y, bars, names in zip(panels, (efficiency, speed_up), (error, error * scale), entries, strict=True):
@@ -85,13 +90,13 @@ def draw(rows: style.Rows) -> Any:
                 place,
                 y,
                 bars,
-                color=shown.colour,
-                marker=shown.marker,
+                color=rule_look.colour,
+                marker=rule_look.marker,
                 ls="",
                 ms=7 if number == 0 else 5,
                 elinewidth=0.8,
             )
-            names.append((place[-1], y[-1], shown.label, shown.colour))
+            names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
     for axes, title, unit in zip(
         panels, ("block efficiency", "speed-up"), ("tokens a call of the target", "over plain decoding"), strict=True
     ):
@@ -104,17 +109,17 @@ def draw(rows: style.Rows) -> Any:
 def table(rows: style.Rows) -> str:
     """The same as numbers, and how far K-SEQ and joint selection are from the published ones."""
     sizes = style.split(rows, "K", "L")
-    lines = [["block efficiency (speed-up)", *(f"K = {here[0]['K']}, L = {here[0]['L']}" for here in sizes)]]
-    found = {(row["rule"], row["K"], row["L"]): row for row in rows}
+    lines = [["block efficiency (speed-up)", *(f"K = {size[0]['K']}, L = {size[0]['L']}" for size in sizes)]]
+    by_rule = {(row["rule"], row["K"], row["L"]): row for row in rows}
     for rule in dict.fromkeys(row["rule"] for row in rows):
-        here = [found[rule, size[0]["K"], size[0]["L"]] for size in sizes]
+        rule_rows = [by_rule[rule, size[0]["K"], size[0]["L"]] for size in sizes]
         cells = [
             f"{float(row['block_efficiency']):.2f} ± {float(row['error']):.2f} ({float(row['speed_up']):.2f})"
-            for row in here
+            for row in rule_rows
         ]
-        lines.append([rule if rule == TABLE else look(rule).label, *(cell.replace(" ± 0.00", "") for cell in cells)])
+        lines.append([look_beside_published(rule).label, *(cell.replace(" ± 0.00", "") for cell in cells)])
     for rule in (KSEQ, JOINT):
-        pairs = [(found[rule, s[0]["K"], s[0]["L"]], found[TABLE, s[0]["K"], s[0]["L"]]) for s in sizes]
+        pairs = [(by_rule[rule, s[0]["K"], s[0]["L"]], by_rule[TABLE, s[0]["K"], s[0]["L"]]) for s in sizes]
         more = [float(ours["block_efficiency"]) / float(theirs["block_efficiency"]) - 1 for ours, theirs in pairs]
         lines.append([f"{look(rule).label}, over the published", *(f"{x:+.1%}" for x in more)])
     return style.markdown(lines)

@@ -85,11 +85,11 @@ def draw(rows: style.Rows) -> Any:
     """Two pairs, and gamma* against k."""
     figure, panels = style.canvas(3, CAPTION, share_y=False)
     entries: list[list[style.Entry]] = []
-    for axes, here in zip(panels, style.split(rows, "panel"), strict=True):
-        x, beta, accepted, most = ([float(row[name]) for row in here] for name in ("x", "beta", "p_acc", "most"))
-        axes.set_title(here[0]["panel"])
-        if here[0]["low"]:
-            low, high = ([float(row[name]) for row in here] for name in ("low", "high"))
+    for axes, panel_rows in zip(panels, style.split(rows, "panel"), strict=True):
+        x, beta, accepted, most = ([float(row[name]) for row in panel_rows] for name in ("x", "beta", "p_acc", "most"))
+        axes.set_title(panel_rows[0]["panel"])
+        if panel_rows[0]["low"]:
+            low, high = ([float(row[name]) for row in panel_rows] for name in ("low", "high"))
             axes.fill_between(x, low, high, color=BLUE, alpha=0.15, lw=0)
             axes.fill_between(x, accepted, most, color=BLUE, alpha=0.3, lw=0)
             axes.plot(x, beta, color=BLUE, lw=1.6, marker="o", ms=4)

@@ -10,8 +10,7 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from figures.selection.worst_cases import searched, worst_of_two
-from ot_draft.compare import Pairs, Settings, compare_rules, read_pairs
+from ot_draft.compare import Pairs, Settings, compare_rules, expected_acceptance, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 GUARANTEE, WORST, SEARCHED = "guarantee", "worst of two tokens", "worst of four tokens, by search"
@@ -45,16 +44,16 @@ def compute(
     sets[f"random: {2 * number} pairs"] = [random_pairs(concentration, number) for concentration in (1.0, 0.1)]
     rows: list[dict[str, Any]] = []
     for name, parts in sets.items():
-        found = [_shares(pairs, ks, jobs) for pairs in parts]
+        shares_of_parts = [_shares(pairs, ks, jobs) for pairs in parts]
         for k in ks:
-            shares = np.concatenate([part[k] for part in found])
+            shares = np.concatenate([part[k] for part in shares_of_parts])
             low = float(np.quantile(shares, 0.05))
             rows.append({"case": name, "k": k, "mean": shares.mean(), "low": low, "least": shares.min()})
     for k in ks:
         worst = {
             GUARANTEE: float(ot.kseq_bound(k)),
             WORST: worst_of_two(k),
-            SEARCHED: searched(k, 6 * searches if full else searches),
+            SEARCHED: worst_by_search(k, 6 * searches if full else searches),
         }
         rows += [{"case": name, "k": k, "mean": value, "low": value, "least": value} for name, value in worst.items()]
     return rows
@@ -68,13 +67,42 @@ def _shares(pairs: Pairs, ks: tuple[int, ...], jobs: int) -> dict[int, Any]:
     return {k: np.array(values) for k, values in shares.items()}
 
 
+def share(p: Any, q: Any, k: int) -> float:
+    """What K-SEQ's drafts get of the optimum."""
+    taken = expected_acceptance(ot.rules.KSeq(), ot.Problem(p, q, k)).taken
+    return float(taken) / float(ot.optimal_acceptance(p, q, k))
+
+
+def worst_of_two(k: int) -> float:
+    """Least share of target (t^k, 1 - t^k) and draft (t, 1 - t) over t: there the optimum is 1, as p(H) >= q(H)^k."""
+    from scipy.optimize import minimize_scalar
+
+    def of(t: float) -> float:
+        return share(np.array([t**k, 1 - t**k]), np.array([t, 1 - t]), k)
+
+    return float(minimize_scalar(of, bounds=(0.01, 0.999), method="bounded", options={"xatol": 1e-9}).fun)
+
+
+def worst_by_search(k: int, starts: int, n: int = 4) -> float:
+    """Least share that Nelder and Mead's search finds among pairs of n tokens, from random starts."""
+    from scipy.optimize import minimize
+    from scipy.special import softmax
+
+    def of(x: Any) -> float:
+        return share(softmax(x[:n]), softmax(x[n:]), k)
+
+    generator = np.random.default_rng([k, n])
+    tries = (2 * generator.standard_normal(2 * n) for _ in range(starts))
+    return min(float(minimize(of, x, method="Nelder-Mead", options={"maxfev": 800}).fun) for x in tries)
+
+
 def numbers(rows: style.Rows) -> list[Number]:
     """The least shares at k = 2, 4, 8 against the guarantee."""
     lines = []
     for k in sorted({int(row["k"]) for row in rows} & {2, 4, 8}):
-        here = {row["case"]: float(row["least"]) for row in rows if int(row["k"]) == k}
-        names = (WORST, *(case for case in here if case.startswith("real")))
-        lines += [Number(f"least share, k = {k}, {name}", here[name], here[GUARANTEE], "≥", NOTE) for name in names]
+        least = {row["case"]: float(row["least"]) for row in rows if int(row["k"]) == k}
+        names = (WORST, *(case for case in least if case.startswith("real")))
+        lines += [Number(f"least share, k = {k}, {name}", least[name], least[GUARANTEE], "≥", NOTE) for name in names]
     return lines
 
 
@@ -82,10 +110,10 @@ def draw(rows: style.Rows) -> Any:
     """One panel."""
     figure, (axes,) = style.canvas(1, CAPTION, wide=1.25)
     entries: list[style.Entry] = []
-    for here in style.split(rows, "case"):
-        name = here[0]["case"]
+    for case_rows in style.split(rows, "case"):
+        name = case_rows[0]["case"]
         colour = COLOURS.get(name) or COLOURS[name.split(":")[0]]
-        ks, mean, low, least = ([float(row[column]) for row in here] for column in ("k", "mean", "low", "least"))
+        ks, mean, low, least = ([float(row[column]) for row in case_rows] for column in ("k", "mean", "low", "least"))
         if name == SEARCHED:
             axes.plot(ks, least, "o", ms=8, mfc="none", mec=colour, mew=1)
             continue

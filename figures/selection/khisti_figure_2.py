@@ -37,9 +37,9 @@ def compute(full: bool = False, jobs: int = 1, steps: int | None = None) -> list
         for step in range(steps + 1):
             x = (1 - first) * Fraction(step, steps)
             problem = ot.Problem([first, x, 1 - first - x], draft, K)
-            found = {"optimum": ot.optimal_acceptance(problem.p, problem.q, K)}
-            found |= {rule.name: ot.evaluate(rule, problem).acceptance for rule in RULES}
-            rows += [{"first": first, "x": x, "rule": name, "acceptance": value} for name, value in found.items()]
+            acceptances = {"optimum": ot.optimal_acceptance(problem.p, problem.q, K)}
+            acceptances |= {rule.name: ot.evaluate(rule, problem).acceptance for rule in RULES}
+            rows += [{"first": first, "x": x, "rule": name, "acceptance": value} for name, value in acceptances.items()]
     return rows
 
 
@@ -59,13 +59,15 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = []
     for axes, first in zip(panels, dict.fromkeys(row["first"] for row in rows), strict=True):
-        here = [row for row in rows if row["first"] == first]
+        target_rows = [row for row in rows if row["first"] == first]
         entries.append([])
-        for name in dict.fromkeys(row["rule"] for row in here):
-            points = [(style.number(row["x"]), style.number(row["acceptance"])) for row in here if row["rule"] == name]
-            shown = style.look(name)
-            axes.plot(*zip(*points, strict=True), color=shown.colour, lw=2 if name == "optimum" else 1.3)
-            entries[-1].append((*points[-1], shown.label, shown.colour))
+        for name in dict.fromkeys(row["rule"] for row in target_rows):
+            points = [
+                (style.number(row["x"]), style.number(row["acceptance"])) for row in target_rows if row["rule"] == name
+            ]
+            look = style.look(name)
+            axes.plot(*zip(*points, strict=True), color=look.colour, lw=2 if name == "optimum" else 1.3)
+            entries[-1].append((*points[-1], look.label, look.colour))
         rest = 1 - Fraction(first)
         axes.set(
             title=f"target [{first}, x, {rest} - x], draft [1/3, 1/3, 1/3]", xlabel="x", ylabel="acceptance, k = 2"

@@ -43,8 +43,8 @@ def race_acceptance(p: Any, q: Any, k: int) -> tuple[float, float]:
     own = np.exp(-t * height)
     steps = np.append(np.diff(ratio), np.inf)
     pieces = own * -np.expm1(-t * slope * steps) / slope
-    other = q * np.cumsum(pieces[:, ::-1], -1)[:, ::-1]
-    accepted = 1 - (1 - own) * (1 - np.minimum(other, 1)) ** (k - 1)
+    others = q * np.cumsum(pieces[:, ::-1], -1)[:, ::-1]
+    accepted = 1 - (1 - own) * (1 - np.minimum(others, 1)) ** (k - 1)
     return float(weight @ (accepted * p).sum(-1)), float((p * k / (k + height)).sum())
 
 
@@ -53,19 +53,19 @@ def compute(
 ) -> list[dict[str, Any]]:
     """A row for each k and way: mean acceptance, standard error, number of pairs."""
     p, q = np.random.default_rng(SEED).dirichlet(np.ones(N), (2, count))
-    checked, some = count if full else min(3, count), ks if full else ks[:: max(1, len(ks) // 4)]
+    checked, solved_ks = count if full else min(3, count), ks if full else ks[:: max(1, len(ks) // 4)]
     rows: list[dict[str, Any]] = []
     for k in ks:
         race = np.array([race_acceptance(*pair, k) for pair in zip(p, q, strict=True)])
-        found = {OPTIMUM: np.array(ot.optimal_acceptance(p, q, k)), RACE: race[:, 0], BOUND: race[:, 1]}
+        acceptances = {OPTIMUM: np.array(ot.optimal_acceptance(p, q, k)), RACE: race[:, 0], BOUND: race[:, 1]}
         for rule in RULES:
-            found[rule.name] = np.array(expected_acceptance(rule, ot.Problem(p, q, k)).value)
-        if k in some:
+            acceptances[rule.name] = np.array(expected_acceptance(rule, ot.Problem(p, q, k)).value)
+        if k in solved_ks:
             solutions = [ot.solve(ot.Problem(p[i], q[i], k)) for i in range(checked)]
-            found[LP] = np.array([float(solution.value) for solution in solutions])
-        for way, values in found.items():
+            acceptances[LP] = np.array([float(solution.value) for solution in solutions])
+        for way, values in acceptances.items():
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0
-            off = abs(values - found[OPTIMUM][: len(values)]).max() if way == LP else ""
+            off = abs(values - acceptances[OPTIMUM][: len(values)]).max() if way == LP else ""
             rows.append({"k": k, "way": way, "mean": values.mean(), "error": error, "pairs": len(values), "off": off})
     return rows
 
@@ -74,10 +74,10 @@ def numbers(rows: style.Rows) -> list[Number]:
     """Race and optimum at some k, against the lemma; how far the linear programs are from the dual."""
     lines = []
     for k in ("1", "5", "20"):
-        here = {row["way"]: row for row in rows if row["k"] == k}
-        for way in (OPTIMUM, RACE) if here else ():
-            what, mean, error = f"{way}, k = {k}", float(here[way]["mean"]), float(here[way]["error"])
-            bound = float(here[BOUND]["mean"]) if way == RACE else None
+        by_way = {row["way"]: row for row in rows if row["k"] == k}
+        for way in (OPTIMUM, RACE) if by_way else ():
+            what, mean, error = f"{way}, k = {k}", float(by_way[way]["mean"]), float(by_way[way]["error"])
+            bound = float(by_way[BOUND]["mean"]) if way == RACE else None
             lines.append(Number(what, mean, bound, "≥" if bound else "=", "the lemma's bound" if bound else "", error))
     curves = {
         way: {int(row["k"]): float(row["mean"]) for row in rows if row["way"] == way}
@@ -94,19 +94,19 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION, share_y=False)
     optimum = {row["k"]: float(row["mean"]) for row in rows if row["way"] == OPTIMUM}
     entries: list[list[style.Entry]] = [[], []]
-    for here in style.split(rows, "way"):
-        way = here[0]["way"]
-        shown = style.look(way)
-        k, mean, error = (np.array([float(row[name]) for row in here]) for name in ("k", "mean", "error"))
+    for way_rows in style.split(rows, "way"):
+        way = way_rows[0]["way"]
+        look = style.look(way)
+        k, mean, error = (np.array([float(row[name]) for row in way_rows]) for name in ("k", "mean", "error"))
         if way == LP:
-            panels[0].plot(k, [optimum[row["k"]] for row in here], "s", ms=7, mfc="none", mec="#000000", mew=0.9)
+            panels[0].plot(k, [optimum[row["k"]] for row in way_rows], "s", ms=7, mfc="none", mec="#000000", mew=0.9)
             continue
-        gap = np.array([optimum[row["k"]] for row in here]) - mean
-        for axes, found, values in zip(panels, entries, (mean, gap), strict=True):
+        gap = np.array([optimum[row["k"]] for row in way_rows]) - mean
+        for axes, ends, values in zip(panels, entries, (mean, gap), strict=True):
             if way != OPTIMUM or axes is panels[0]:
-                axes.plot(k, values, color=shown.colour, ls=shown.line, marker=shown.marker or None, ms=3.5, lw=1.3)
-                found.append((k[-1], values[-1], shown.label, shown.colour))
-        panels[0].fill_between(k, mean - error, mean + error, color=shown.colour, alpha=0.12, lw=0)
+                axes.plot(k, values, color=look.colour, ls=look.line, marker=look.marker or None, ms=3.5, lw=1.3)
+                ends.append((k[-1], values[-1], look.label, look.colour))
+        panels[0].fill_between(k, mean - error, mean + error, color=look.colour, alpha=0.12, lw=0)
     panels[0].set(title=f"{rows[0]['pairs']} pairs, {N} tokens", ylabel="acceptance")
     panels[1].set(title="what is lost", ylabel="optimum - acceptance")
     for axes in panels:

@@ -36,14 +36,14 @@ def compute(
 
 def numbers(rows: style.Rows) -> list[Number]:
     """Both ways at k = 1, 4 and 16."""
-    wanted = [row for row in rows if row["k"] in ("1", "4", "16") and row["rule"] in (WITH, WITHOUT)]
+    shown_rows = [row for row in rows if row["k"] in ("1", "4", "16") and row["rule"] in (WITH, WITHOUT)]
     return [
         Number(
             f"T = {row['group']}, k = {row['k']}, {style.look(row['rule']).label}",
             float(row["accepted"]),
             error=float(row["error"]),
         )
-        for row in wanted
+        for row in shown_rows
     ]
 
 

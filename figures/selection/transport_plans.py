@@ -42,8 +42,8 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
                     {"rule": name, "drafts": "".join(TOKENS[x] for x in drafts), "output": TOKENS[output], "mass": mass}
                 )
     for name in RULES:  # a plan that is none would be no picture of a rule
-        here = [row for row in rows if row["rule"] == name]
-        columns = [sum(row["mass"] for row in here if row["output"] == token) for token in TOKENS]
+        plan = [row for row in rows if row["rule"] == name]
+        columns = [sum(row["mass"] for row in plan if row["output"] == token) for token in TOKENS]
         assert columns == list(problem.p)
     return rows
 
@@ -54,7 +54,7 @@ def plan_row(rule: ot.SelectionRule, problem: ot.Problem, drafts: tuple[int, ...
 
     tokens = np.array(drafts)
     weight = problem.law.probability(problem.q, tokens)
-    return [weight * share for share in rule(problem.p, problem.q, tokens).law(tokens)]
+    return [weight * share for share in rule(problem.p, problem.q, tokens).output(tokens)]
 
 
 def accepted(rows: style.Rows) -> float:
@@ -64,7 +64,7 @@ def accepted(rows: style.Rows) -> float:
 
 def numbers(rows: style.Rows) -> list[Number]:
     """The acceptance of each plan."""
-    return [Number(f"acceptance, {here[0]['rule']}", accepted(here)) for here in style.split(rows, "rule")]
+    return [Number(f"acceptance, {plan[0]['rule']}", accepted(plan)) for plan in style.split(rows, "rule")]
 
 
 def draw(rows: style.Rows) -> Any:
@@ -72,17 +72,17 @@ def draw(rows: style.Rows) -> Any:
     import numpy as np
 
     figure, panels = style.canvas(4, CAPTION, share_y=True, wide=0.62)
-    for axes, here in zip(panels, style.split(rows, "rule"), strict=True):
-        drafts = list(dict.fromkeys(row["drafts"] for row in here))
-        mass = np.reshape([100 * style.number(row["mass"]) for row in here], (len(drafts), -1))
+    for axes, plan in zip(panels, style.split(rows, "rule"), strict=True):
+        drafts = list(dict.fromkeys(row["drafts"] for row in plan))
+        mass = np.reshape([100 * style.number(row["mass"]) for row in plan], (len(drafts), -1))
         axes.imshow(mass, cmap="Blues", vmin=0, vmax=28, aspect="auto")
         axes.grid(False)
         for (row, column), value in np.ndenumerate(mass):
-            shown = f"{value:.1f}" if value >= 0.05 else "0"
-            axes.text(column, row, shown, ha="center", va="center", color="#FFFFFF" if value > 15 else "#222222")
+            percent = f"{value:.1f}" if value >= 0.05 else "0"
+            axes.text(column, row, percent, ha="center", va="center", color="#FFFFFF" if value > 15 else "#222222")
             if TOKENS[column] in drafts[row]:
                 axes.add_patch(_frame(column, row))
-        axes.set_title(f"{here[0]['rule']}\naccepts {accepted(here):.4f}")
+        axes.set_title(f"{plan[0]['rule']}\naccepts {accepted(plan):.4f}")
         axes.set_xticks(range(len(TOKENS)), [f"{token}: {p}" for token, p in zip(TOKENS, P, strict=True)])
         weights = [f"{pair}: {Q[TOKENS.index(pair[0])] * Q[TOKENS.index(pair[1])]}" for pair in drafts]
         axes.set_yticks(range(len(drafts)), weights)

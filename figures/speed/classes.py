@@ -45,8 +45,8 @@ def compute(
         masses = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         pair = as_pairs({"p": masses[0], "q": masses[1]}, "random logits")
         for k in ks:
-            found = compare_rules(pair, Settings((k,), tuple(rules.values()), lp_limit=0))[-len(rules) :]
-            for (name, rule), row in zip(rules.items(), found, strict=True):
+            results = compare_rules(pair, Settings((k,), tuple(rules.values()), lp_limit=0))[-len(rules) :]
+            for (name, rule), row in zip(rules.items(), results, strict=True):
                 time = _in_softmaxes(rule, logits, k, 5 * REPEATS if full else REPEATS) if spread == TIMED else ""
                 loss = row.optimum - row.accepted
                 rows.append({"n": n, "k": k, "spread": spread, "classes": name, "loss": loss, "softmaxes": time})
@@ -59,13 +59,13 @@ def _in_softmaxes(rule: ot.SelectionRule, logits: np.ndarray, k: int, repeats: i
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    row, other = torch.tensor(logits, dtype=torch.float32)
-    p, q = torch.softmax(row, -1), torch.softmax(other, -1)
+    target_logits, draft_logits = torch.tensor(logits, dtype=torch.float32)
+    p, q = torch.softmax(target_logits, -1), torch.softmax(draft_logits, -1)
     drafts = ot.draw(rule.law, q, k, torch.Generator().manual_seed(12))
     ratios = []
     for _ in range(repeats + 2):  # the first two warm up, and compile
         start = perf_counter()
-        torch.softmax(row, -1)
+        torch.softmax(target_logits, -1)
         middle = perf_counter()
         rule(p, q, drafts)
         ratios.append((perf_counter() - middle) / (middle - start))
@@ -88,22 +88,22 @@ def draw(rows: style.Rows) -> Any:
     exact = max(abs(float(row["loss"])) for row in rows if row["classes"] == EXACT)
     figure, panels = style.canvas(2, CAPTION.format(exact=f"{exact:.0e}"), share_y=False)
     entries: list[list[style.Entry]] = [[], []]
-    for k_seq, *some, last in style.split(rows, "k", "spread"):
+    for k_seq, *of_classes, last in style.split(rows, "k", "spread"):
         k, spread = last["k"], last["spread"]
         options: dict[str, Any] = {"color": COLOURS[k, spread], "marker": "o" if k == "2" else "s", "ms": 4, "lw": 1.3}
-        losses = [(int(row["classes"]), float(row["loss"])) for row in some if float(row["loss"]) > FLOOR]
+        losses = [(int(row["classes"]), float(row["loss"])) for row in of_classes if float(row["loss"]) > FLOOR]
         curves = [(losses, f"k = {k}, s = {float(spread):g}", "loss")]
         if last["softmaxes"]:
-            times = [(int(row["classes"]), float(row["softmaxes"])) for row in some]
+            times = [(int(row["classes"]), float(row["softmaxes"])) for row in of_classes]
             times.append((int(last["n"]), float(last["softmaxes"])))
             curves.append((times, f"k = {k}: exactly in {times[-1][1]:.0f}", "softmaxes"))
-        for axes, found, (points, name, column) in zip(panels, entries, curves, strict=False):
+        for axes, ends, (points, name, column) in zip(panels, entries, curves, strict=False):
             axes.plot(*zip(*points, strict=True), **options)
-            found.append((*points[-1], name, options["color"]))
+            ends.append((*points[-1], name, options["color"]))
             if last["softmaxes"]:
                 level = float(k_seq[column])
                 axes.axhline(level, color=options["color"], ls=":", lw=1)
-                found.append((points[-1][0], level, f"K-SEQ, k = {k}", options["color"]))
+                ends.append((points[-1][0], level, f"K-SEQ, k = {k}", options["color"]))
     panels[0].set(title="what classes cost", ylabel="optimum - acceptance")
     panels[1].set(title="what they save", ylabel="softmaxes of the same row")
     for axes in panels:

@@ -29,8 +29,12 @@ def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, A
     if full:
         rows = [row for row in rows if "CUDA" in row["machine"]] + measured(**sizes)
     for row in rows:
-        one = next(other for other in rows if same_run(row, other) and other["positions"] in (1, "1") and is_one(other))
-        row["ratio"] = float(row["ms"]) / float(one["ms"])
+        one_token = next(
+            candidate
+            for candidate in rows
+            if same_run(row, candidate) and candidate["positions"] in (1, "1") and is_one(candidate)
+        )
+        row["ratio"] = float(row["ms"]) / float(one_token["ms"])
     return rows
 
 
@@ -74,7 +78,7 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, CAPTION.format(context=rows[0]["context"], machines=machines, load=load))
     entries: list[list[style.Entry]] = [[], []]
     times = [float(row["ms"]) for row in rows]
-    for axes, name, found in zip(panels, AXES, entries, strict=True):
+    for axes, name, ends in zip(panels, AXES, entries, strict=True):
         runs = style.split([row for row in rows if row["axis"] == name], "machine")
         for colour, run in zip(COLOURS, runs, strict=False):
             x, y = [int(row[name]) for row in run], [float(row["ms"]) for row in run]
@@ -82,7 +86,7 @@ def draw(rows: style.Rows) -> Any:
             high = [max(float(row["high_ms"]) - ms, 0) for ms, row in zip(y, run, strict=True)]
             axes.plot(x, [y[0] * size / x[0] for size in x], color="#BBBBBB", ls=":", lw=1)
             axes.errorbar(x, y, (low, high), color=colour, marker="o", ms=4, elinewidth=0.8)
-            found.append((x[-1], y[-1], device(run[0]), colour))
+            ends.append((x[-1], y[-1], device(run[0]), colour))
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_xticks(x, [str(size) for size in x])

@@ -10,7 +10,6 @@ the luck of the drafts.
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,11 +19,11 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from torch import Tensor
 
 import ot_draft as ot
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
+from llm_demo.rows import append
 from ot_draft.compare import expected_acceptance
 from ot_draft.decoding import DTYPES, CannotDecode, Drafting, Options, Pair, Sampling, decode_steps
 
@@ -42,42 +41,6 @@ CONTROLS = ((ONE, 1), (TOKEN_WISE[0], K), (TOKEN_WISE[1], K), (ot.rules.Optimal(
 WALKS = (ot.paths.TokenWise(ONE), *map(ot.paths.TokenWise, TOKEN_WISE), ot.paths.Joint(CLASSES))
 
 
-def survival(rule: ot.SelectionRule, tree: ot.paths.DraftTree) -> Tensor:
-    """P(accepted length >= d | tree) for d = 1 .. L, (L,), of token-wise selection on one tree of i.i.d. children.
-
-    Equal siblings are one state; a level's states are one batch. The probability that the walk goes on with a token is that
-    of the rule's output, whether it was accepted or drawn from the residual.
-    """
-    states: list[tuple[float, list[int]]] = [(1.0, [0])]
-    found = []
-    for _ in range(tree.shape.length):
-        states = _below(rule, tree, [state for state in states if state[0] > 0])
-        found.append(sum(probability for probability, _ in states))
-    return torch.tensor(found, dtype=torch.float64)
-
-
-def _below(
-    rule: ot.SelectionRule, tree: ot.paths.DraftTree, states: Sequence[tuple[float, list[int]]]
-) -> list[tuple[float, list[int]]]:
-    """States one level down: probability, and the nodes that hold the same tokens from the root on."""
-    families = [[child for node in nodes for child in tree.shape.children(node)] for _, nodes in states]
-    families, states = [f for f in families if f], [s for s, f in zip(states, families, strict=True) if f]
-    if not families:
-        return []
-    drafts = torch.full((len(families), max(map(len, families))), -1)
-    for row, family in enumerate(families):
-        drafts[row, : len(family)] = tree.tokens[0, [child - 1 for child in family]]
-    here = [nodes[0] for _, nodes in states]
-    law = rule(tree.p[0, here], tree.q[0, here], drafts).law(drafts)
-    below = []
-    for row, ((probability, _), family) in enumerate(zip(states, families, strict=True)):
-        tokens = drafts[row, : len(family)].tolist()
-        for token in dict.fromkeys(tokens):
-            alive = [child for child, other in zip(family, tokens, strict=True) if other == token]
-            below.append((probability * float(law[row, token]), alive))
-    return below
-
-
 def mean_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree, draws: int, generator: torch.Generator) -> float:
     """Mean accepted length of so many independent selections on one tree."""
     tokens, p, q = (x.expand(draws, *x.shape[1:]) for x in (tree.tokens, tree.p, tree.q))
@@ -92,31 +55,32 @@ def controls_on(tree: ot.paths.DraftTree) -> dict[str, float]:
     seen = q > 0
     # Tokens that are never drafted are one to every rule: their ratio p/q is the same.
     p, q = (np.append(x[seen], x[~seen].sum()) for x in (p, q))
-    found = {}
+    controls = {}
     for rule, k in CONTROLS:
         mean = expected_acceptance(rule, ot.Problem(p / p.sum(), q / q.sum(), k)).value
-        given = survival(rule, ot.paths.first_chains(tree, k, 1))[0]
-        found[f"control {rule.name}"] = float(given) - float(mean)
-    return found
+        on_these = ot.paths.survival(ot.paths.TokenWise(rule), ot.paths.first_chains(tree, k, 1))[0]
+        controls[f"control {rule.name}"] = on_these - float(mean)
+    return controls
 
 
 def lengths_on(tree: ot.paths.DraftTree, sizes: Sequence[tuple[int, int]], draws: int, seed: int) -> dict[str, float]:
     """Expected accepted lengths on one tree of K x L paths, by 'rule KxL'."""
     generator = torch.Generator().manual_seed(seed)
-    found: dict[str, float] = {}
+    lengths: dict[str, float] = {}
     for width in dict.fromkeys(paths for paths, _ in sizes):
         deepest = max(length for paths, length in sizes if paths == width)
         whole = ot.paths.first_chains(tree, width, deepest)
         for rule in (ONE,) if width == 1 else TOKEN_WISE:
-            lives = survival(rule, whole)
+            walk = ot.paths.TokenWise(rule)
+            lives = ot.paths.survival(walk, whole)
             for length in (length for paths, length in sizes if paths == width):  # a walk does not look ahead
-                found[f"{ot.paths.TokenWise(rule).name} {width}x{length}"] = float(lives[:length].sum())
+                lengths[f"{walk.name} {width}x{length}"] = sum(lives[:length])
     for width, length in sizes:
         cut = ot.paths.first_chains(tree, width, length)
         others = (ot.paths.BlockVerification(),) if width == 1 else (ot.paths.Traversal(), ot.paths.Joint(CLASSES))
         for path_rule in others:
-            found[f"{path_rule.name} {width}x{length}"] = mean_length(path_rule, cut, draws, generator)
-    return found
+            lengths[f"{path_rule.name} {width}x{length}"] = mean_length(path_rule, cut, draws, generator)
+    return lengths
 
 
 def trees(
@@ -151,16 +115,13 @@ def write_texts(
 ) -> None:
     """Append a line for every text from `first` on, and stop after the text during which so many seconds have passed."""
     start = time.perf_counter()
-    names = _columns()
-    with out.open("a" if first else "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, names, lineterminator="\n")  # what a short text lacks stays empty
-        if not first:
-            writer.writeheader()
-        for number, prompt in list(enumerate(prompts))[first:]:
-            writer.writerow(replay_text(pair, number, prompt, replace(decoding, rows=[number]), **how))
-            stream.flush()
-            if time.perf_counter() - start > seconds:
-                break
+    if not first:
+        out.unlink(missing_ok=True)
+    for number, prompt in list(enumerate(prompts))[first:]:
+        row = replay_text(pair, number, prompt, replace(decoding, rows=[number]), **how)
+        append(row, out, _columns())  # what a short text lacks stays empty
+        if time.perf_counter() - start > seconds:
+            break
 
 
 def _columns() -> list[str]:

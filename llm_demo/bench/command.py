@@ -1,33 +1,38 @@
-"""Speed of all rules on real models, in turns: `python -m llm_demo.bench --out figures/data/bench_cpu.csv`.
+"""Speed of all rules on the embedded pair, in turns: `python -m llm_demo.bench --out figures/data/bench_cpu.csv`.
 
 The grid of (K, L) is that of SpecTr's Table 1 (Sun et al., NeurIPS 2023). Every rule is compared with autoregressive decoding by the
-same engine, and with transformers' own generation (plain, assisted) of the same two models in the same run. Beside each
-measured speed-up stands what the wall-clock model predicts from costs that were measured before.
+same engine, and with transformers' own generation (plain, assisted) of the same two models in the same run. Speed-up and
+prediction are those of `ot-draft decode --compare`.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from llm_demo.bench import costs as bench_costs
-from llm_demo.bench.methods import GRID, contenders
-from llm_demo.bench.run import Runs, run_all
+from llm_demo.bench.contenders import GRID, Grid, own_methods, peers
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
-from ot_draft.decoding import DTYPES, CannotDecode, Options, Pair, Sampling
+from llm_demo.rows import Row, write
+from ot_draft.cli import progress_bar
+from ot_draft.decoding import (
+    DTYPES,
+    CannotDecode,
+    Comparison,
+    Measured,
+    Options,
+    Pair,
+    Sampling,
+    compare_methods,
+)
 
 SEED = 9
 QUICK = {"prompts": 5, "tokens": 16, "batch": (1,), "temperature": (1.0,)}
-Row = dict[str, Any]
 
 
 def bench(
@@ -35,53 +40,34 @@ def bench(
     prompts: Sequence[Prompt],
     batch: int,
     options: Options,
-    grid: tuple[tuple[int, int], ...] = GRID,
+    grid: Grid = GRID,
     progress: Any = lambda done: None,
 ) -> list[Row]:
     """A row for every contender at one batch size and temperature; peers, which take one text at a time, at batch 1 only."""
-    chosen = contenders(grid, peers=batch == 1)
-    ours = [each for each in chosen if each.method]
-    groups = [prompts[start : start + batch] for start in range(0, len(prompts) - batch + 1, batch)]
-    before = bench_costs.measure(pair, [prompt.tokens for prompt in groups[0]], ours, options)
-    costs = bench_costs.costs_of(before, ours)
-    runs = run_all(pair, chosen, groups, options, progress)
+    texts = [prompt.tokens for prompt in prompts]
+    groups = [texts[start : start + batch] for start in range(0, len(texts) - batch + 1, batch)]
+    others = peers(pair, grid) if batch == 1 else []
+    comparison = compare_methods(pair, groups, own_methods(grid), options, progress=progress, peers=others)
     common = {"batch": batch, "temperature": options.sampling.temperature, "texts": len(groups) * batch}
-    return [common | _row(done, runs[0], before, costs) for done in runs]
+    return [common | _row(comparison, row) for row in comparison.rows]
 
 
-def _row(done: Runs, baseline: Runs, before: dict[str, bench_costs.Parts], costs: dict[str, Any]) -> Row:
-    each, parts, plain = done.contender, done.parts, baseline.parts
-    gain, error = done.speed_up(baseline)
-    found: Row = {"rule": each.name, "law": each.law, "K": each.K, "L": each.L, "calls": len(done.chosen)}
-    found |= {"block_efficiency": done.block_efficiency, "block_efficiency_error": done.error}
-    step = sorted(done.steps)[len(done.steps) // 2]
-    names = ("draft", "verify", "select", "rest")
-    found |= {"step_ms": step} | {f"{name}_ms": getattr(parts, name) if parts else "" for name in names}
-    found |= {"tokens_a_second": 1000 * done.block_efficiency / step, "speed_up": gain, "speed_up_error": error}
-    found |= {"predicted": "", "reason": ""}
-    if each.method and each.K and parts and plain:
-        name = bench_costs.key(each)
-        expected = bench_costs.predicted(each, done.block_efficiency, done.error, costs[name])
-        first = before[bench_costs.key(baseline.contender)].total
-        why = bench_costs.reason(gain, expected, before[name], parts, first, plain.total)
-        found |= {"predicted": expected, "reason": why}
-    return {name: f"{value:.5g}" if isinstance(value, float) else value for name, value in found.items()}
+def _row(comparison: Comparison, measured: Measured) -> Row:
+    """Milliseconds of a call and its parts; empty where they are not known."""
+    method, plain = measured.method, measured is comparison.rows[0]
+    gain, error = comparison.speed_up(measured)
+    parts = {f"{name}_ms": 1000 * measured.cost(name) for name in ("draft", "verify", "select")}
+    row: Row = {"rule": method.rule, "law": method.law, "K": method.K, "L": method.L, "calls": len(measured.calls)}
+    row |= {"block_efficiency": measured.block_efficiency, "block_efficiency_error": measured.error}
+    row |= {"step_ms": 1000 * measured.step} | parts | {"rest_ms": 1000 * measured.step - sum(parts.values())}
+    row |= {"tokens_a_second": measured.tokens_a_second, "speed_up": gain, "speed_up_error": 0.0 if plain else error}
+    row |= {"predicted": None if plain else comparison.predicted(measured), "reason": comparison.reason(measured)}
+    return {name: _cell(value) for name, value in row.items()}
 
 
-def write(rows: Sequence[Row], file: Path) -> None:
-    """Rows as CSV."""
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def read(file: Path) -> list[Row]:
-    """The rows of a CSV; none where it is missing."""
-    if not file.exists():
-        return []
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+def _cell(value: Any) -> Any:
+    unknown = value is None or value != value
+    return "" if unknown else f"{value:.5g}" if isinstance(value, float) else value
 
 
 def show(rows: Sequence[Row]) -> str:
@@ -93,7 +79,7 @@ def show(rows: Sequence[Row]) -> str:
     for row in order:
         name = f"{row['rule']}, {row['law']}" if row["law"] not in ("", "iid") else row["rule"]
         efficiency = f"{float(row['block_efficiency']):.2f} ± {float(row['block_efficiency_error']):.2f}"
-        gain = f"{float(row['speed_up']):.2f} ± {float(row['speed_up_error']):.2f}"
+        gain = f"{float(row['speed_up']):.2f} ± {float(row['speed_up_error'] or 'nan'):.2f}"
         guess = f"{float(row['predicted']):.2f}" if row["predicted"] else ""
         size = f"{row['K']} x {row['L']}" if row["K"] else ""
         lines.append(
@@ -132,15 +118,14 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
 def _settings(pair: Pair, where: dict[str, str], options: dict[str, Any]) -> list[Row]:
     """All batch sizes and temperatures."""
     prompts = read_prompts(pair.tokenizer, options["prompts"])
-    columns = (TextColumn("{task.description:40.40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     rows: list[Row] = []
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        for batch in options["batch"]:
-            if len(prompts) < batch:
-                raise CannotDecode(f"{len(prompts)} prompts are fewer than a batch of {batch}: give more --prompts")
-            total = len(contenders(peers=batch == 1)) * (len(prompts) // batch)
-            for temperature in options["temperature"]:
-                task = bar.add_task(f"batch {batch}, temperature {temperature}", total=total)
-                decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
-                rows += bench(pair, prompts, batch, decoding, progress=lambda done, task=task: bar.advance(task))
+    for batch in options["batch"]:
+        if len(prompts) < batch:
+            raise CannotDecode(f"{len(prompts)} prompts are fewer than a batch of {batch}: give more --prompts")
+        others = len(peers(pair)) if batch == 1 else 0
+        total = len(own_methods()) * (len(prompts) // batch + 2) + others * (len(prompts) // batch)
+        for temperature in options["temperature"]:
+            decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
+            with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
+                rows += bench(pair, prompts, batch, decoding, progress=lambda done, advance=advance: advance())
     return [row | where for row in rows]

@@ -6,7 +6,6 @@ position each. What is timed is the target's part of our engine's step (forward 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ import torch
 import ot_draft as ot
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
+from llm_demo.rows import write
 from ot_draft.decoding import DTYPES, CannotDecode, Drafting, Options, Pair, decode_steps
 
 OUT = Path("figures/data/latency_cpu.csv")
@@ -33,8 +33,8 @@ def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int
     drafting = Drafting(shape, ot.paths.NaiveTarget()) if shape.size else Drafting()
     prompts = [[1 + (row + place) % 99 for place in range(context)] for row in range(rows)]
     options = Options(max_tokens=4 * steps, stop=())
-    made = list(islice(decode_steps(pair, prompts, drafting, options), steps))
-    return [1000 * step.seconds.verify for step in made[1:]]
+    timed = list(islice(decode_steps(pair, prompts, drafting, options), steps))[1:]
+    return [1000 * step.seconds.verify for step in timed]
 
 
 def latency(
@@ -52,17 +52,17 @@ def latency(
         for size in sizes:
             times[size] += verify_times(pair, size[1], size[2], context)
         progress(f"visit {visit + 1} of {visits}")
-    found: list[dict[str, object]] = []
+    table: list[dict[str, object]] = []
     for size, measured in times.items():
         ranked = sorted(measured)
         quartiles = {"low_ms": ranked[len(ranked) // 4], "high_ms": ranked[3 * len(ranked) // 4]}
         numbers = {"ms": median(ranked)} | quartiles
         axis, per_row, texts = size
-        found.append(
+        table.append(
             {"axis": axis, "positions": per_row, "rows": texts, "context": context}
             | {name: f"{value:.5g}" for name, value in numbers.items()}
         )
-    return found
+    return table
 
 
 @click.command()
@@ -93,10 +93,7 @@ def main(
         rows = latency(pair, context=context, visits=visits, progress=lambda said: click.echo(said, err=True))
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
-    with out.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0] | where), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([row | where for row in rows])
+    write([row | where for row in rows], out)
     for row in rows:
         click.echo(f"{row['positions']:>4} positions, {row['rows']:>3} rows: {row['ms']} ms")
 

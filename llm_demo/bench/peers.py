@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ot_draft.decoding import Draft, Pair
+from ot_draft.decoding import Call, Method, Options, Pair, Step, SubsetDraft
 
 
 class SubsetHead(nn.Module):
-    """The head of a `Draft` with logits on the whole vocabulary: -inf, that is probability 0, outside the subset."""
+    """The head of a `SubsetDraft` with logits on the whole vocabulary: -inf, that is probability 0, outside the subset."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: SubsetDraft) -> None:
         super().__init__()
         self.head, self.out_features = draft.head, draft.vocabulary_size
         self.register_buffer("vocabulary_subset", draft.vocabulary_subset, persistent=False)
@@ -32,9 +32,9 @@ class SubsetHead(nn.Module):
 def assistant(draft: Any) -> Any:
     """The draft as transformers wants an assistant: a causal model that scores the target's whole vocabulary.
 
-    Of a `Draft`, the model around it is made without weights of its own; backbone and head are the draft's, not copies.
+    Of a `SubsetDraft`, the model around it is made without weights of its own; backbone and head are the draft's, not copies.
     """
-    if not isinstance(draft, Draft):
+    if not isinstance(draft, SubsetDraft):
         return draft
     from transformers import AutoModelForCausalLM
 
@@ -45,8 +45,34 @@ def assistant(draft: Any) -> Any:
     return model.eval()
 
 
+@dataclass(frozen=True)
+class Peer(Method):
+    """A method by transformers' own generation. helper: from `assistant`, or None for plain sampling; L tokens are drafted."""
+
+    helper: Any = field(default=None, compare=False)
+
+    @classmethod
+    def like(cls, method: Method, name: str, helper: Any = None) -> Peer:
+        """With the law, the drafts and their number of a method of ours."""
+        return cls(name, method.law, name, method.drafts, method.drafting, helper)
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: Options,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """One text at a time, as assisted generation takes no batch; of its calls only the mean is known."""
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        for text, prompt in zip(texts, prompts, strict=True):
+            done = generate(pair, self.helper, prompt, self.L, options, options.seed + text)
+            for _ in range(done.calls):
+                yield Call(text, len(done.tokens) / done.calls, done.seconds / max(done.calls - 1, 1))
+
+
 @dataclass
-class Calls:
+class TargetCalls:
     """Counts calls of a model, and notes when the first one ended: what comes after is decoding, what comes before prefill."""
 
     count: int = 0
@@ -79,24 +105,40 @@ def generate(
     helper: Any,
     prompt: Sequence[int],
     length: int,
-    temperature: float,
-    max_tokens: int,
+    decoding: Options,
     seed: int,
 ) -> Generated:
     """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
 
-    length: drafted tokens a call, kept constant as in our own runs.
+    length: drafted tokens a call, kept constant as in our own runs. decoding: of which temperature and max_tokens are taken.
     """
     from transformers.utils import logging
 
-    device, said = next(pair.target.parameters()).device, logging.get_verbosity()
+    device, verbosity = next(pair.target.parameters()).device, logging.get_verbosity()
     tokens = torch.tensor([list(prompt)], device=device)
-    options: dict[str, Any] = {
+    settings = _settings(pair, tokens, helper, length, decoding)
+    calls = TargetCalls()
+    hook = pair.target.register_forward_hook(calls)
+    logging.set_verbosity_error()  # it warns of how it calls the assistant itself
+    try:
+        with torch.inference_mode():
+            torch.manual_seed(seed)
+            texts = pair.target.generate(tokens, **settings)
+            seconds = now(device) - calls.first_end
+    finally:
+        hook.remove()
+        logging.set_verbosity(verbosity)
+    return Generated(texts[0, len(prompt) :].tolist(), calls.count, seconds)
+
+
+def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: Options) -> dict[str, Any]:
+    """What `generate` is told."""
+    settings: dict[str, Any] = {
         "do_sample": True,
-        "temperature": temperature,
+        "temperature": decoding.sampling.temperature,
         "top_k": 0,
         "top_p": 1.0,
-        "max_new_tokens": max_tokens,
+        "max_new_tokens": decoding.max_tokens,
         "eos_token_id": list(pair.stop_tokens) or None,
         "pad_token_id": 0,
         "attention_mask": torch.ones_like(tokens),
@@ -106,16 +148,5 @@ def generate(
         for name, value in (("num_assistant_tokens", length), ("assistant_confidence_threshold", 0.0)):
             setattr(helper.generation_config, name, value)
         helper.generation_config.num_assistant_tokens_schedule = "constant"
-        options["assistant_model"] = helper
-    calls = Calls()
-    hook = pair.target.register_forward_hook(calls)
-    logging.set_verbosity_error()  # it warns of how it calls the assistant itself
-    try:
-        with torch.inference_mode():
-            torch.manual_seed(seed)
-            made = pair.target.generate(tokens, **options)
-            seconds = now(device) - calls.first_end
-    finally:
-        hook.remove()
-        logging.set_verbosity(said)
-    return Generated(made[0, len(prompt) :].tolist(), calls.count, seconds)
+        settings["assistant_model"] = helper
+    return settings

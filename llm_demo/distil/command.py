@@ -27,7 +27,7 @@ from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, student
 from llm_demo.machine import machine
 from llm_demo.models.load import DRAFT_FILE, load_draft, load_pair
 from llm_demo.prompts import read_prompts
-from ot_draft.decoding import DTYPES, CannotDecode, Draft, Pair
+from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft
 
 LARGEST = 20_000_000  # bytes of a draft that is committed
 WRITING = 0.4  # share of the time in which the target writes
@@ -41,7 +41,7 @@ def distil(
     write: int,
     seed: int = 0,
     say: Any = click.echo,
-) -> tuple[Draft, dict[str, Any]]:
+) -> tuple[SubsetDraft, dict[str, Any]]:
     """A trained draft, and what it was made of. subset: the tokens that it scores, or how many of the most frequent ones.
 
     write: texts that the target writes at a time.
@@ -78,7 +78,7 @@ def distil(
     return trainer.draft.eval().requires_grad_(False), made
 
 
-def save(draft: Draft, made: dict[str, Any], out: Path, name: str) -> Path:
+def save(draft: SubsetDraft, made: dict[str, Any], out: Path, name: str) -> Path:
     """NAME.safetensors and its card in the directory, which is made where it is not there."""
     from safetensors.torch import save_file
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from llm_demo.distil.text import Text
-from ot_draft.decoding import Draft
+from ot_draft.decoding import SubsetDraft
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Recipe:
     compile: bool = False
 
 
-def student(target: Any, subset: Sequence[int], recipe: Recipe) -> Draft:
+def student(target: Any, subset: Sequence[int], recipe: Recipe) -> SubsetDraft:
     """A draft of the target's first layers, in float32, with the target's embedding; only layers and norm are trained.
 
     Where the feed-forward layers are narrower than the target's, the units of the largest weights are taken.
@@ -50,7 +50,7 @@ def student(target: Any, subset: Sequence[int], recipe: Recipe) -> Draft:
     backbone.load_state_dict(wanted)
     embedding = nn.Embedding.from_pretrained(weights["embed_tokens.weight"], freeze=True)
     backbone.set_input_embeddings(embedding)
-    return Draft(backbone, embedding, torch.tensor(list(subset), device=device))
+    return SubsetDraft(backbone, embedding, torch.tensor(list(subset), device=device))
 
 
 def _largest_units(weights: dict[str, Tensor], layer: str, count: int) -> Tensor:
@@ -66,7 +66,7 @@ class Trainer:
     constant), and in the second half of training, more and more, 1 - sum_x min(p, q): the chance that one draft is refused.
     """
 
-    def __init__(self, target: Any, draft: Draft, recipe: Recipe) -> None:
+    def __init__(self, target: Any, draft: SubsetDraft, recipe: Recipe) -> None:
         self.target, self.draft, self.recipe = target, draft, recipe
         trained = [weight for weight in draft.backbone.parameters() if weight.requires_grad]
         matrices = [weight for weight in trained if weight.ndim == 2]
@@ -126,7 +126,7 @@ def choose(texts: Sequence[Text], rows: int, generator: np.random.Generator) -> 
     return [texts[number] for number in generator.integers(len(texts), size=rows)]
 
 
-def as_tensors(draft: Draft) -> dict[str, Tensor]:
+def as_tensors(draft: SubsetDraft) -> dict[str, Tensor]:
     """What a file of the draft holds: float16 weights without the embedding, and the subset. `load_draft` reads it."""
     weights: Any = draft.backbone
     kept = {name: value for name, value in weights.state_dict().items() if not name.startswith("embed_tokens.")}

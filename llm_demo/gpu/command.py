@@ -14,7 +14,6 @@ on the CPU, at a size that takes seconds: so that what is wrong shows before a G
 
 from __future__ import annotations
 
-import csv
 import importlib.metadata
 import subprocess
 import sys
@@ -26,14 +25,13 @@ from typing import Any
 import click
 import torch
 
-from llm_demo.bench.command import read
 from llm_demo.gpu import decode as gpu_decode
 from llm_demo.gpu import large as gpu_large
 from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks
 from llm_demo.gpu.roofline import roofline, with_ratios
 from llm_demo.machine import machine
+from llm_demo.rows import Row, append, read
 
-Row = dict[str, Any]
 SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil": 0.15}
 GRACE = 15  # seconds that a part may pass its time before it is ended
 
@@ -118,12 +116,7 @@ def _write(file: Path, rows: Iterable[Row], device: torch.device) -> None:
     """Append rows to a CSV, each as soon as it is there. A file that an earlier run left is kept and added to."""
     where = machine(str(device)) | {"driver": _driver(device), "triton": _version("triton")}
     for row in rows:
-        new = not file.exists()
-        with file.open("a", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, [*row, *where], lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(row | where)
+        append(row | where, file)
 
 
 def _driver(device: torch.device) -> str:
@@ -145,7 +138,7 @@ def _version(package: str) -> str:
 
 def summary(out: Path) -> str:
     """Short: checks that failed, and the ratios to softmax."""
-    checks, times = read(out / "check.csv"), read(out / "roofline.csv")
+    checks, times = (read(file) if file.exists() else [] for file in (out / "check.csv", out / "roofline.csv"))
     wrong = [row for row in checks if row["passed"] != "True"]
     lines = [f"checks: {len(checks) - len(wrong)} of {len(checks)} passed"] if checks else []
     told = "  {check}, {of}, {way}: {error} over {limit} {case}"

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 from torch import nn
 
-from llm_demo.bench.command import read
-from llm_demo.bench.methods import GRID, contenders
-from ot_draft.decoding import Options, Pair, decode_steps
+from llm_demo.bench.contenders import GRID, Grid, own_methods
+from llm_demo.rows import Row, read
+from ot_draft.decoding import COSTS, Options, Pair, measure_costs
 
 TREES = Path(__file__).parents[2] / "figures" / "data" / "real_block_efficiency.csv"
 COLUMNS = {
@@ -33,8 +31,7 @@ COLUMNS = {
     "optimal": "TokenWise(Optimal)",
     "joint": "Joint",
 }
-WARM_UP, TIMED, CONTEXT = 3, 12, 512  # steps; tokens of every prompt
-Row = dict[str, Any]
+WARM_UP, TIMED, CONTEXT = 3, 6, 512  # steps of each of two runs; tokens of every prompt
 
 
 @dataclass(frozen=True)
@@ -113,26 +110,27 @@ def _again(layer: Any, number: int) -> Any:
     return twin
 
 
-def _methods(pair: Pair, prompts: list[list[int]], grid: tuple[tuple[int, int], ...], about: Row) -> Iterator[Row]:
+def _methods(pair: Pair, prompts: list[list[int]], grid: Grid, about: Row) -> Iterator[Row]:
     """Costs of a step by method, the plain one first, and the speed-up at the embedded pair's acceptance."""
-    trees, plain = read(TREES), float("nan")
-    for each in contenders(grid, peers=False):
-        if each.method is None or (each.K and (each.name not in COLUMNS or each.law != "iid")):
-            continue
-        length = (WARM_UP + TIMED) * (each.L + 1)  # room for every text, should all be accepted
-        steps = decode_steps(pair, prompts, each.method.drafting, Options(max_tokens=length, stop=()))
-        seconds = [step.seconds for step in islice(steps, WARM_UP + TIMED)][WARM_UP:]
-        cost = {name: 1000 * median(getattr(s, name) for s in seconds) for name in ("draft", "verify", "select", "cache")}  # fmt: skip
-        step = 1000 * median(s.total for s in seconds)
-        plain = step if each.K == 0 else plain
-        tokens = replayed(trees, f"{COLUMNS[each.name]} {each.K}x{each.L}") if each.K else 1.0
-        row: Row = about | {"rule": each.name, "K": each.K, "L": each.L}
-        row |= {f"{name}_ms": f"{value:.4g}" for name, value in cost.items()} | {"step_ms": f"{step:.4g}"}
-        row |= {"replayed_block_efficiency": f"{tokens:.4g}", "replayed_speed_up": f"{tokens * plain / step:.4g}"}
+    trees = read(TREES)
+    methods = [
+        method for method in own_methods(grid) if not method.K or (method.rule in COLUMNS and method.law == "iid")
+    ]
+    steps = WARM_UP + 3 * TIMED  # of the plain method, of which most are made
+    room = Options(
+        max_tokens=steps * (1 + max(method.L for method in methods)), stop=()
+    )  # should all drafts be accepted
+    costs = measure_costs(pair, prompts, methods, room, warm_up=WARM_UP, timed=TIMED)
+    plain = costs[methods[0]].step
+    for method, cost in costs.items():
+        tokens = replayed(trees, f"{COLUMNS[method.rule]} {method.K}x{method.L}") if method.K else 1.0
+        row: Row = about | {"rule": method.rule, "K": method.K, "L": method.L}
+        row |= {f"{name}_ms": f"{1000 * getattr(cost, name):.4g}" for name in (*COSTS, "step")}
+        row |= {"replayed_block_efficiency": f"{tokens:.4g}", "replayed_speed_up": f"{tokens * plain / cost.step:.4g}"}
         yield row | {"label": "measured costs of random weights; acceptance of SmolLM2-135M and its two-layer draft"}
 
 
-def replayed(trees: list[Row], column: str) -> float:
+def replayed(trees: Sequence[Row], column: str) -> float:
     """Tokens a target call: one more than the mean accepted length over all trees where it was computed."""
     known = [(int(row["trees"]), float(row[column])) for row in trees if row[column]]
     return 1 + sum(weight * length for weight, length in known) / sum(weight for weight, _ in known)

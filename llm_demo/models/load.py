@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ot_draft.decoding import CannotDecode, Draft, Pair
+from ot_draft.decoding import CannotDecode, Pair, SubsetDraft
 from ot_draft.decoding import load_draft as load_layers
 from ot_draft.decoding import load_pair as load_any_pair
 
@@ -65,7 +65,7 @@ def load_target() -> Any:
     return target.eval().requires_grad_(False)
 
 
-def load_draft(target: Any, file: Path = DRAFT_FILE) -> Draft:
+def load_draft(target: Any, file: Path = DRAFT_FILE) -> SubsetDraft:
     """The embedded draft, or that of another file of layers, for a target that was loaded already."""
     _transformers()
     return load_layers(target, file)

@@ -18,18 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from llm_demo.models.load import (
-    DRAFT_FILE,
-    TARGET_FILE,
-    Draft,
-    load_draft,
-    load_target,
-    load_tokenizer,
-    target_directory,
-)
+from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_draft, load_target, load_tokenizer, target_directory
 from llm_demo.pairs.continue_prompts import read_entries
 from ot_draft.compare.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
-from ot_draft.decoding import prompt_text
+from ot_draft.decoding import Pair, prompt_text
 
 TEMPERATURES = (1.0, 0.6)
 DRAFTS = (1, 2, 4, 8)
@@ -37,15 +29,6 @@ PER_TEXT = 2
 KEPT = 479
 SEED = 135
 CONTEXTS = Path("figures/data/contexts.jsonl")
-
-
-@dataclass(frozen=True)
-class Models:
-    """Target, draft and the tokenizer that they share."""
-
-    target: Any
-    draft: Draft
-    tokenizer: Any
 
 
 @dataclass(frozen=True)
@@ -59,10 +42,10 @@ class Context:
     full_optimum: Masses
 
 
-def load_models() -> Models:
-    """The real models, on this machine's CPU."""
+def load_models() -> Pair:
+    """The real models, on this machine's CPU, with their weights as they are (`load_pair` packs them)."""
     target = load_target()
-    return Models(target, load_draft(target), load_tokenizer())
+    return Pair(target, load_draft(target), load_tokenizer())
 
 
 def encode(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], int]:
@@ -85,21 +68,20 @@ def choose_positions(length: int, prompt_length: int, text_index: int) -> list[i
 
 
 @torch.inference_mode()
-def full_laws(tokens: list[int], positions: list[int], models: Models) -> tuple[Masses, Masses]:
+def full_laws(tokens: list[int], positions: list[int], pair: Pair) -> tuple[Masses, Masses]:
     """p and q, each (temperatures, positions, n) in float64, of the token that follows tokens[:position]."""
-    batch, last = torch.tensor([tokens]), torch.tensor(positions) - 1
-    target_logits = models.target(batch).logits[0, last].double()
-    draft_logits = models.draft(batch)[0, last].double()
-    p = torch.stack([(target_logits / temperature).softmax(-1) for temperature in TEMPERATURES])
-    on_subset = torch.stack([(draft_logits / temperature).softmax(-1) for temperature in TEMPERATURES])
-    return p.numpy(), models.draft.spread(on_subset).numpy()
+    p, q = (
+        torch.stack([(logits.double() / temperature).softmax(-1) for temperature in TEMPERATURES]).numpy()
+        for logits in pair.logits_along(tokens, positions)
+    )
+    return p, q
 
 
-def capture_text(entry: dict[str, Any], text_index: int, models: Models, kept: int) -> list[Context]:
+def capture_text(entry: dict[str, Any], text_index: int, pair: Pair, kept: int) -> list[Context]:
     """The contexts of one text; the tokens kept are those that weigh most at the first temperature."""
-    tokens, prompt_length = encode(entry, models.tokenizer)
+    tokens, prompt_length = encode(entry, pair.tokenizer)
     positions = choose_positions(len(tokens), prompt_length, text_index)
-    p, q = full_laws(tokens, positions, models)
+    p, q = full_laws(tokens, positions, pair)
     return [shrink(position, p[:, number], q[:, number], kept) for number, position in enumerate(positions)]
 
 
@@ -147,8 +129,8 @@ def as_arrays(entries: list[dict[str, Any]], captured: list[list[Context]]) -> d
 def main(contexts: Path, out: Path, kept: int) -> None:
     """Capture all texts of CONTEXTS and write them to OUT."""
     torch.set_num_threads(1)
-    entries, models = read_entries(contexts), load_models()
-    captured = [capture_text(entry, index, models, kept) for index, entry in enumerate(entries)]
+    entries, pair = read_entries(contexts), load_models()
+    captured = [capture_text(entry, index, pair, kept) for index, entry in enumerate(entries)]
     np.savez_compressed(out, allow_pickle=False, **as_arrays(entries, captured))
     click.echo(f"{sum(map(len, captured))} contexts of {len(entries)} texts, {out.stat().st_size:,} bytes")
 

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from llm_demo.pairs.capture import CONTEXTS, DRAFTS, Models, choose_positions, encode, load_models, provenance
+from llm_demo.pairs.capture import CONTEXTS, DRAFTS, choose_positions, encode, load_models, provenance
 from llm_demo.pairs.continue_prompts import read_entries
 from ot_draft.compare.merge import TAIL_CLASSES, Masses, merge, optimum, top_tokens
+from ot_draft.decoding import Pair
 
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5)
 TOP_K = (5, 20, 50, 200)
@@ -56,25 +57,22 @@ def shrink(p: Masses, q: Masses) -> tuple[Masses, Masses]:
 
 
 @torch.inference_mode()
-def last_logits(tokens: list[int], models: Models) -> tuple[Masses, Masses]:
-    """Logits of target and draft, (n,) each, after the tokens; -inf where the draft has no token."""
-    batch = torch.tensor([tokens])
-    target = models.target(batch).logits[0, -1].double().numpy()
-    draft = np.full_like(target, -np.inf)
-    draft[models.draft.vocabulary_subset.numpy()] = models.draft(batch)[0, -1].double().numpy()
+def last_logits(tokens: list[int], pair: Pair) -> tuple[Masses, Masses]:
+    """Logits of target and draft, (n,) each in float64, after the tokens; -inf where the draft has no token."""
+    target, draft = (logits[0].double().numpy() for logits in pair.logits_along(tokens, [len(tokens)]))
     return target, draft
 
 
-def capture(entries: list[dict[str, Any]], models: Models) -> dict[str, NDArray[Any]]:
+def capture(entries: list[dict[str, Any]], pair: Pair) -> dict[str, NDArray[Any]]:
     """The arrays of the stored file."""
     p, q, full = [], [], []
     for index, entry in enumerate(entries):
-        tokens, prompt_length = encode(entry, models.tokenizer)
-        logits = last_logits(tokens[: choose_positions(len(tokens), prompt_length, index)[0]], models)
+        tokens, prompt_length = encode(entry, pair.tokenizer)
+        logits = last_logits(tokens[: choose_positions(len(tokens), prompt_length, index)[0]], pair)
         laws = [(law(logits[0], *setting), law(logits[1], *setting)) for setting in SETTINGS]
-        shrunk = [shrink(*pair) for pair in laws]
-        p.append([pair[0] for pair in shrunk])
-        q.append([pair[1] for pair in shrunk])
+        shrunk = [shrink(*both) for both in laws]
+        p.append([target for target, _ in shrunk])
+        q.append([draft for _, draft in shrunk])
         full.append([[optimum(target, draft, k) for k in DRAFTS] for target, draft in laws])
     return {
         "p": np.array(p, dtype=np.float32).swapaxes(0, 1),

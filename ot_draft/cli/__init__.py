@@ -8,10 +8,11 @@ import click
 
 from .. import __version__
 from ..errors import MissingPackage
+from .console import progress_bar
 from .options import Numbers, parts, whole_numbers
 from .refused import Refused
 
-__all__ = ["Numbers", "Refused", "main", "parts", "whole_numbers"]
+__all__ = ["Numbers", "Refused", "main", "parts", "progress_bar", "whole_numbers"]
 
 COMMANDS = {
     "capture": "ot_draft.cli.capture.command:capture",

@@ -29,6 +29,7 @@ from ..compare import (
     total_variation,
 )
 from ..errors import DraftSelectionError
+from ..laws import spellings
 from .options import Numbers, parts
 from .refused import Refused
 
@@ -41,8 +42,8 @@ COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 @click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
 @click.option("--k", "ks", type=Numbers(), default="1,2,4,8", show_default=True, help="Numbers of drafts.")
 @click.option("--rules", "names", default="", help="Only these rules, by comma: KSeq,RecursiveRejection.")
-@click.option("--law", "laws", default="", help="Only under these draft laws, by comma: iid, without-replacement, "
-              "greedy, hub, hybrid:J, hybrid:auto. Without it each rule is under its own.")  # fmt: skip
+@click.option("--law", "laws", default="", help="Only under these draft laws, by comma: "
+              f"{', '.join(spellings())}. Without it each rule is under its own.")  # fmt: skip
 @click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many pairs a temperature, evenly spaced in the file.")
 @click.option("--samples", type=click.IntRange(2), default=256, show_default=True,

@@ -18,7 +18,6 @@ from rich.table import Table
 
 from .. import paths, rules
 from ..errors import DraftSelectionError
-from ..laws import IID
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
 from .options import Numbers
@@ -150,7 +149,7 @@ def path_rule(name: str) -> paths.PathRule:
     known: dict[str, paths.PathRule] = {
         rule.name: rule for rule in (paths.Joint(), paths.Traversal(), paths.BlockVerification())
     }
-    known |= {rule.name: paths.TokenWise(rule) for rule in rules.ALL if isinstance(rule.law, IID) and not rule.solves}
+    known |= {rule.name: paths.TokenWise(rule) for rule in rules.ALL if rule.law.all_independent and not rule.solves}
     if name not in known:
         raise Refused(f"there is no rule {name!r}: take {', '.join(known)}")
     return known[name]

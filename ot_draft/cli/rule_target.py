@@ -18,7 +18,6 @@ from ..selection import SelectionRule
 from .refused import Refused
 
 TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_]\w*)(?P<call>\(.*\))?$", re.DOTALL)
-LAWS = {"IID": laws.IID, "Hybrid": laws.Hybrid, "WithoutReplacement": laws.WithoutReplacement, "Hub": laws.Hub}
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,17 @@ def rule_at(text: str) -> Target:
     return Target(rule, _source(rule, found, place, name, call))
 
 
+def _laws() -> dict[str, type[laws.DraftLaw]]:
+    """The classes of the library's laws, by name."""
+    return {law.name: type(law) for law in laws.ALL}
+
+
 def _source(rule: SelectionRule, found: Any, place: str | None, name: str, call: str | None) -> RuleSource:
     if place is None:
         return rule_source(rule)
     module = _module_name(place)
     expression = name if found is rule else f"{name}{call or '()'}"
-    expression = re.sub(rf"\b({'|'.join(LAWS)})\(", r"ot.\1(", expression.removeprefix(name))
+    expression = re.sub(rf"\b({'|'.join(_laws())})\(", r"ot.\1(", expression.removeprefix(name))
     return RuleSource(tuple(import_lines(module, name)), name + expression)
 
 
@@ -148,15 +152,15 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
         return [_value(argument) for argument in node.args], given
     except (SyntaxError, ValueError, TypeError) as error:
         raise Refused(
-            f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {', '.join(f'{name}()' for name in LAWS)}"
+            f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {', '.join(f'{name}()' for name in _laws())}"
         ) from error
 
 
 def _value(node: ast.expr) -> Any:
     """A literal, or a draft law of literals."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LAWS:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _laws():
         given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-        return LAWS[node.func.id](*map(ast.literal_eval, node.args), **given)
+        return _laws()[node.func.id](*map(ast.literal_eval, node.args), **given)
     return ast.literal_eval(node)
 
 

@@ -1,6 +1,8 @@
 """Every rule beside the optimum on many pairs (p, q): reading them, the rows, means and times, tables and pictures."""
 
-from .choice import choose_rules, law_called, law_name
+from ..laws import law_called
+from . import merge
+from .choice import choose_rules, law_name
 from .estimate import Acceptance, expected_acceptance
 from .pairs import Pairs, as_pairs, exact_masses, read_pairs
 from .plotting import Entry, Look, direct_labels, look, plot_acceptance, pyplot
@@ -32,6 +34,7 @@ __all__ = [
     "law_name",
     "look",
     "measure",
+    "merge",
     "plot_acceptance",
     "pyplot",
     "read_pairs",

@@ -42,20 +42,25 @@ class Acceptance:
 
 
 def expected_acceptance(
-    rule: SelectionRule, problem: Problem, samples: int = 256, generator: np.random.Generator | None = None
+    rule: SelectionRule,
+    problem: Problem,
+    samples: int = 256,
+    generator: np.random.Generator | None = None,
+    optimum: Any = None,
 ) -> Acceptance:
     """Acceptance of `rule` when the drafts follow problem.law, without visiting n^k tuples unless they are few.
 
     Fractions are enumerated where that takes about a second, and give Fractions. Otherwise a formula is used where one is known
     (see closed_forms), then enumeration of few tuples, then `samples` random drafts from the generator (seed 0 without one):
-    the mean of the exact acceptance given the drafts, not of sampled tokens, which would add noise.
+    the mean of the exact acceptance given the drafts, not of sampled tokens, which would add noise. optimum: of the problem, where
+    the caller knows it.
     """
     if is_torch(problem.p):
         problem = Problem(problem.p.detach().cpu().numpy(), problem.q.detach().cpu().numpy(), problem.k, problem.law)
     cells = problem.n ** (1 + problem.law.count(problem.n, problem.k)) * int(np.prod(problem.batch))
     if is_exact(problem.p) and cells <= EXACT_CELLS:
         return _enumerate(rule, problem)
-    if form := closed_form(rule, problem):
+    if form := closed_form(rule, problem, optimum):
         return Acceptance(*form, 0 * form[0], "formula")
     if is_exact(problem.p):
         p, q = (masses.astype(np.float64) for masses in (problem.p, problem.q))

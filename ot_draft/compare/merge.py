@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["TAIL", "TAIL_CLASSES", "Masses", "Tokens", "merge", "optimum", "top_tokens"]
+
 Masses = NDArray[np.float64]
 Tokens = NDArray[np.int32]
 TAIL = -1

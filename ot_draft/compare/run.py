@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
-from .. import rules
-from ..arrays import cleared, is_exact
-from ..laws import DraftLaw, Hybrid, outside
+from ..laws import DraftLaw
 from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..rules.optimal.rule import select_draft
 from ..selection import SelectionRule
-from .choice import DEFAULT_RULES, law_name
-from .estimate import expected_acceptance
+from .choice import DEFAULT_RULES
+from .evaluate_pair import evaluate_pair
 from .pairs import Pairs
 
 CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
@@ -94,55 +89,30 @@ def _compare_pair(p: Any, q: Any, index: int, settings: Settings) -> Iterator[Ro
         optima: dict[DraftLaw, Any] = {}
         for law in dict.fromkeys(rule.law for rule in settings.rules if rule.law.is_defined(k)):
             optima[law] = _number(optimal_acceptance(p, q, k, law))
-            yield Row(index, k, DUAL, law_name(law), optima[law], optima[law], 0.0, optima[law], "dual")
+            yield Row(index, k, DUAL, law.spelling, optima[law], optima[law], 0.0, optima[law], "dual")
             yield _linear_program(Problem(p, q, k, law), index, optima[law], settings.lp_limit)
         for rule in settings.rules:
             yield _compare_rule(rule, p, q, k, index, optima.get(rule.law), settings)
 
 
 def _linear_program(problem: Problem, index: int, optimum: Any, limit: int) -> Row:
-    name, k = law_name(problem.law), problem.k
-    if not fits_program(problem.law, problem.q, k, limit):
+    name, k = problem.law.spelling, problem.k
+    if problem.law.most_sets(problem.q, k) > limit:
         return Row(index, k, LINEAR_PROGRAM, name, None, None, 0.0, optimum, TOO_LARGE)
     value = solve(problem, "flow" if isinstance(optimum, Fraction) else "highs").value
     return Row(index, k, LINEAR_PROGRAM, name, value, value, 0.0, optimum, "lp")
 
 
 def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optimum: Any, settings: Settings) -> Row:
-    name = law_name(rule.law)
+    name = rule.law.spelling
     if optimum is None:
         return Row(index, k, rule.name, name, None, None, 0.0, None, UNDEFINED)
-    if isinstance(rule, rules.FromCoupling) and not fits_program(rule.law, q, k, settings.lp_limit):
+    if rule.program_sets(q, k) > settings.lp_limit:
         return Row(index, k, rule.name, name, None, None, 0.0, optimum, TOO_LARGE)
-    if isinstance(rule, rules.Optimal) and not is_exact(p):
-        attained = _attained(rule, Problem(p, q, k, rule.law))
-        return Row(index, k, rule.name, name, attained, attained, 0.0, optimum, "formula")
-    seed = np.random.SeedSequence(settings.seed, spawn_key=(index, k, crc32(f"{rule.name} {name}".encode())))
-    found = expected_acceptance(rule, Problem(p, q, k, rule.law), settings.samples, np.random.default_rng(seed))
-    accepted, taken = _number(found.value), _number(found.taken)
-    return Row(index, k, rule.name, name, accepted, taken, float(found.error), optimum, found.method)
-
-
-def _attained(rule: rules.Optimal, problem: Problem) -> float:
-    """Acceptance of the rule as it really selects, with its classes and its rounding: p(T) + the sum of min(p, m) outside T.
-
-    m is the law of the selected token, T the top tokens that hybrid drafting fixes (none otherwise), which are drafted always.
-    """
-    p, q, k = problem.p, problem.q, problem.k
-    fixed = rule.law.top_drafts(q, k) if isinstance(rule.law, Hybrid) else np.full(k, -1)
-    _, selected = select_draft(cleared(p, fixed), outside(q, fixed), np.where(fixed < 0, 0, -1), rule.classes)
-    return float(p[fixed[fixed >= 0]].sum() + np.minimum(cleared(p, fixed), selected).sum())
-
-
-def fits_program(law: DraftLaw, q: Any, k: int, limit: int) -> bool:
-    """Whether the linear program for drafts from q (n,) has at most `limit` draft sets."""
-    return draft_sets(law, q, k) <= limit
-
-
-def draft_sets(law: DraftLaw, q: Any, k: int) -> int:
-    """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
-    draws = int((law.top_drafts(q, k) < 0).sum()) if isinstance(law, Hybrid) else law.count(len(q), k)
-    return max(1, sum(comb(len(q), size) for size in range(1, draws + 1)))  # top tokens only: one set
+    problem = Problem(p, q, k, rule.law)
+    result = evaluate_pair(rule, problem, settings.samples, settings.seed, (index,), optimum)
+    accepted, taken = _number(result.value), _number(result.taken)
+    return Row(index, k, rule.name, name, accepted, taken, float(result.error), optimum, result.method)
 
 
 def _number(value: Any) -> Any:

@@ -15,18 +15,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 
+from ..errors import InvalidDrafts
+from ..laws import law_called
 from ..optimum import kseq_bound
 from .pairs import Pairs
 from .run import DUAL, LINEAR_PROGRAM, Row, Settings
 from .summary import Summary
 
-LAW_TITLES = {
-    "iid": "i.i.d. drafts",
-    "without-replacement": "drafts without replacement",
-    "greedy": "greedy: top k - 1, one draw outside",
-    "hub": "hub: the top token and one other",
-    "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
-}
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 SHORT = 12  # characters of a fraction that a cell still shows
 WIDE = 130  # columns of a terminal on which standard errors fit into the cells
@@ -40,7 +35,7 @@ def table(lines: Sequence[Summary], title: str, errors: bool = True) -> Renderab
     for name in (*(f"k = {k}" for k in ks), "share", "µs"):
         out.add_column(name, justify="right", no_wrap=True)
     for law in dict.fromkeys(line.law for line in lines):
-        out.add_row(f"[bold]{LAW_TITLES.get(law, law)}[/bold]")
+        out.add_row(f"[bold]{_title(law)}[/bold]")
         here = [line for line in lines if line.law == law]
         names = dict.fromkeys(line.rule for line in here)
         for rule in sorted(names, key=lambda name: name not in NAMES):  # the optimum first
@@ -51,6 +46,14 @@ def table(lines: Sequence[Summary], title: str, errors: bool = True) -> Renderab
                 out.add_row("  guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), style="dim")
         out.add_section()
     return out
+
+
+def _title(law: str) -> str:
+    """What heads the part of a law, by its name on the command line; the name itself where no law goes by it."""
+    try:
+        return law_called(law).title
+    except InvalidDrafts:
+        return law
 
 
 def _cells(rule: str, by_k: dict[int, Summary], ks: Sequence[int], errors: bool) -> list[str]:

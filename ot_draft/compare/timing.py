@@ -9,14 +9,12 @@ from time import perf_counter
 
 import numpy as np
 
-from .. import rules
 from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..sampling import draw
-from .choice import law_name
 from .pairs import Pairs
-from .run import DUAL, LINEAR_PROGRAM, Settings, fits_program
+from .run import DUAL, LINEAR_PROGRAM, Settings
 
 Key = tuple[str, str, int]  # rule, law, k
 Times = dict[Key, float]
@@ -38,17 +36,17 @@ def _calls(some: Pairs, settings: Settings) -> Iterator[tuple[Key, Callable[[], 
     for k in settings.ks:
         usable = [rule for rule in settings.rules if rule.law.is_defined(k)]
         for law in dict.fromkeys(rule.law for rule in usable):
-            name = law_name(law)
+            name = law.spelling
             yield (DUAL, name, k), partial(optimal_acceptance, some.p, some.q, k, law), len(some), REPEATS
-            if fits_program(law, some.q[0], k, settings.lp_limit):
+            if law.most_sets(some.q[0], k) <= settings.lp_limit:
                 yield (LINEAR_PROGRAM, name, k), partial(solve, Problem(some.p[0], some.q[0], k, law)), 1, 2
         for rule in usable:
             slow = rule.solves
-            if isinstance(rule, rules.FromCoupling) and not fits_program(rule.law, some.q[0], k, settings.lp_limit):
+            if rule.program_sets(some.q[0], k) > settings.lp_limit:
                 continue
             p, q = (masses[: 1 if slow else PAIRS] for masses in (some.p, some.q))
             call = partial(rule, p, q, draw(rule.law, q, k, generator))
-            yield (rule.name, law_name(rule.law), k), call, len(p), 1 if slow else REPEATS
+            yield (rule.name, rule.law.spelling, k), call, len(p), 1 if slow else REPEATS
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:

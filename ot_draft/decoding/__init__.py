@@ -1,37 +1,64 @@
 """Speculative decoding with several drafts, of any two causal language models that share a vocabulary. Needs `torch`."""
 
-from .draft import Draft
-from .drafting import Drafting
-from .errors import CannotDecode
+from typing import Any
+from warnings import warn
+
+from ..errors import CannotDecode
+from .draft_plan import Drafting
+from .language_model import SubsetDraft
 from .load import DTYPES, load_draft, load_pair
 from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
+from .measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
+from .methods import Call, Method, method_called, methods_to_compare, shape_of
 from .packed import pack
 from .pair import Pair, prompt_text, unpadded
 from .processed import Processed
 from .reference import reference_decode
-from .sampling import Sampling
+from .sampling_settings import Sampling
 from .step import Details, Seconds, Step
 
 __all__ = [
     "AUTOREGRESSIVE",
+    "COSTS",
     "DTYPES",
+    "Call",
     "CannotDecode",
+    "Comparison",
     "Decoded",
     "Details",
-    "Draft",
     "Drafting",
+    "Measured",
+    "Method",
+    "MethodCosts",
     "Options",
     "Pair",
     "Processed",
     "Sampling",
     "Seconds",
     "Step",
+    "SubsetDraft",
+    "compare_methods",
     "decode",
     "decode_steps",
     "load_draft",
     "load_pair",
+    "measure_costs",
+    "method_called",
+    "methods_to_compare",
     "pack",
     "prompt_text",
     "reference_decode",
+    "shape_of",
     "unpadded",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Draft":
+        warn(
+            "ot_draft.decoding.Draft is called SubsetDraft now; the old name goes with the next version",
+            DeprecationWarning,
+            2,
+        )
+        return SubsetDraft
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

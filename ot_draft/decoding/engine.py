@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
 import ot_draft as ot
 
-from .cache import SlotCache, TreeMask, causal_mask
-from .drafting import Drafting
-from .network import Network
-from .processed import Processed
-from .propose import propose
-from .sampling import Sampling
+from .draft_plan import Drafting
+from .language_model import LanguageModel
+from .node_laws import NodeLaws
+from .reader import Reader
 from .texts import Texts
 from .uniforms import uniforms
-from .verify import verify
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A network with its own cache and mask."""
-
-    network: Network
-    cache: SlotCache
-    mask: TreeMask
-    sampling: Sampling | Sequence[Processed]
-
-    @classmethod
-    def of(
-        cls, network: Network, drafting: Drafting, sampling: Sampling | Sequence[Processed], slots_per_row: int
-    ) -> Reader:
-        """An empty cache of the given size."""
-        mask = TreeMask(drafting.shape.parents, network.dtype, network.device)
-        return cls(network, SlotCache(slots_per_row, network.layers), mask, sampling)
-
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it."""
-        longest = max(len(prompt) for prompt in prompts) - 1
-        device = self.network.device
-        filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
-        tokens = torch.tensor(filled, dtype=torch.int64, device=device)
-        slots = torch.arange(longest, device=device).expand_as(tokens)
-        mask = causal_mask(longest, self.cache.slots_per_row, self.network.dtype, device)
-        if longest:
-            self.network.logits(self.cache, tokens, slots, slots, mask, last=1)
 
 
 class Engine:
@@ -58,22 +25,21 @@ class Engine:
 
     def __init__(
         self,
-        target: Network,
-        draft: Network,
+        target: LanguageModel,
+        draft: LanguageModel,
         prompts: Sequence[Sequence[int]],
         drafting: Drafting,
-        sampling: tuple[Sampling | Sequence[Processed], Sampling | Sequence[Processed]],
+        sampling: tuple[NodeLaws, NodeLaws],
         texts: Texts,
     ) -> None:
         self.drafting, self.texts = drafting, texts
         longest = max(len(prompt) for prompt in prompts)
         slots = longest + texts.max_tokens + drafting.shape.length + drafting.shape.size
         slots += -slots % 8  # fused attention kernels want a mask of such a width
-        self.target = Reader.of(target, drafting, sampling[0], slots)
-        self.draft = Reader.of(draft, drafting, sampling[1], slots)
+        self.target = Reader.of(target, drafting, sampling[0], texts, slots)
+        self.draft = Reader.of(draft, drafting, sampling[1], texts, slots)
         batch, device = len(prompts), target.device
         self.number = torch.float64 if target.dtype == torch.float64 else torch.float32
-        self.depths = torch.tensor(drafting.shape.depths, device=device)
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=self.number, device=device)
         self.tokens = torch.zeros(batch, drafting.shape.size, dtype=torch.int64, device=device)
         self.q = torch.zeros(batch, drafting.inner, target.n, dtype=self.number, device=device)
@@ -88,9 +54,8 @@ class Engine:
 
     @property
     def recordable(self) -> bool:
-        """Whether a step can be a CUDA graph: each model whole on one device, and nobody looks at values on the way."""
-        readers = (self.target, self.draft)
-        return not any(reader.network.spread or not isinstance(reader.sampling, Sampling) for reader in readers)
+        """Whether a step can be a CUDA graph."""
+        return self.target.recordable and self.draft.recordable
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
@@ -101,17 +66,11 @@ class Engine:
     def propose(self) -> None:
         """Draft a tree behind every text: tokens and q."""
         if self.drafting.shape.size:
-            reader = self.draft
-            mask = reader.mask.of(self.texts.lengths, reader.cache.slots_per_row)
-            made = (self.uniforms, self.tokens, self.q)
-            propose(reader.network, reader.cache, self.texts, mask, self.drafting, reader.sampling, *made)
+            self.draft.propose(self.uniforms, self.tokens, self.q)
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
-        reader = self.target
-        mask = reader.mask.of(self.texts.lengths, reader.cache.slots_per_row)
-        tree = (self.drafting.shape, self.tokens)
-        self.p = verify(reader.network, reader.cache, self.texts, mask, self.depths, reader.sampling, *tree)
+        self.p = self.target.verify(self.tokens)
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""

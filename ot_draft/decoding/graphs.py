@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .errors import CannotDecode
+from ..errors import CannotDecode
 
 WARM_UP = 3  # passes before the recording: libraries choose their kernels and take their memory in the first ones
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from .draft import Draft
-from .errors import CannotDecode
+from ..errors import CannotDecode
+from .language_model import SubsetDraft
 from .packed import pack
 from .pair import Pair
 
@@ -81,17 +81,17 @@ def _source(name: str, role: str) -> tuple[str, dict[str, Any]]:
 
 
 def _load(kind: str, name: str, role: str, **options: Any) -> Any:
-    source, found = _source(name, role)
-    if found:
+    source, arguments = _source(name, role)
+    if arguments:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
     if importlib.util.find_spec("transformers") is None:
         raise CannotDecode("transformers is not installed: run  pip install 'ot_draft[llm]'")
     import transformers
 
-    if "gguf_file" in found and kind == "AutoModelForCausalLM":
+    if "gguf_file" in arguments and kind == "AutoModelForCausalLM":
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
-        return getattr(transformers, kind).from_pretrained(source, **found, **options)
+        return getattr(transformers, kind).from_pretrained(source, **arguments, **options)
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CannotDecode(
@@ -123,7 +123,7 @@ def _own_draft(target: Any, file: Path) -> Any:
         ) from None
 
 
-def load_draft(target: Any, file: Path) -> Draft:
+def load_draft(target: Any, file: Path) -> SubsetDraft:
     """A draft of a file of layers, in the number type of the given target and on its device, with its embedding (shared, not copied).
 
     The file holds the tensors of a `LlamaModel` without its embedding, and `vocabulary_subset`:
@@ -142,5 +142,5 @@ def load_draft(target: Any, file: Path) -> Draft:
     backbone.set_input_embeddings(embedding)
     own = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
     backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
-    draft = Draft(backbone, embedding, vocabulary_subset).to(embedding.weight.device, embedding.weight.dtype)
+    draft = SubsetDraft(backbone, embedding, vocabulary_subset).to(embedding.weight.device, embedding.weight.dtype)
     return draft.eval().requires_grad_(False)

@@ -9,16 +9,16 @@ from warnings import warn
 import torch
 from torch import Tensor
 
-from .drafting import Drafting
+from ..errors import CannotDecode
+from .draft_plan import Drafting
 from .engine import Engine
-from .errors import CannotDecode
 from .graphs import capture
-from .network import Network, vocabulary_size
+from .language_model import LanguageModel, vocabulary_size
+from .node_laws import NodeLaws
 from .pair import Pair
-from .processed import Processed
-from .sampling import Sampling
-from .step import Details, Seconds, Step, details
-from .stopwatch import Stopwatch
+from .processed import Processed, ProcessedTexts
+from .sampling_settings import Sampling
+from .step import Details, Seconds, Step, Stopwatch, details
 from .texts import Texts
 
 AUTOREGRESSIVE = Drafting()
@@ -49,10 +49,10 @@ class Options:
     graphs: bool = True
 
     @property
-    def of_both(self) -> tuple[Sampling | Sequence[Processed], Sampling | Sequence[Processed]]:
+    def of_both(self) -> tuple[NodeLaws, NodeLaws]:
         """How the target's and the draft's logits become laws."""
         if self.processed is not None:
-            return self.processed, self.processed
+            return ProcessedTexts(self.processed, of_draft=False), ProcessedTexts(self.processed, of_draft=True)
         return self.sampling, self.draft_sampling or self.sampling
 
 
@@ -85,7 +85,9 @@ def decode_steps(
 def prepare(pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, options: Options) -> Engine:
     """An engine that has read the prompts; CannotDecode where these do not fit the models."""
     n = vocabulary_size(pair.target)
-    target, draft = Network(pair.target, n), Network(pair.draft, n)
+    target, draft = LanguageModel(pair.target, n), LanguageModel(pair.draft, n)
+    target.check_reads_trees()
+    draft.check_reads_trees()
     if options.max_tokens < 1:
         raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
     if options.rows is not None and len(options.rows) != len(prompts):
@@ -94,8 +96,8 @@ def prepare(pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, op
         raise CannotDecode(
             f"processors of {len(options.processed)} texts for {len(prompts)} prompts: give one for each"
         )
-    for network, name in ((target, "target"), (draft, "draft")):
-        _check_prompts(prompts, n, network.context, name, options.max_tokens, drafting.shape.length)
+    for model, name in ((target, "target"), (draft, "draft")):
+        _check_prompts(prompts, n, model.context, name, options.max_tokens, drafting.shape.length)
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = Texts.after(prompts, stop, options.max_tokens, drafting.shape.length, target.device)
     return Engine(target, draft, prompts, drafting, options.of_both, texts)
@@ -151,8 +153,8 @@ def _record(engine: Engine, options: Options, number: int, root: Tensor, active:
     looked_up = None
     if options.details:
         ending = engine.chosen.gather(1, engine.length[:, None])[:, 0]
-        made = details(engine.drafting, engine.tokens, engine.p, engine.q, engine.nodes, ending)
-        looked_up = Details(**{name: host(value) for name, value in vars(made).items()})
+        masses_and_ranks = details(engine.drafting, engine.tokens, engine.p, engine.q, engine.nodes, ending)
+        looked_up = Details(**{name: host(value) for name, value in vars(masses_and_ranks).items()})
     return Step(
         number=number,
         root=host(root),

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from .errors import CannotDecode
-from .network import vocabulary_size
+from ..errors import CannotDecode
+from .language_model import LanguageModel, vocabulary_size
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,20 @@ class Pair:
     def stop_tokens(self) -> tuple[int, ...]:
         """Tokens that end a text, as the target's own settings say."""
         settings = [getattr(self.target, "generation_config", None), self.target.config]
-        found = next((ids for s in settings if (ids := getattr(s, "eos_token_id", None)) is not None), ())
-        return (found,) if isinstance(found, int) else tuple(found)
+        ends = next((ids for s in settings if (ids := getattr(s, "eos_token_id", None)) is not None), ())
+        return (ends,) if isinstance(ends, int) else tuple(ends)
+
+    def logits_along(self, text: Sequence[int], places: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Logits of target and draft, (rows, n) each, of the token at each place of a text, given those before it.
+
+        places: increasing, from 1 on. One pass of each model over the text, without a cache. -inf where the draft does not
+        score a token of the target's vocabulary.
+        """
+        n = vocabulary_size(self.target)
+        draft = LanguageModel(self.draft, n)
+        return LanguageModel(self.target, n).logits_along(text, places), draft.spread_logits(
+            draft.logits_along(text, places)
+        )
 
     def encode(self, text: str, chat: bool = False) -> list[int]:
         """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-import ot_draft as ot
-
-from .errors import CannotDecode
-from .network import Network
-from .texts import Texts
+from ..errors import CannotDecode
+from .language_model import LanguageModel
+from .node_laws import NodeLaws, NodeLogits
 
 
 @dataclass(frozen=True)
@@ -41,35 +40,40 @@ class Processed:
         return scores.softmax(-1)
 
 
-def laws_at_nodes(
-    processed: Sequence[Processed],
-    network: Network,
-    logits: Tensor,
-    texts: Texts,
-    shape: ot.paths.TreeShape,
-    drafted: Tensor,
-    nodes: slice,
-) -> Tensor:
-    """Laws (B, W, n) at neighbouring nodes of the trees behind all texts, from logits (B, W, n or fewer).
+@dataclass(frozen=True)
+class ProcessedTexts(NodeLaws):
+    """The processors of every text of a batch. of_draft: whether these are the laws that drafts are drawn from."""
 
-    drafted: int (B, N) the tree, of which the tokens above these nodes are read. NaN where no token is left.
-    """
-    scores = network.spread_logits(logits)
+    recordable: ClassVar[bool] = False
+    texts: Sequence[Processed]
+    of_draft: bool
+
+    def laws(self, logits: NodeLogits) -> Tensor:
+        laws = laws_at_nodes(self.texts, logits)
+        return drawable(laws) if self.of_draft else checked_target(laws, logits)
+
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
+        return drawable(self.texts[row].law(tokens, model.spread_logits(logits[None]))[0])
+
+
+def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
+    """Laws (B, W, n) at the nodes that the logits are of; NaN where no token is left."""
+    scores, shape, nodes = logits.model.spread_logits(logits.values), logits.shape, logits.nodes
     laws = scores.new_empty(scores.shape, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
-    for row, text in enumerate(texts.so_far()):
+    for row, text in enumerate(logits.texts.so_far()):
         for level in shape.levels:
-            here = range(max(level.start, nodes.start), min(level.stop, nodes.stop))
-            if not here:
+            asked = range(max(level.start, nodes.start), min(level.stop, nodes.stop))
+            if not asked:
                 continue
-            ways = torch.tensor([shape.path(node) for node in here], dtype=torch.int64, device=drafted.device)
-            drawn = drafted[row, ways - 1].clamp(min=0)  # an absent draft stands for token 0: nobody gets there
-            tokens = torch.cat((text.expand(len(here), -1), drawn), 1)
-            found = slice(here.start - nodes.start, here.stop - nodes.start)
-            laws[row, found] = processed[row].law(tokens, scores[row, found])
+            ways = torch.tensor([shape.path(node) for node in asked], dtype=torch.int64, device=logits.drafted.device)
+            drawn = logits.drafted[row, ways - 1].clamp(min=0)  # an absent draft stands for token 0: nobody gets there
+            tokens = torch.cat((text.expand(len(asked), -1), drawn), 1)
+            columns = slice(asked.start - nodes.start, asked.stop - nodes.start)
+            laws[row, columns] = processed[row].law(tokens, scores[row, columns])
     return laws
 
 
-def checked_target(p: Tensor, texts: Texts, shape: ot.paths.TreeShape, drafted: Tensor) -> Tensor:
+def checked_target(p: Tensor, logits: NodeLogits) -> Tensor:
     """p (B, N + 1, n) with 0 in the place of NaN, at nodes that the target never reaches.
 
     CannotDecode where the processors leave no token at a node that it may reach.
@@ -77,10 +81,11 @@ def checked_target(p: Tensor, texts: Texts, shape: ot.paths.TreeShape, drafted: 
     lost = p.isnan().any(-1)
     if not bool(lost.any()):
         return p
+    texts = logits.texts
     p, stop, left = p.nan_to_num(0.0), texts.stop.tolist(), (texts.max_tokens - texts.emitted).tolist()
     for row, node in lost.nonzero().tolist():
-        way = shape.path(node)
-        tokens = drafted[row, [step - 1 for step in way]].tolist()
+        way = logits.shape.path(node)
+        tokens = logits.drafted[row, [step - 1 for step in way]].tolist()
         masses = [float(p[row, above, token]) for above, token in zip((0, *way), tokens, strict=False)]
         goes_on = bool(texts.active[row]) and len(way) < left[row] and not any(token in stop for token in tokens)
         if goes_on and min(tokens, default=0) >= 0 and min(masses, default=1) > 0:

@@ -13,13 +13,11 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .draft import Draft
-from .drafting import Drafting
+from .draft_plan import Drafting
+from .language_model import LanguageModel, vocabulary_size
 from .loop import Options
-from .network import vocabulary_size
+from .node_laws import NodeLaws
 from .pair import Pair
-from .processed import Processed, drawable
-from .sampling import Sampling
 from .uniforms import uniforms
 
 
@@ -43,8 +41,8 @@ def reference_decode(
 def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, step: int) -> list[int]:
     """The tokens of one step: those accepted, and one more."""
     n, size = vocabulary_size(pair.target), drafting.shape.size
-    of_target, of_draft = (x if isinstance(x, Sampling) else x[row] for x in options.of_both)
-    p = [next_token(pair.target, text, of_target, n)]
+    of_target, of_draft = options.of_both
+    p = [next_token(pair.target, text, of_target, n, row)]
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
     if drafting.rule is None:
         return [int(ot.IID().draw(p[0], numbers[0]))]
@@ -53,8 +51,8 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     for node in range(size + 1):
         if node:
             prefixes.append([*prefixes[drafting.shape.parents[node - 1]], max(tokens[node - 1], 0)])
-            p.append(next_token(pair.target, prefixes[node], of_target, n))
-        q.append(next_token(pair.draft, prefixes[node], of_draft, n).to(p[0].dtype))
+            p.append(next_token(pair.target, prefixes[node], of_target, n, row))
+        q.append(next_token(pair.draft, prefixes[node], of_draft, n, row).to(p[0].dtype))
         children = drafting.shape.children(node)
         if children:
             drawn = drafting.law.draw(q[node], numbers[0, children.start - 1 : children.stop - 1])
@@ -66,19 +64,8 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
-def next_token(model: Any, text: list[int], sampling: Sampling | Processed, n: int) -> Tensor:
+def next_token(model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0) -> Tensor:
     """Law (n,) of the token after a text, from one pass over the whole of it."""
-    whole: Any = model.backbone if isinstance(model, Draft) else model
-    embedded = whole.get_input_embeddings()
-    tokens = torch.tensor([text])
-    read = tokens.clamp(max=embedded.num_embeddings - 1)
-    if isinstance(model, Draft):
-        logits, scored = model(read)[0, -1], model.vocabulary_subset
-    else:
-        logits = model(read).logits[0, -1, :n]
-        scored = torch.arange(len(logits))
-    if isinstance(sampling, Processed):
-        scores = logits.new_full((1, n), float("-inf")).index_copy_(1, scored, logits[None])
-        return drawable(sampling.law(tokens, scores)[0])
-    masses = sampling.masses(logits)
-    return masses.new_zeros(n).index_copy_(0, scored, masses)
+    reader = LanguageModel(model, n)
+    logits = reader.logits_along(text, [len(text)])[0]
+    return sampling.law_after(row, torch.tensor([text]), logits, reader)

@@ -13,7 +13,7 @@ from torch import Tensor
 import ot_draft as ot
 
 from ..decoding import CannotDecode, Drafting, Options, Pair, Sampling, Step, decode_steps
-from ..decoding.network import split_between_processes
+from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
 __all__ = ["MultiDraft", "multi_draft"]

@@ -21,14 +21,13 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from .grid import EXACT, power_of_2, rows, split
+from .grid import BITS, EXACT, number_of_drafts, power_of_2, rows, split
 
 POINTS = 16
 J = tl.constexpr(POINTS)
 MOST = POINTS - 1  # drafts that recursive rejection can take; see KERNELS in rules.recursive_rejection
 BLOCK = 128  # tokens at a time, by one warp
 FINE = tl.constexpr(128)  # factors between two points that are held against the bounds
-BITS = tl.constexpr(16)  # of the number of drafts
 
 
 @triton.jit
@@ -47,18 +46,11 @@ def _any_of(chance, count):
 
 
 @triton.jit
-def _number(drafts, row, k, K: tl.constexpr):
-    """How many drafts of the row are there."""
-    place = tl.arange(0, K)
-    return tl.sum((tl.load(drafts + row * k + place, mask=place < k, other=-1) >= 0).to(tl.int32))
-
-
-@triton.jit
 def _excess_sums(p, q, drafts, points, sums, n, k, span, FIRST: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
     """sums[row, part, j] = sum over a part of the row of (p - x_j q)+. The first points: 0, then 1 .. count, evenly in log."""
     row, part, lane = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.arange(0, J)
     if FIRST:
-        most = tl.maximum(_number(drafts, row, k, K), 1).to(tl.float32)
+        most = tl.maximum(number_of_drafts(drafts, row, k, K), 1).to(tl.float32)
         x = tl.exp2(tl.log2(most) * (tl.maximum(lane - 1, 0).to(tl.float32) / (J - 2)))
         x = tl.where(lane == 0, 0.0, tl.where(lane == J - 1, most, tl.minimum(x, most)))
         if part == 0:
@@ -128,7 +120,7 @@ def _k_seq_step(
 ):
     """The next points, around gamma*; at the end accept, and the form of the residual."""
     row, lane = tl.program_id(0).to(tl.int64), tl.arange(0, J)
-    count = _number(drafts, row, k, K)
+    count = number_of_drafts(drafts, row, k, K)
     x, e, x_next, e_next = _values(points, sums, row, PARTS)
     whole = _pick(e, lane, 0)
     whole = tl.where(whole > 0, whole, 1.0)
@@ -172,7 +164,7 @@ def _recursive_step(
 ):
     """The next points 0, s_1, .. s_count, from lower bounds; at the end accept, and the form of the residual."""
     row, lane = tl.program_id(0).to(tl.int64), tl.arange(0, J)
-    count = _number(drafts, row, k, K)
+    count = number_of_drafts(drafts, row, k, K)
     x, e, x_next, e_next = _values(points, sums, row, PARTS)
     if LAST:
         _store_form(form, row, _pick(x, lane, count), 1.0, _pick(e, lane, count))

@@ -1,12 +1,25 @@
-"""Sizes of launches, and rows: what the launchers share."""
+"""What the kernels and their launchers share: sizes of launches, rows, and the number of drafts of a row."""
+
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 from typing import Any
 
+import triton
+import triton.language as tl
+
 PROGRAMS = 4096  # of one warp each that fill a large device
 SPLITS = 64  # at most so many programs a row
 EXACT = {"enable_fp_fusion": False}  # products are fused with sums where a kernel says so, on every version of triton
+BITS = tl.constexpr(16)  # of the number of drafts
+
+
+@triton.jit
+def number_of_drafts(drafts, row, k, K: tl.constexpr):
+    """How many drafts of the row are there."""
+    place = tl.arange(0, K)
+    return tl.sum((tl.load(drafts + row * k + place, mask=place < k, other=-1) >= 0).to(tl.int32))
 
 
 def rows(x: Any, batch: tuple[int, ...]) -> Any:

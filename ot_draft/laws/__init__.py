@@ -1,5 +1,38 @@
 """Draft laws: the joint law of the k drafts given q. One file a law; `ALL` lists one instance of every law."""
 
-from .base import IID, DraftLaw, Hub, Hybrid, WithoutReplacement, outside
+from ..errors import InvalidDrafts
+from .base import DraftLaw, outside
+from .hub import Hub
+from .hybrid import Hybrid
+from .iid import IID
+from .top_number import StandIn
+from .without_replacement import WithoutReplacement
 
-__all__ = ["IID", "DraftLaw", "Hub", "Hybrid", "WithoutReplacement", "outside"]
+# One of every family; what the command line, the checks and the tables know of laws, they ask of these.
+ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Hub())
+
+__all__ = [
+    "ALL",
+    "IID",
+    "DraftLaw",
+    "Hub",
+    "Hybrid",
+    "StandIn",
+    "WithoutReplacement",
+    "law_called",
+    "outside",
+    "spellings",
+]
+
+
+def law_called(name: str) -> DraftLaw:
+    """The law that goes by a name on the command line: iid, hybrid:3. Raises InvalidDrafts for a name that is no law's."""
+    for family in ALL:
+        if (law := family.spelled(name)) is not None:
+            return law
+    raise InvalidDrafts(f"there is no law {name!r}: take {', '.join(spellings())}")
+
+
+def spellings() -> tuple[str, ...]:
+    """The names of all laws on the command line."""
+    return tuple(name for family in ALL for name in family.spellings)

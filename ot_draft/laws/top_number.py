@@ -7,13 +7,14 @@ mass c the target is taken to be either all of it, spread out (then the acceptan
 c), or one token drawn from it (then the acceptance is the chance that this token is drafted); the estimate is the mean
 of the two.
 
-The three numbers below were chosen once, on the real pairs of figures/data, where their neighbours do about as well; half
-of HEAD costs .006 at temperature 1 and k = 8 (figures/laws/hybrid.py). They are made for language models: where p has nothing
+The three fields of `StandIn` were chosen once, on the real pairs of figures/data, where their neighbours do about as well;
+half of the head costs .006 at temperature 1 and k = 8 (figures/laws/hybrid.py). They are made for language models: where p has nothing
 to do with q, i.i.d. drafting is better.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from ..arrays import (
@@ -33,36 +34,43 @@ from ..arrays import (
     where,
 )
 
-HEAD = 256  # top tokens that carry the stand-in
-POWER = 0.3
-SEEN = 0.5  # share of the target's mass on them
 CELLS = 1 << 24  # rows times numbers times top tokens at a time, to bound memory
 
 
-def top_by_stand_in(q: Array, k: int) -> Array:
-    """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
-    n = q.shape[-1]
-    q = q.astype(float) if is_exact(q) else q
-    head = small(double(top_masses(q, min(max(HEAD, k), n))))
-    numbers = min(k, n - 1) + 1
-    step = max(1, CELLS // max(1, prod(head.shape)))
-    parts = [_estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
-    return unsmall(namespace(head).concatenate(parts, -1).argmax(-1)[..., None], q)
+@dataclass(frozen=True)
+class StandIn:
+    """The stand-in for the target. head: top tokens that carry it; power: of q on them; seen: share of its mass on them."""
+
+    head: int = 256
+    power: float = 0.3
+    seen: float = 0.5
+
+    def number(self, q: Array, k: int) -> Array:
+        """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
+        n = q.shape[-1]
+        q = q.astype(float) if is_exact(q) else q
+        head = small(double(top_masses(q, min(max(self.head, k), n))))
+        numbers = min(k, n - 1) + 1
+        step = max(1, CELLS // max(1, prod(head.shape)))
+        parts = [self._estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
+        return unsmall(namespace(head).concatenate(parts, -1).argmax(-1)[..., None], q)
+
+    def _estimates(self, head: Array, start: int, stop: int, k: int) -> Array:
+        """Estimated acceptance for start .. stop - 1 fixed top tokens: falling masses (..., m) -> (..., stop - start)."""
+        stand_in = where(head > 0, 1, 0) * head**self.power
+        stand_in = self.seen * stand_in / total(stand_in)
+        covered, drawn = prefix_sums(stand_in), prefix_sums(head)
+        rest = 1 - drawn[..., start:stop]
+        rest = where(rest > 0, rest, 1)[..., None]
+        # (..., j, i): j tokens are fixed, k - j are drawn outside them; the first j entries of a row say nothing.
+        j = start + positions(stop - start, head)[:, None]
+        beyond = positions(drawn.shape[-1], head) >= j
+        inside = (drawn[..., None, :] - drawn[..., start:stop, None]) / rest
+        inside = maximum(minimum(inside, 1), 0)
+        spread_out = 1 + smallest(where(beyond, covered[..., None, :] - inside ** (k - j), 0))
+        caught = 1 - (1 - minimum(head[..., None, :] / rest, 1)) ** (k - j)
+        one_token = covered[..., start:stop, None] + total(where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
+        return ((spread_out + one_token) / 2)[..., 0]
 
 
-def _estimates(head: Array, start: int, stop: int, k: int) -> Array:
-    """Estimated acceptance for start .. stop - 1 fixed top tokens: falling masses (..., m) -> (..., stop - start)."""
-    stand_in = where(head > 0, 1, 0) * head**POWER
-    stand_in = SEEN * stand_in / total(stand_in)
-    covered, drawn = prefix_sums(stand_in), prefix_sums(head)
-    rest = 1 - drawn[..., start:stop]
-    rest = where(rest > 0, rest, 1)[..., None]
-    # (..., j, i): j tokens are fixed, k - j are drawn outside them; the first j entries of a row say nothing.
-    j = start + positions(stop - start, head)[:, None]
-    beyond = positions(drawn.shape[-1], head) >= j
-    inside = (drawn[..., None, :] - drawn[..., start:stop, None]) / rest
-    inside = maximum(minimum(inside, 1), 0)
-    spread_out = 1 + smallest(where(beyond, covered[..., None, :] - inside ** (k - j), 0))
-    caught = 1 - (1 - minimum(head[..., None, :] / rest, 1)) ** (k - j)
-    one_token = covered[..., start:stop, None] + total(where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
-    return ((spread_out + one_token) / 2)[..., 0]
+USUAL = StandIn()

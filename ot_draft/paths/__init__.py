@@ -7,6 +7,7 @@ from .drafting.trees import draft_tree, draft_trees, first_chains
 from .exact.certificate import PathCertificate
 from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
 from .exact.program import PathBound, path_bound
+from .exact.survival import survival
 from .model import MarkovModel, Model
 from .plain import PlainTree
 from .rules.block_verification import BlockVerification
@@ -62,4 +63,5 @@ __all__ = [
     "simulate_all",
     "simulate_budget",
     "simulate_chains",
+    "survival",
 ]

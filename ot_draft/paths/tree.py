@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from ..arrays import Array, is_torch
+from ..arrays import Array, broadcast, is_torch
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from ..problem import check_law
@@ -111,7 +111,9 @@ class DraftTree:
 
     shape: of every tree. tokens: int64 (B, N), the token of nodes 1 .. N; -1 where a node is absent (all below it count as absent).
     p: (B, N + 1, n) the target's law of the token after every node, the root first. q: (B, M, n) the draft's law, by which
-    the children of a node were drawn; rows for at least all nodes that have children. law: the law of the children of every node, given q.
+    the children of a node were drawn; rows for at least all nodes that have children. law: the law of the children of every
+    node, given q. tops: int (B, M), how many children of each node are fixed top tokens, as they were drawn; None where the law says
+    it without q, and else it is worked out again.
     The values are trusted; nodes with the same tokens before them must hold the same laws. Raises InvalidDrafts
     where the shapes do not fit together.
     """
@@ -121,6 +123,7 @@ class DraftTree:
     p: Array
     q: Array
     law: DraftLaw = IID()
+    tops: Array | None = None
 
     def __post_init__(self) -> None:
         size, rows = self.shape.size, max(self.shape.parents, default=-1) + 1
@@ -137,8 +140,16 @@ class DraftTree:
             raise InvalidDrafts(
                 f"p is {self.p.dtype}, q is {self.q.dtype}: give both in one number type, on one device"
             )
+        if self.tops is not None and tuple(self.tops.shape) != q[:2]:
+            raise InvalidDrafts(f"tops have shape {tuple(self.tops.shape)}: give {q[:2]}, a number for every row of q")
         for count in self.shape.branching:
             check_law(self.law, count)
+
+    def repeated(self, count: int) -> DraftTree:
+        """So many copies of a batch of one tree, which share its memory."""
+        tokens, p, q = (broadcast(x, (count, *x.shape[1:])) for x in (self.tokens, self.p, self.q))
+        tops = None if self.tops is None else broadcast(self.tops, (count, *self.tops.shape[1:]))
+        return DraftTree(self.shape, tokens, p, q, self.law, tops)
 
 
 @dataclass(frozen=True)

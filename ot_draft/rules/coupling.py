@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..arrays import Array, cleared, divide, excess, gather, minimum, normalise, one, total, where, zero
+from ..optimum import optimal_acceptance
+from ..problem import Problem
 from ..selection import Selection
 
 
@@ -21,3 +23,9 @@ def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array
         return Selection(accept, left)
     on_fixed = where(fixed >= 0, gather(left, fixed), zero(p)) * (1 - total(accept))
     return Selection(accept + on_fixed, normalise(cleared(left, fixed), p))
+
+
+def attained_optimum(problem: Problem, optimum: Array | None) -> tuple[Array, Array]:
+    """`closed_form` of a rule that attains the optimum of the law by drafts that it takes."""
+    best = optimal_acceptance(problem.p, problem.q, problem.k, problem.law) if optimum is None else optimum
+    return best, best

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import Array, batch_shape, from_host, full, is_meta, rows_of_batch, to_host
-from ..errors import InvalidDistribution
+from ..arrays import Array, full
 from ..laws import IID, DraftLaw
 from ..lp import Coupling, solve
 from ..lp.program import as_fractions
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
+from .by_pair import HostRows
 
 REMEMBERED = 64  # couplings of recently seen (p, q, number of drafts), so that a rule can be called draft by draft
 
@@ -38,23 +38,29 @@ class FromCoupling(SelectionRule):
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
         return ("optimal",) if self.solver == "flow" else ()
 
+    def under(self, law: DraftLaw) -> FromCoupling:
+        return replace(self, law=law)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """The value of the linear program, by the rule's own solver; one pair."""
+        if problem.batch or problem.law != self.law:
+            return None
+        value = solve(problem, self.solver).value
+        return value, value
+
+    def program_sets(self, q: Array, k: int) -> int:
+        return self.law.most_sets(q, k)
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if is_meta(p):
-            raise InvalidDistribution("p is on torch's meta device, which holds no values: a linear program needs them")
-        n, k, batch = p.shape[-1], drafts.shape[-1], batch_shape(p, q, drafts)
-        pair_of, targets, proposals = rows_of_batch(to_host(p), to_host(q), batch)
-        tokens = np.broadcast_to(to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
-        present = (tokens >= 0).sum(-1)
-        accept, residual = full(tokens.shape, 0, targets), targets[pair_of]
-        for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
-            if count:  # a row with no draft left keeps residual p
-                here = (pair_of == pair) & (present == count)
-                drawn = k if count == self.law.count(n, k) else count
-                masses = tuple(as_fractions(targets[pair])), tuple(as_fractions(proposals[pair]))
-                coupling = _coupling(*masses, drawn, self.law, self.solver)
-                accept[here] = _accept(coupling, tokens[here], targets)
-                residual[here] = coupling.exact_residual.astype(targets.dtype)
-        return Selection(from_host(accept.reshape(*batch, k), p), from_host(residual.reshape(*batch, n), p))
+        rows = HostRows.of(p, q, drafts, "a linear program needs")
+        targets = rows.targets
+        accept, residual = full(rows.tokens.shape, 0, targets), targets[rows.pair_of]  # without drafts p is left
+        for pair, drawn, chosen in rows.groups(self.law):
+            masses = tuple(as_fractions(targets[pair])), tuple(as_fractions(rows.proposals[pair]))
+            coupling = _coupling(*masses, drawn, self.law, self.solver)
+            accept[chosen] = _accept(coupling, rows.tokens[chosen], targets)
+            residual[chosen] = coupling.exact_residual.astype(targets.dtype)
+        return Selection(rows.back(accept, p), rows.back(residual, p))
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from ..arrays import Array, as_number, positions, total, where, zero
 from ..laws import DraftLaw, Hybrid, outside
+from ..problem import Problem
 from ..selection import Selection, SelectionRule
-from .coupling import couple
+from .coupling import attained_optimum, couple
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Greedy(SelectionRule):
 
     claims = ("optimal",)
     law: DraftLaw = Hybrid(top=-1)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """The optimum of the law, and no residual on drafted tokens."""
+        return attained_optimum(problem, optimum) if problem.law == self.law else None
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         k = drafts.shape[-1]

@@ -14,18 +14,22 @@ from ..arrays import (
     as_number,
     divide,
     double,
+    full,
     gather,
     is_exact,
     like,
     maximum,
     minimum,
     namespace,
+    normalise,
+    one,
     positions,
     total,
     where,
     zero,
 )
 from ..laws import IID, DraftLaw
+from ..problem import Problem
 from ..selection import Selection, SelectionRule
 from .coupling import couple
 
@@ -55,12 +59,34 @@ class ImportanceWeighted(SelectionRule):
     weights: Callable[[Array, Array], Array] = ratio
     law: DraftLaw = IID()
 
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """Taken: sum min(p, m). The residual hits a draft y other than the refused one, z, with probability
+
+        k integral_0^inf A(t) [G(t)^(k-1) - (G(t) - q(y) e^(-t w(y)))^(k-1)] dt,   G = sum_z q(z) e^(-t w(z)),
+        A = sum_z (1 - min(1, p/m)(z)) q(z) w(z) e^(-t w(z)): the quadrature of the rule's own m, split by whether y is drafted.
+        """
+        p, q, k = problem.p, problem.q, problem.k
+        if is_exact(p) or not problem.law.all_independent:
+            return None
+        weights = bounded(where(q > 0, self.weights(p, q), zero(p)), q)
+        chosen_law = selected_law(q, weights, full((1,), k, p), k)
+        refused = 1 - minimum(divide(p, chosen_law, one(p)), one(p))
+        taken = minimum(p, chosen_law).sum(-1)
+        hit = 0 * p
+        for t in np.exp(np.arange(LOW, HIGH, STEP)).tolist():
+            decayed = q * np.exp(-t * weights)
+            others = total(decayed)
+            chosen = total(refused * weights * decayed)
+            hit = hit + k * STEP * t * chosen * (others ** (k - 1) - maximum(others - decayed, 0) ** (k - 1))
+        residual = normalise(maximum(p - chosen_law, zero(p)), p)
+        return taken + (residual * hit).sum(-1), taken
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         weights = bounded(where(q > 0, self.weights(p, q), zero(p)), q)
         count = total(as_number(drafts >= 0, p))
         chosen = selected_law(q, weights, count, drafts.shape[-1])
-        here = gather(weights, drafts)
-        choice = like(divide(here, total(here), zero(p)), p)
+        w_x = gather(weights, drafts)
+        choice = like(divide(w_x, total(w_x), zero(p)), p)
         return couple(p, chosen, choice, drafts)
 
 

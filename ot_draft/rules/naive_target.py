@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ..arrays import Array, cleared, gather, normalise, where, zero
 from ..laws import IID, DraftLaw
+from ..problem import Problem
 from ..selection import Selection, SelectionRule, first_time
 
 
@@ -18,7 +20,29 @@ class NaiveTarget(SelectionRule):
     """
 
     claims = ("cover",)
+    any_number: ClassVar[bool] = True
     law: DraftLaw = IID()
+
+    @property
+    def label(self) -> str:
+        return "naive target sampling"
+
+    def valid_under(self, law: DraftLaw, k: int) -> bool:
+        return True
+
+    def under(self, law: DraftLaw) -> NaiveTarget:
+        return replace(self, law=law)
+
+    def merges(self, law: DraftLaw) -> bool:
+        return True
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """sum_y p(y) P(y is drafted)."""
+        drafted = problem.law.drafted(problem.q, problem.k)
+        if drafted is None:
+            return None
+        accepted = (problem.p * drafted).sum(-1)
+        return accepted, accepted
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         accept = where(first_time(drafts), gather(p, drafts), zero(p))

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    batch_shape,
-    from_host,
-    full,
-    is_exact,
-    is_meta,
-    prefix_sums,
-    rows_of_batch,
-    take,
-    to_host,
-    zero,
-)
-from ..errors import InvalidDistribution
+from ..arrays import Array, full, is_exact, prefix_sums, take, zero
 from ..laws import DraftLaw, WithoutReplacement
 from ..selection import Selection, SelectionRule
+from .by_pair import HostRows
 from .coupling import couple
 
 REMEMBERED = 64  # mixtures of recently seen (p, q, number of drafts)
@@ -47,32 +35,24 @@ class RandomOrder(SelectionRule):
     """
 
     solves: ClassVar[bool] = True
+    slow: ClassVar[bool] = True
     claims = ("maximal",)  # the optimum is reached to the tolerance only
     law: DraftLaw = WithoutReplacement()
     tolerance: float = 1e-6
     orders: int = 64
 
+    def under(self, law: DraftLaw) -> RandomOrder:
+        return replace(self, law=law)
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if is_meta(p):
-            raise InvalidDistribution(
-                "p is on torch's meta device, which holds no values: column generation needs them"
-            )
-        k, batch = drafts.shape[-1], batch_shape(p, q, drafts)
-        pair_of, targets, proposals = rows_of_batch(to_host(p), to_host(q), batch)
-        tokens = np.broadcast_to(to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
-        present = (tokens >= 0).sum(-1)
+        rows = HostRows.of(p, q, drafts, "column generation needs")
+        targets, tokens = rows.targets, rows.tokens
         choice, selected = full(tokens.shape, 0, targets), full((len(tokens), p.shape[-1]), 0, targets)
-        for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
-            if count:
-                here = (pair_of == pair) & (present == count)
-                drawn = k if count == self.law.count(p.shape[-1], k) else count
-                ranks, weights, law = self.mixture(targets[pair], proposals[pair], drawn)
-                choice[here] = _choice(ranks, weights, tokens[here], targets)
-                selected[here] = law
-        selection = couple(targets[pair_of], selected, choice, tokens)
-        return Selection(
-            *(from_host(x.reshape(*batch, x.shape[-1]), p) for x in (selection.accept, selection.residual))
-        )
+        for pair, drawn, chosen in rows.groups(self.law):
+            ranks, weights, selected[chosen] = self.mixture(targets[pair], rows.proposals[pair], drawn)
+            choice[chosen] = _choice(ranks, weights, tokens[chosen], targets)
+        selection = couple(targets[rows.pair_of], selected, choice, tokens)
+        return Selection(rows.back(selection.accept, p), rows.back(selection.residual, p))
 
     def mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The orders for one pair, as ranks int (R, n), their weights (R,), and the law of the selected token (n,)."""

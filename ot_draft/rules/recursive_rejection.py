@@ -26,6 +26,7 @@ from ..arrays import (
 )
 from ..kernels import wanted
 from ..laws import IID, DraftLaw
+from ..problem import Problem
 from ..selection import Selection, SelectionRule, in_turn
 from .compiled import REORDERED, compiled
 
@@ -46,6 +47,17 @@ class RecursiveRejection(SelectionRule):
     claims = ("maximal", "cover")
     law: DraftLaw = IID()
 
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """1 - prod_i (1 - beta_i) with beta_i = sum min(p_i, q); a refused token has p_i < q, hence mass 0 from then on."""
+        if not problem.law.all_independent:
+            return None
+        target, q = problem.p, problem.q
+        refused = one(target)
+        for _ in range(problem.k):
+            refused = refused * (1 - minimum(target, q).sum(-1))
+            target = normalise(maximum(target - q, zero(target)), target)
+        return 1 - refused, 1 - refused
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not drafts.shape[-1]:
             return Selection(gather(p, drafts), p)
@@ -55,9 +67,9 @@ class RecursiveRejection(SelectionRule):
             return Selection(*recursive_rejection(p, q, drafts))
         present = as_number(drafts >= 0, p)
         scales, masses, left = _scales(p, q, present)
-        here = gather(q, drafts)
-        over = maximum(gather(p, drafts) - scales * here, zero(p))
-        take = minimum(divide(over, masses * here, zero(p)), one(p))
+        q_x = gather(q, drafts)
+        over = maximum(gather(p, drafts) - scales * q_x, zero(p))
+        take = minimum(divide(over, masses * q_x, zero(p)), one(p))
         return Selection(in_turn(take), normalise(left, p, left))
 
 
@@ -66,8 +78,7 @@ def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
     if on_host(p) and p.shape[-1] >= COMPILE and (passes := compiled(_passes, REORDERED)):
         batch = batch_shape(p, q, present)
         rows = (np.broadcast_to(small(x), (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q, present))
-        found = (unsmall(x.reshape(*batch, x.shape[-1]), p) for x in passes(*rows))
-        scales, masses, last = found
+        scales, masses, last = (unsmall(x.reshape(*batch, x.shape[-1]), p) for x in passes(*rows))
         return scales, masses, excess(p, q, last)
     scale, mass, left = 0 * p[..., :1], 0 * p[..., :1] + one(p), None
     scales, masses = [], []

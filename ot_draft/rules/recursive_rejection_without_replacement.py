@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..arrays import Array, divide, excess, gather, minimum, normalise, one, stack, where, zero
 from ..laws import DraftLaw, WithoutReplacement, outside
@@ -18,6 +19,7 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
     """
 
     claims = ("maximal", "cover")
+    any_number: ClassVar[bool] = True
     law: DraftLaw = WithoutReplacement()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ..arrays import Array, top_tokens, where
 from ..laws import DraftLaw, Hub
+from ..problem import Problem
 from ..selection import Selection, SelectionRule
+from .coupling import attained_optimum
 from .greedy import take_outside
 
 
@@ -20,6 +22,10 @@ class SpecHub(SelectionRule):
 
     claims = ("optimal",)
     law: DraftLaw = Hub()
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """The optimum of the law, and no residual on drafted tokens."""
+        return attained_optimum(problem, optimum) if problem.law == self.law else None
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         hub = top_tokens(q, 1)

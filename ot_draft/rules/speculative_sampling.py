@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from ..arrays import Array, divide, excess, gather, minimum, normalise, one, where, zero
+from ..arrays import Array, any_of, divide, excess, gather, maximum, minimum, normalise, one, where, zero
 from ..laws import IID, DraftLaw
+from ..problem import Problem
 from ..selection import Selection, SelectionRule
 
 
@@ -18,7 +20,27 @@ class SpeculativeSampling(SelectionRule):
     """
 
     claims = ("maximal",)
+    any_number: ClassVar[bool] = True
     law: DraftLaw = IID()
+
+    @property
+    def label(self) -> str:
+        return "speculative sampling"
+
+    def valid_under(self, law: DraftLaw, k: int) -> bool:
+        return law.first_follows_q or super().valid_under(law, k)
+
+    def under(self, law: DraftLaw) -> SelectionRule | None:
+        return replace(self, law=law) if law.first_follows_q else super().under(law)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """Taken: sum min(p, q). The residual (p - q)+ hits a token among the k - 1 drafts that were never looked at."""
+        if not problem.law.all_independent:
+            return None
+        p, q = problem.p, problem.q
+        taken = minimum(p, q).sum(-1)
+        seen = any_of(q, problem.k - 1)
+        return taken + (maximum(p - q, zero(p)) * seen).sum(-1), taken
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         present = drafts >= 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..arrays import Array
 from ..errors import InvalidDrafts
 from ..laws import DraftLaw
+from ..problem import Problem
 from ..selection import Selection, SelectionRule
 
 
@@ -43,6 +44,14 @@ class Toward(SelectionRule):
         return self.rule.solves
 
     @property
+    def slow(self) -> bool:  # type: ignore[override]
+        return self.rule.slow
+
+    @property
+    def any_number(self) -> bool:  # type: ignore[override]
+        return self.rule.any_number
+
+    @property
     def name(self) -> str:
         return f"Toward({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
 
@@ -53,6 +62,23 @@ class Toward(SelectionRule):
 
     def kept_law(self, p: Array, q: Array, k: int) -> Array:
         return self.target(p, q, k, self.law)
+
+    def valid_under(self, law: DraftLaw, k: int) -> bool:
+        return self.rule.valid_under(law, k)
+
+    def under(self, law: DraftLaw) -> Toward | None:
+        rule = self.rule.under(law)
+        return None if rule is None else replace(self, rule=rule)
+
+    def merges(self, law: DraftLaw) -> bool:
+        return self.rule.merges(law)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        kept = self.kept_law(problem.p, problem.q, problem.k)
+        return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
+
+    def program_sets(self, q: Array, k: int) -> int:
+        return self.rule.program_sets(q, k)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         return self.rule.toward(self.target, p, q, drafts)

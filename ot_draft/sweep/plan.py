@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from ..compare import law_name
 from ..errors import InvalidDrafts
 from ..rules import KSeq, NaiveTarget, Optimal, RecursiveRejection, SpeculativeSampling
 from ..selection import SelectionRule
@@ -81,7 +80,7 @@ class Plan:
         """What makes two sweeps the same: inputs by name, length and size, rules, ks, seed; not the engine, nor the folder."""
         what = {
             "shards": [[shard.file.name, shard.file.stat().st_size, shard.rows, shard.n] for shard in self.shards],
-            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), law_name(rule.law)] for rule in self.rules],
+            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in self.rules],
             "ks": self.ks,
             "temperature": self.temperature,
             "samples": self.samples,

@@ -11,14 +11,11 @@ from zlib import crc32
 
 import numpy as np
 
-from .. import rules
 from ..arrays import Array
-from ..compare import expected_acceptance, law_name
-from ..compare.closed_forms import closed_form
+from ..compare.evaluate_pair import evaluate_pairs
 from ..errors import DraftSelectionError, MissingPackage
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..selection import SelectionRule
 from .plan import Part, Plan
 
 CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
@@ -84,7 +81,7 @@ def _table(plan: Plan, part: Part) -> Any:
         {
             "shard": words([part.shard.file.name] * len(plan.rules)),
             "rule": words([rule.name for rule in plan.rules]),
-            "law": words([law_name(rule.law) for rule in plan.rules]),
+            "law": words([rule.law.spelling for rule in plan.rules]),
             **joined,
         }
     )
@@ -93,6 +90,11 @@ def _table(plan: Plan, part: Part) -> Any:
 def _block(plan: Plan, part: Part, start: int, stop: int) -> Iterator[tuple[int, int, tuple[Array, ...]]]:
     """For every k and rule, by its place in the plan, its numbers on some rows, (rows,) each."""
     p, q = part.shard.read(start, stop, plan.temperature)
+    file = crc32(part.shard.file.name.encode())
+
+    def place_of(row: int) -> tuple[int, int]:
+        return file, start + row
+
     for k in plan.ks:
         problems: dict[Any, Problem] = {}
         optima: dict[Any, Array] = {}
@@ -102,24 +104,5 @@ def _block(plan: Plan, part: Part, start: int, stop: int) -> Iterator[tuple[int,
             if rule.law not in problems:
                 problems[rule.law] = Problem(p, q, k, rule.law)
                 optima[rule.law] = optimal_acceptance(p, q, k, rule.law)
-            yield k, code, (*_numbers(plan, part, start, rule, problems[rule.law], optima[rule.law]), optima[rule.law])
-
-
-def _numbers(
-    plan: Plan, part: Part, start: int, rule: SelectionRule, problem: Problem, optimum: Array
-) -> tuple[Array, Array, Array]:
-    """acceptance, taken and the standard error of the first, (rows,) each; see compare.Acceptance."""
-    if isinstance(rule, rules.Optimal) and rule.classes is None:
-        return optimum, optimum, 0 * optimum
-    if form := closed_form(rule, problem):
-        return *form, 0 * form[0]
-    place = crc32(part.shard.file.name.encode())
-    what = crc32(f"{rule.name} {law_name(rule.law)}".encode())
-    estimates = []
-    for row, (p, q) in enumerate(zip(problem.p, problem.q, strict=True), start):
-        seed = np.random.SeedSequence(plan.seed, spawn_key=(place, row, problem.k, what))
-        alone = Problem(p, q, problem.k, problem.law)
-        one = expected_acceptance(rule, alone, plan.samples, np.random.default_rng(seed))
-        estimates.append((one.value, one.taken, one.error))
-    value, taken, error = (np.array(column, dtype=np.float64) for column in zip(*estimates, strict=True))
-    return value, taken, error
+            numbers = evaluate_pairs(rule, problems[rule.law], plan.samples, plan.seed, place_of, optima[rule.law])
+            yield k, code, (*numbers, optima[rule.law])

@@ -177,7 +177,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """
     batch = (*batch_shape(p, q), p.shape[-1])
     p, q = (broadcast(x / total(x), batch) for x in (double(p), double(q)))  # float32 leaves sums of 1.00001
-    if law.merges and on_host(p) and not is_exact(p) and batch[-1] > SORTED:
+    if law.all_independent and on_host(p) and not is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
     order = law.order(p, q, k)
     target, drafted = prefix_sums(take(p, order)), law.along(q, order, k)
@@ -185,7 +185,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     rank = argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
     steps = take(where(target[..., 1:] > 0, zero(p), drafted[..., 1:] - drafted[..., :-1]), rank)
-    idle = normalise(where(p > 0, zero(q), q), zero(q) * q) * total(steps) if law.merges else steps
+    idle = normalise(where(p > 0, zero(q), q), zero(q) * q) * total(steps) if law.all_independent else steps
     if on_host(p):
         slope = _slopes_of_rows(target, drafted)
         return Envelope(target, drafted, slope, p, p * take(slope, rank), idle)

@@ -63,15 +63,15 @@ def output(p: Any, q: Any, k: int, less: Less = lt, s: Any = 1, *, error: str = 
     whole = sum(residual[1:], residual[0])
     if not whole and less is not lt:
         return None  # no token held back, at gamma = 1: p = q only, which the other cases cover
-    found = [0 * mass for mass in p]
+    law = [0 * mass for mass in p]
     for drafts in drafts_of(len(p), k):
         left = prod(q[x] for x in drafts)
         for x in drafts:
-            found[x] += left * take[x]
+            law[x] += left * take[x]
             left = left * (1 - take[x])
         if whole:
-            found = [a + left * mass / whole for a, mass in zip(found, residual, strict=True)]
-    return found
+            law = [a + left * mass / whole for a, mass in zip(law, residual, strict=True)]
+    return law
 
 
 @dataclass(frozen=True)

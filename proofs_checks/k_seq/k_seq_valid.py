@@ -74,16 +74,16 @@ def residual_for_all(error: str) -> Proof:
 
     def parts() -> Iterator[Part]:
         p, q, s = reals("p", 3), reals("q", 3), z3.Real("s")
-        given = [*is_law(p), *is_law(q), s > 0, s <= 1, s * p[0] <= q[0], s * p[1] >= q[1]]
+        premises = [*is_law(p), *is_law(q), s > 0, s <= 1, s * p[0] <= q[0], s * p[1] >= q[1]]
         for k in (2, 3):
             for held in (True, False):
                 b = s * p[2] if held else q[2]
                 h = geometric(s * p[0] + q[1] + b, k)
                 mine = [s * p[2] <= q[2] if held else s * p[2] >= q[2]]
                 enough = 100 * s * h <= 101 if error == LOOSE else s * h <= 1
-                yield f"k = {k}, enough", [*given, *mine, enough], p[2] >= b * h
+                yield f"k = {k}, enough", [*premises, *mine, enough], p[2] >= b * h
                 if held:
-                    yield f"k = {k}, needed", [*given, *mine, p[2] > 0, s * h > 1], p[2] < b * h
+                    yield f"k = {k}, needed", [*premises, *mine, p[2] > 0, s * h > 1], p[2] < b * h
 
     return decide("proved for any n, k = 2 and 3", parts())
 
@@ -95,8 +95,8 @@ def valid_iff(case: Case, error: str) -> bool:
         lossless = ot.evaluate(AsPublished(factor), case.problem()).lossless
         best = factor if error == NAIVE or least == inf else max(factor, Fraction(least))
         beta = covered(case.p, case.q, best)
-        said = geometric(beta, case.k) < best if error == STRICT else is_valid(case, best)
-        if lossless != (said or not beta):
+        predicted = geometric(beta, case.k) < best if error == STRICT else is_valid(case, best)
+        if lossless != (predicted or not beta):
             return False
         if is_valid(case, factor) and not ot.evaluate(ot.rules.KSeq(factor), case.problem()).lossless:
             return False
@@ -128,13 +128,13 @@ def accepted(case: Solved, error: str) -> bool:
     if error == BELOW:
         lower = max(Fraction(1), case.factor - Fraction(1, 1000))
         return case.factor <= 1 or ot.evaluate(ot.rules.KSeq(lower), case.problem()).lossless
-    found = ot.evaluate(ot.rules.KSeq(factor), case.problem())
+    evaluation = ot.evaluate(ot.rules.KSeq(factor), case.problem())
     beta = covered(case.p, case.q, factor)
     by_position = [beta * (1 - beta) ** i for i in range(case.k)]
     whole = sum(by_position, Fraction(0))
-    taken = whole == passed(case, factor) and found.accept.tolist() == by_position
+    taken = whole == passed(case, factor) and evaluation.accept.tolist() == by_position
     at_root = error == ABOVE or whole == sum(min(a, factor * b) for a, b in zip(case.p, case.q, strict=True))
-    return bool(found.lossless and taken and at_root and found.acceptance == whole)
+    return bool(evaluation.lossless and taken and at_root and evaluation.acceptance == whole)
 
 
 def shown(case: Case) -> str:

@@ -43,10 +43,10 @@ def covered_cases(wider: bool = False) -> Iterator[Case]:
 
 def accepted(rule: ot.SelectionRule, case: Case) -> Fraction:
     """Acceptance of the rule under its own law; where it is not lossless there, that is an error of the library."""
-    found = ot.evaluate(rule, case.problem(rule.law))
-    if not found.lossless:
+    evaluation = ot.evaluate(rule, case.problem(rule.law))
+    if not evaluation.lossless:
         raise AssertionError(f"{rule.name} does not output p: {case}")
-    return found.acceptance
+    return evaluation.acceptance
 
 
 def table(error: str) -> Proof:
@@ -67,8 +67,8 @@ def table(error: str) -> Proof:
                 "", count, f"{rule.name}: " + (f"{refused[0][0]} in {refused[0][1]}" if refused else "always 1")
             )
         (lacks if refused else has).append(rule.name if not refused else f"{rule.name} {kept[0][0]}")
-    said = f"verified on {count} exact cases. Have it: {', '.join(has)}. Lack it (acceptance in the example): {', '.join(lacks)}"
-    return Proof(said, count, kind="verified")
+    outcome = f"verified on {count} exact cases. Have it: {', '.join(has)}. Lack it (acceptance in the example): {', '.join(lacks)}"
+    return Proof(outcome, count, kind="verified")
 
 
 def is_optimal(rule: ot.SelectionRule) -> bool:

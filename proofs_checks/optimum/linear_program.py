@@ -120,8 +120,8 @@ def any_law(error: str) -> Proof:
             kept = {LEFT_OUT: [cuts[0], *cuts[2:]], ONE_TOKEN: [*cuts[: n + 1], cuts[-1]]}.get(error, cuts)
             bounded = z3.And(*(flow.value <= cut for cut in cuts))
             yield f"n = {n}, k = {k}, at most", [*flow.laws, flow.feasible], bounded
-            given = [*flow.laws, *(value <= cut for cut in kept)]
-            yield f"n = {n}, k = {k}, reached", given, z3.Not(flow.never_reaches(value))
+            premises = [*flow.laws, *(value <= cut for cut in kept)]
+            yield f"n = {n}, k = {k}, reached", premises, z3.Not(flow.never_reaches(value))
 
     return decide("proved for all p and all laws of the drafts, (n, k) = " + ", ".join(map(str, SIZES)), parts())
 
@@ -140,8 +140,8 @@ def three_tokens(error: str) -> Proof:
         for k in range(1, 5):
             cut = {H: 1 + total(p, H) - power(total(q, H), k) for H in token_sets(3)}
             for H in token_sets(3):
-                some = z3.Or(*(cut[tuple(range(size))] <= cut[H] for size in range(4)))
-                yield f"k = {k}, H = {H}", [*is_law(p), *is_law(q), *order], some
+                some_prefix = z3.Or(*(cut[tuple(range(size))] <= cut[H] for size in range(4)))
+                yield f"k = {k}, H = {H}", [*is_law(p), *is_law(q), *order], some_prefix
 
     return decide("proved for all p, q with n = 3, k = 1 to 4", parts())
 

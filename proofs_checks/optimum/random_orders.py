@@ -99,9 +99,9 @@ def optimal(case: Case, error: str) -> bool:
     """RandomOrder outputs exactly p, and accepts alpha* up to CLOSE, never more."""
     for problem in _problems(case):
         rule = ot.rules.RandomOrder(ot.IID() if error == INDEPENDENT else problem.law, tolerance=1e-10)
-        found = ot.evaluate(rule, problem)
+        evaluation = ot.evaluate(rule, problem)
         best = ot.optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
-        if not found.lossless or not best - CLOSE <= found.acceptance <= best:
+        if not evaluation.lossless or not best - CLOSE <= evaluation.acceptance <= best:
             return False
     return True
 

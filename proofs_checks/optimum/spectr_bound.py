@@ -44,12 +44,12 @@ def bounds(case: Case, drafted: Callable[[Fraction, int], Fraction]) -> dict[tup
         )
         for x in combinations_with_replacement(range(n), k)
     ]
-    found = {}
+    values = {}
     for H in token_sets(n):
         alone = sum((min(p[y], drafted(q[y], k)) for y in H), Fraction(0))
         others = (number * min(mass, sum((p[y] for y in x.difference(H)), Fraction(0))) for number, mass, x in tuples)
-        found[H] = alone + sum(others, Fraction(0))
-    return found
+        values[H] = alone + sum(others, Fraction(0))
+    return values
 
 
 def some_draft(mass: Fraction, k: int) -> Fraction:
@@ -75,10 +75,10 @@ def bound(case: Case, error: str) -> bool:
 def tight(case: Case, error: str) -> bool:
     """The least b(O) is the optimum, and O = the token set of the minimum cut has it."""
     alpha, chosen = ot.optimal_acceptance(list(case.p), list(case.q), case.k, token_set=True)
-    found = bounds(case, some_draft)
+    values = bounds(case, some_draft)
     every = tuple(range(len(case.p)))
     H = {EMPTY: (), EVERY: every}.get(error, tuple(y for y in every if chosen[y]))
-    return found[H] == alpha == min(found.values())
+    return values[H] == alpha == min(values.values())
 
 
 def any_law(error: str) -> Proof:

@@ -41,8 +41,8 @@ def largest(case: Case, error: str) -> bool:
     if error == BELOW:
         return claimed(case, case.k) <= ot.optimal_acceptance(list(case.p), list(case.q), case.k)
     k = 1 if error == ONE_DRAFT else case.k
-    found = ot.evaluate(ot.rules.Optimal(), ot.Problem(list(case.p), list(case.q), k))
-    return not (found.lossless and found.acceptance > claimed(case, k))
+    evaluation = ot.evaluate(ot.rules.Optimal(), ot.Problem(list(case.p), list(case.q), k))
+    return not (evaluation.lossless and evaluation.acceptance > claimed(case, k))
 
 
 def shown(case: Case) -> str:
@@ -56,7 +56,7 @@ def two_tokens(error: str) -> Proof:
 
     def parts() -> Iterator[Part]:
         p, q, ratio = reals("p", 2), reals("q", 2), reals("r", 2)
-        given = [
+        premises = [
             *is_law(p),
             *is_law(q),
             *(mass > 0 for mass in p),
@@ -65,7 +65,7 @@ def two_tokens(error: str) -> Proof:
         for k in (2, 3, 4):
             c = sum(a * (1 - power(1 - least(1, r), k)) for a, r in zip(p, ratio, strict=True))
             optimum = least(1, *(1 + a - power(b, k) for a, b in zip(p, q, strict=True)))
-            yield f"K = {k}", given, {ABOVE: c >= optimum, STRICT: c < optimum}.get(error, c <= optimum)
+            yield f"K = {k}", premises, {ABOVE: c >= optimum, STRICT: c < optimum}.get(error, c <= optimum)
 
     return decide("proved for all p, q with n = 2, K = 2, 3, 4", parts())
 

@@ -51,8 +51,8 @@ def greedy(case: Case, error: str) -> bool:
     law = ot.Hybrid(top=-1)
     value = closed_form(case, error)
     rule = ot.rules.RecursiveRejection() if error == IID_RULE else ot.rules.Greedy()
-    found = ot.evaluate(rule, case.problem(law))
-    return found.lossless and found.acceptance == value == ot.optimal_acceptance(
+    evaluation = ot.evaluate(rule, case.problem(law))
+    return evaluation.lossless and evaluation.acceptance == value == ot.optimal_acceptance(
         list(case.p), list(case.q), case.k, law
     )
 
@@ -61,10 +61,10 @@ def hub(case: Case, error: str) -> bool:
     """SpecHub has the optimum of greedy drafting, SpecHub and Optimal(Hybrid(1)) reach it on their laws."""
     value = closed_form(case, error)
     rule = ot.rules.RecursiveRejection() if error == IID_RULE else ot.rules.SpecHub()
-    found = ot.evaluate(rule, case.problem(ot.Hub()))
-    other = ot.evaluate(ot.rules.Optimal(ot.Hybrid(top=1)), case.problem(ot.Hybrid(top=1)))
+    spec_hub = ot.evaluate(rule, case.problem(ot.Hub()))
+    hybrid = ot.evaluate(ot.rules.Optimal(ot.Hybrid(top=1)), case.problem(ot.Hybrid(top=1)))
     alpha = ot.optimal_acceptance(list(case.p), list(case.q), 2, ot.Hub())
-    return found.lossless and other.lossless and found.acceptance == other.acceptance == alpha == value
+    return spec_hub.lossless and hybrid.lossless and spec_hub.acceptance == hybrid.acceptance == alpha == value
 
 
 def all_masses(error: str) -> Proof:
@@ -84,10 +84,10 @@ def all_masses(error: str) -> Proof:
 
 def same_pairs(error: str) -> Proof:
     """q(i) + q(a) q(i)/(1 - q(a)) = q(i)/(1 - q(a)), for every q(a) < 1."""
-    top, other = z3.Reals("top other")
-    second = {ALONE: z3.RealVal(0), DOUBLED: other}.get(error, top * other / (1 - top))
-    given = [top >= 0, top < 1, other >= 0, other <= 1 - top]
-    return decide("proved for all q, any n", [("a pair", given, other + second == other / (1 - top))])
+    top, rest = z3.Reals("top rest")
+    second = {ALONE: z3.RealVal(0), DOUBLED: rest}.get(error, top * rest / (1 - top))
+    premises = [top >= 0, top < 1, rest >= 0, rest <= 1 - top]
+    return decide("proved for all q, any n", [("a pair", premises, rest + second == rest / (1 - top))])
 
 
 STATEMENTS = (

@@ -53,8 +53,10 @@ def optimum(case: Case, error: str) -> bool:
     """Khisti's form is the optimum, and the optimal rule reaches it without changing the target's law."""
     times = 1 if error == ONCE else 2
     value = min(a + (1 - b) ** 2 + times * b * (1 - b) for a, b in parts_of(case))
-    found = ot.evaluate(ot.rules.Optimal(), case.problem())
-    return found.lossless and found.acceptance == value == ot.optimal_acceptance(list(case.p), list(case.q), 2)
+    evaluation = ot.evaluate(ot.rules.Optimal(), case.problem())
+    return evaluation.lossless and evaluation.acceptance == value == ot.optimal_acceptance(
+        list(case.p), list(case.q), 2
+    )
 
 
 def condition(case: Case, error: str) -> bool:
@@ -90,8 +92,8 @@ def condition_for_all(error: str) -> Proof:
 def only_equal(case: Case, error: str) -> bool:
     """Acceptance 1 only where p = q; with one draft this is so."""
     k = 1 if error == ONE_DRAFT else 2
-    found = ot.evaluate(ot.rules.Optimal(), replace(case, k=k).problem())
-    return not (found.lossless and found.acceptance == 1) or case.p == case.q
+    evaluation = ot.evaluate(ot.rules.Optimal(), replace(case, k=k).problem())
+    return not (evaluation.lossless and evaluation.acceptance == 1) or case.p == case.q
 
 
 STATEMENTS = (

@@ -33,42 +33,42 @@ def rejections(model: paths.Model, rule: paths.PathRule, prefix: Prefix, missing
     """Expected number of refused drafts until `missing` more tokens stand."""
     if not missing:
         return Fraction(0)
-    here = Told(lambda further: model.target((*prefix, *further)), lambda further: model.draft((*prefix, *further)))
-    found = Fraction(0)
-    for path, chance in texts(here.draft, missing):
-        for emitted, mass in rule(here, [path]).items():
+    after_prefix = Told(
+        lambda further: model.target((*prefix, *further)), lambda further: model.draft((*prefix, *further))
+    )
+    total = Fraction(0)
+    for path, chance in texts(after_prefix.draft, missing):
+        for emitted, mass in rule(after_prefix, [path]).items():
             if len(emitted) <= missing:  # one draft was refused, and the last token stands in its place
                 further = rejections(model, rule, (*prefix, *emitted), missing - len(emitted))
-                found += chance * mass * (1 + further)
-    return found
+                total += chance * mass * (1 + further)
+    return total
 
 
 def texts(law: Any, length: int) -> list[tuple[Prefix, Fraction]]:
     """Every text of this length that may occur, and its probability."""
-    found: list[tuple[Prefix, Fraction]] = []
+    possible: list[tuple[Prefix, Fraction]] = []
     for text in product(range(len(law(()))), repeat=length):
         chance = Fraction(1)
         for depth, token in enumerate(text):
             chance = chance * law(text[:depth])[token] if chance else chance
         if chance:
-            found.append((text, chance))
-    return found
+            possible.append((text, chance))
+    return possible
 
 
 def summed(case: PathCase, error: str) -> Fraction:
     """Sum over t of E[TV(p_t, q_t)]."""
     target, draft = case.model.target, case.model.draft
     if error == JOINT:
-        one, other = dict(texts(target, case.L)), dict(texts(draft, case.L))
-        return (
-            sum((abs(one.get(text, Fraction(0)) - other.get(text, Fraction(0))) for text in one | other), Fraction(0))
-            / 2
-        )
-    found = Fraction(0)
+        under_p, under_q = dict(texts(target, case.L)), dict(texts(draft, case.L))
+        gaps = (abs(under_p.get(text, Fraction(0)) - under_q.get(text, Fraction(0))) for text in under_p | under_q)
+        return sum(gaps, Fraction(0)) / 2
+    total = Fraction(0)
     for t in range(case.L):
         for text, chance in texts(draft if error == FROM_DRAFT else target, t):
-            found += chance * sum(abs(target(text) - draft(text)), Fraction(0)) / 2
-    return found
+            total += chance * sum(abs(target(text) - draft(text)), Fraction(0)) / 2
+    return total
 
 
 def expected(case: PathCase, error: str) -> bool:

@@ -89,7 +89,7 @@ def one_path(case: PathCase, error: str) -> bool:
 
 def expected_weights(case: PathCase, capped: bool) -> Fraction:
     """Sum of E[w_i], with w_i = min(1, w_{i-1} p/q), or w_{i-1} min(1, p/q)."""
-    found = Fraction(0)
+    total = Fraction(0)
     for length in range(1, case.L + 1):
         for path in product(range(len(case.model.target(()))), repeat=length):
             chance, w = Fraction(1), Fraction(1)
@@ -100,16 +100,16 @@ def expected_weights(case: PathCase, capped: bool) -> Fraction:
                     break
                 chance *= q
                 w = min(Fraction(1), w * p / q) if capped else w * min(Fraction(1), p / q)
-            found += chance * w
-    return found
+            total += chance * w
+    return total
 
 
 def every_path(error: str) -> Proof:
     """One step of the induction: w >= v >= 0 gives min(1, w r) >= v min(1, r)."""
     w, v, r = z3.Reals("w v r")
-    given = [v >= 0, w >= v, r >= 0] + ([] if error == UNCAPPED else [w <= 1])
+    premises = [v >= 0, w >= v, r >= 0] + ([] if error == UNCAPPED else [w <= 1])
     smaller = least(1, r) if error == PRODUCT else v * least(1, r)
-    return decide("proved for all models, vocabularies and lengths", [("step", given, least(1, w * r) >= smaller)])
+    return decide("proved for all models, vocabularies and lengths", [("step", premises, least(1, w * r) >= smaller)])
 
 
 def not_less(other: paths.PathRule) -> Callable[[PathCase, str], bool]:

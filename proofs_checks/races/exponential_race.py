@@ -57,12 +57,12 @@ def differ(case: Case, i: int, j: int, error: str = "") -> Fraction:
     bends = [level / slope for level, slope in lines if slope]
     marks = [low, *sorted({r for r in bends if r > low and (high is None or r < high)})]
     marks += [] if high is None else [high]
-    found = Fraction(0)
+    mass = Fraction(0)
     for start, end in pairwise(marks):
-        found += (end - start) / (inside(start) * inside(end))
+        mass += (end - start) / (inside(start) * inside(end))
     if high is None:
-        found += 1 / (inside(marks[-1]) * (inside(marks[-1] + 1) - inside(marks[-1])))
-    return found
+        mass += 1 / (inside(marks[-1]) * (inside(marks[-1] + 1) - inside(marks[-1])))
+    return mass
 
 
 def joint(case: Case, error: str = "") -> list[list[Fraction]]:
@@ -81,12 +81,12 @@ def marginals(case: Case, error: str) -> bool:
 def bound(case: Case, error: str) -> bool:
     """(1 - TV)/(1 + TV) <= match probability <= 1 - TV."""
     distance = sum((abs(a - b) for a, b in zip(case.p, case.q, strict=True)), Fraction(0)) / 2
-    found = sum((match(case, token) for token in range(len(case.p))), Fraction(0))
+    matched = sum((match(case, token) for token in range(len(case.p))), Fraction(0))
     if error == REACHED:
-        return found == 1 - distance
+        return matched == 1 - distance
     far = distance / 2 if error == HALVED else distance
     low = (1 - far) / (1 + far)
-    return low <= found <= 1 - distance and (len(case.p) != 2 or found == 1 - distance)
+    return low <= matched <= 1 - distance and (len(case.p) != 2 or matched == 1 - distance)
 
 
 def any_vocabulary(error: str) -> Proof:
@@ -95,8 +95,8 @@ def any_vocabulary(error: str) -> Proof:
     below = greatest(b, d) if error == SWAPPED else least(b, d)
     # The ratios as numbers of their own, so that z3 sees polynomials.
     first, second, third = z3.Reals("p_i/p_j q_i/q_j bound")
-    given = [a >= 0, c >= 0, b > 0, d > 0, first * b == a, second * d == c, third * below == greatest(a, c)]
-    parts = [("ratio", given, greatest(first, second) <= third)]
+    premises = [a >= 0, c >= 0, b > 0, d > 0, first * b == a, second * d == c, third * below == greatest(a, c)]
+    parts = [("ratio", premises, greatest(first, second) <= third)]
     for n in (2, 3, 4):
         p, q = reals("p", n), reals("q", n)
         high, low = (sum(pick(x, y) for x, y in zip(p, q, strict=True)) for pick in (greatest, least))

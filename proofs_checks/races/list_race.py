@@ -108,15 +108,15 @@ def marginals(case: Case, error: str) -> bool:
 def lemma(case: Case, error: str) -> bool:
     """The bound, given the output and in all; exact where the paper says so; never above the optimum."""
     tokens = range(len(case.p))
-    found, bounds = [match(case, y) for y in tokens], [lower_bound(case, y, error) for y in tokens]
-    whole = sum(found, ZERO)
-    for p, q, exact, bound in zip(case.p, case.q, found, bounds, strict=True):
+    matches, bounds = [match(case, y) for y in tokens], [lower_bound(case, y, error) for y in tokens]
+    whole = sum(matches, ZERO)
+    for p, q, exact, bound in zip(case.p, case.q, matches, bounds, strict=True):
         if not bound <= exact or (p and q and exact / p < 1 / (1 + p / (case.k * q))):
             return False
     if error == INDEPENDENT:
         return whole >= 1 - (1 - sum(match(Case(case.p, case.q, 1, 0), y) for y in tokens)) ** case.k
     known = case.k == 1 or case.p == case.q or max(case.q) == 1
-    return whole <= ot.optimal_acceptance(list(case.p), list(case.q), case.k) and (not known or found == bounds)
+    return whole <= ot.optimal_acceptance(list(case.p), list(case.q), case.k) and (not known or matches == bounds)
 
 
 STATEMENTS = (

@@ -67,11 +67,11 @@ def drafts_possible(case: Case, error: str) -> bool:
     """Under every law, whatever the uniforms, the drafts have positive probability."""
     case = two_drafts(case)
     for problem in problems(case):
-        for given in product(uniforms(case.q), repeat=2):
-            drafts = ot.draw(problem.law, problem.q, 2, Boundaries(given))
+        for values in product(uniforms(case.q), repeat=2):
+            drafts = ot.draw(problem.law, problem.q, 2, Boundaries(values))
             if error == AT_MOST and isinstance(problem.law, ot.IID):
                 sums = np.cumsum(problem.q)
-                drafts = np.array([next(y for y, c in enumerate(sums) if u <= c) for u in given])
+                drafts = np.array([next(y for y, c in enumerate(sums) if u <= c) for u in values])
             if problem.law.probability(problem.q, drafts) == 0:
                 return False
     return True
@@ -85,9 +85,9 @@ def outputs_possible(case: Case, error: str) -> bool:
         for start in product(uniforms(case.q), repeat=2):
             drafts = ot.draw(rule.law, problem.q, 2, Boundaries(start))
             selection = rule(problem.p, problem.q, drafts)
-            law = selection.law(drafts)
-            for given in product(uniforms(selection.accept, error), uniforms(selection.residual, error)):
-                token, _ = ot.sample(rule, problem.p, problem.q, drafts, Boundaries(given))
+            law = selection.output(drafts)
+            for values in product(uniforms(selection.accept, error), uniforms(selection.residual, error)):
+                token, _ = ot.sample(rule, problem.p, problem.q, drafts, Boundaries(values))
                 if law[int(token)] == 0:
                     return False
     return True

@@ -74,20 +74,25 @@ def picked(case: Case, error: str) -> bool:
     """The integral is the enumeration; the rule outputs exactly p, and takes its picked draft with sum min(p, m)."""
     w = weights_of(case)
     m = by_integral(case, w, error)
-    shown = tuple(1 / x if x else x for x in w) if error == RATIO else w
-    rule = ot.rules.ImportanceWeighted(lambda p, q: 0 * p + np.array(shown, dtype=object))
-    found = ot.evaluate(rule, case.problem())
+    weights = tuple(1 / x if x else x for x in w) if error == RATIO else w
+    rule = ot.rules.ImportanceWeighted(lambda p, q: 0 * p + np.array(weights, dtype=object))
+    evaluation = ot.evaluate(rule, case.problem())
     taken = sum(map(min, case.p, case.p if error == BY_TARGET else m), Fraction(0))
     best = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
-    return m == by_enumeration(case, w) and found.lossless and found.accept.sum() == taken and found.acceptance <= best
+    return (
+        m == by_enumeration(case, w)
+        and evaluation.lossless
+        and evaluation.accept.sum() == taken
+        and evaluation.acceptance <= best
+    )
 
 
 def target_sampling(case: Case, error: str) -> bool:
     """Under every law: output exactly p, acceptance sum_y p(y) P(y is drafted)."""
     for problem in problems(case):
         rule = ot.rules.KSeq() if error == K_SEQ else ot.rules.NaiveTarget()
-        found = ot.evaluate(rule, problem)
-        if not found.lossless or found.acceptance != sum(problem.p * drafted(problem, error == COUNTED)):
+        evaluation = ot.evaluate(rule, problem)
+        if not evaluation.lossless or evaluation.acceptance != sum(problem.p * drafted(problem, error == COUNTED)):
             return False
     return True
 

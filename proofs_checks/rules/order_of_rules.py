@@ -60,17 +60,17 @@ def below_the_optimum(case: Case, error: str) -> bool:
     """K-SEQ as the library has it keeps p, and accepts no more than the optimum."""
     k = case.k - (error == FEWER and case.k > 1)
     best = ot.optimal_acceptance(list(case.p), list(case.q), k)
-    found = ot.evaluate(ot.rules.KSeq(1 if error == TOO_SMALL else None), case.problem())
-    return bool(found.acceptance <= best and (found.lossless or error == TOO_SMALL))
+    evaluation = ot.evaluate(ot.rules.KSeq(1 if error == TOO_SMALL else None), case.problem())
+    return bool(evaluation.acceptance <= best and (evaluation.lossless or error == TOO_SMALL))
 
 
 def one_curve(case: Case, error: str) -> bool:
     """Recursive rejection takes draft i with m_i - m_{i+1}, and accepts sum min(p, s_{k+1} q)."""
     s, m = walk(case, error == FULL_STEPS)
-    found = ot.evaluate(ot.rules.RecursiveRejection(), case.problem())
+    evaluation = ot.evaluate(ot.rules.RecursiveRejection(), case.problem())
     taken = [a - b for a, b in pairwise(m)]
     accepted = sum((min(a, s[-1] * b) for a, b in zip(case.p, case.q, strict=True)), Fraction(0))
-    return found.accept.tolist() == taken and found.acceptance == accepted == 1 - m[-1]
+    return evaluation.accept.tolist() == taken and evaluation.acceptance == accepted == 1 - m[-1]
 
 
 def below_k_seq(case: Case, error: str) -> bool:

@@ -47,11 +47,11 @@ RULES = {False: ot.rules.RecursiveRejection(), True: ot.rules.RecursiveRejection
 def _keeps(case: Case, rule_without: bool, law_without: bool) -> bool:
     """Whether the library's rule puts out p under this law; and, where q > 0, what the algorithm written out does."""
     problem = case.problem(WITHOUT if law_without else IID)
-    found = ot.evaluate(RULES[rule_without], problem)
+    evaluation = ot.evaluate(RULES[rule_without], problem)
     if min(case.q) > 0:
         own = WrittenOut(rule_without, law_without)(case.p, case.q, case.k)
-        assert own == found.output.tolist(), f"the library's rule is not the algorithm: {case}"
-    return bool(found.lossless)
+        assert own == evaluation.output.tolist(), f"the library's rule is not the algorithm: {case}"
+    return bool(evaluation.lossless)
 
 
 def with_replacement(case: Case, error: str) -> bool:

@@ -35,10 +35,10 @@ class WrittenOut:
         left = [a - b if above else 0 * a for a, b, above in zip(target, tested, over, strict=True)]
         rest = _total(left)
         after = [mass / rest for mass in left] if rest and self.error != STALE else target
-        found, later = [0 * mass for mass in target], {}
+        output, later = [0 * mass for mass in target], {}
         for x, mass in enumerate(drawn):
             take = (1 if over[x] else target[x] / tested[x]) if tested[x] else 0
-            found[x] += mass * take
+            output[x] += mass * take
             refused = mass * (1 - take)
             if not refused:
                 continue
@@ -50,8 +50,8 @@ class WrittenOut:
                 later[key] = self._from(p, after, next_tested, next_drawn, k - 1, less)
             if later[key] is None:
                 return None
-            found = [a + refused * b for a, b in zip(found, later[key], strict=True)]
-        return found
+            output = [a + refused * b for a, b in zip(output, later[key], strict=True)]
+        return output
 
 
 def _total(masses: Sequence[Any]) -> Any:

@@ -178,7 +178,7 @@ def test_survivors_against_enumeration() -> None:
     for rule, token in product((ot.rules.KSeq(), ot.rules.RecursiveRejection()), range(4)):
         drafts = np.array(list(product(range(4), repeat=3)))
         shape = (len(drafts), 4)
-        rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).law(drafts)[:, token]
+        rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).output(drafts)[:, token]
         weights = np.bincount((drafts == token).sum(-1), q[drafts].prod(-1) * rows, 4)
         assert weights.sum() == pytest.approx(p[token])
         found = capture_replay.survivors(rule, p, q, token, 3, 1000, generator)

@@ -15,6 +15,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from measured import two_methods  # noqa: E402
 from rich.console import Console  # noqa: E402
 from tiny_folders import save_tiny_pair  # noqa: E402
 
@@ -22,11 +23,11 @@ from llm_demo.models.load import load_pair, missing_packages  # noqa: E402
 from ot_draft.cli import main  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
 from ot_draft.cli.decode.live import stream  # noqa: E402
-from ot_draft.cli.decode.measure import Comparison, Measured, MethodCosts  # noqa: E402
-from ot_draft.cli.decode.methods import compared, method_called, shape_of  # noqa: E402
 from ot_draft.cli.decode.page.origins import Pieces  # noqa: E402
 from ot_draft.cli.decode.table import why  # noqa: E402
-from ot_draft.decoding import Options, Sampling, Seconds, decode, decode_steps  # noqa: E402
+from ot_draft.cli.plan_files import read_costs  # noqa: E402
+from ot_draft.decoding import Options, Sampling, decode, decode_steps  # noqa: E402
+from ot_draft.decoding.methods import method_called, methods_to_compare, shape_of  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 
@@ -83,17 +84,24 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     rows = {(row["rule"], row["law"]): row for row in found["methods"]}
-    assert list(rows) == [(method.rule, method.law) for method in compared(2, 3, None)]
+    assert list(rows) == [(method.rule, method.law) for method in methods_to_compare(2, 3, None)]
     assert rows["autoregressive", ""]["block_efficiency"] == 1 and rows["autoregressive", ""]["speed_up"] == 1
     assert rows["recursiverejectionwithoutreplacement", "without-replacement"]["drafts"].startswith("tree 2,2,1,")
     pair = load_pair(models[1], models[3])
     for name, law in (("joint", "iid"), ("naive", "top")):
-        method = next(each for each in compared(2, 3, None) if (each.rule, each.law) == (name, law))
+        method = next(each for each in methods_to_compare(2, 3, None) if (each.rule, each.law) == (name, law))
         prompts = [pair.encode("a b c"), pair.encode("d e")]
         made = decode(pair, prompts, method.drafting, Options(max_tokens=12))
         assert rows[name, law]["block_efficiency"] == pytest.approx(made.block_efficiency, rel=1e-12)
     costs = tmp_path / "costs.json"
     costs.write_text(json.dumps(found["costs"]))
+    # The prediction of the table is that of `plan` from the same costs and the measured block efficiencies.
+    read = read_costs(costs)
+    for (name, law), row in rows.items():
+        if law == "iid" and row["drafts"].startswith("2 × 3"):
+            called = method_called(name, law, shape_of(2, 3, None)).drafting.rule
+            measured = ot.paths.Efficiency(getattr(called, "rule", called).name, 2, 3, row["block_efficiency"])
+            assert ot.paths.plan([measured], read)[0].speed_up == pytest.approx(row["predicted"], rel=1e-9)
     planned = CliRunner().invoke(main, ["plan", "--costs", str(costs), "--iterations", "4", "--vocabulary", "20"])
     assert planned.exit_code == 0, planned.output
 
@@ -101,54 +109,16 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> Non
 def test_comparison_as_table_and_csv(models: list[str]) -> None:
     words = (*models, *PROMPTS, "--compare", "--max-tokens", "6", "--paths", "2", "--length", "2")
     shown = call(*words).stdout
-    for method in compared(2, 2, None):
+    for method in methods_to_compare(2, 2, None):
         assert method.label.split()[0] in shown and method.drafts.split(",")[0] in shown
     assert "predicted" in shown and "a target call takes" in shown
     chosen = call(*words, "--csv", "--rule", "KSeq", "--rule", "joint").stdout.splitlines()
     assert [line.split(",")[0] for line in chosen] == ["rule", "autoregressive", "kseq", "joint"]
 
 
-def rows_of(before: float, after: float) -> Comparison:
-    """One plain and one drafted method with known times; the target's call on 5 positions takes other times before and in the run."""
-    plain, drafted = (method_called(name, None, shape_of(1, 4, None)) for name in ("autoregressive", "block"))
-    first = Measured(plain, [0] * 4, [0, 0, 1, 1], [Seconds(0, 1, 0, 0)] * 4, [1.0] * 4)
-    second = Measured(drafted, [4, 1, 1, 0], [0, 0, 1, 1], [Seconds(0.5, after, 0.25, 0)] * 4, [after + 0.75] * 4)
-    costs = {plain: MethodCosts(1, 0, 0), drafted: MethodCosts(before, 0.5, 0.25)}
-    return Comparison([first, second], costs)
-
-
-def test_numbers_of_the_table() -> None:
-    found = rows_of(1.25, 1.25)
-    row = found.rows[1]
-    assert row.block_efficiency == 2.5
-    assert row.by_position == [0.75, 1 / 3, 1, 1]
-    # Texts accept 5 and 1, that is 2 off a mean of 3: sqrt(2 * (2^2 + 2^2)) / 4.
-    assert row.error == 1.0
-    assert row.tokens_a_second == 10 / 8
-    assert found.predicted(row) == 2.5 / 2
-    # Without one text 3 / 4, without the other 7 / 4: sqrt((2 - 1) * mean of squares of 1 / 2).
-    assert found.speed_up(row) == (1.25, 0.5)
-    assert found.reason(row) == ""
-
-
-@pytest.mark.parametrize(("after", "said"), [(2.0, "verify 1250.0 → 2000.0 ms"), (0.5, "verify 1250.0 → 500.0 ms")])
-def test_the_cost_that_changed_is_named(after: float, said: str) -> None:
-    found = rows_of(1.25, after)
-    assert found.reason(found.rows[1]) == said
-
-
-def test_other_reasons_for_a_prediction_that_is_off() -> None:
-    found = rows_of(1.25, 1.25)
-    found.rows[1].wall = [3.0] * 4
-    assert found.reason(found.rows[1]) == "cache and loop 0.0 → 1000.0 ms"
-    found = rows_of(1.25, 1.25)
-    found.rows[0].wall = [1.5] * 4
-    assert found.reason(found.rows[1]) == "plain step 1000.0 → 1500.0 ms"
-
-
 def test_the_footnote_says_why_time_is_lost_or_gained() -> None:
-    assert "would need more than 4.00 tokens a call: the target's time grows" in why(rows_of(3.25, 3.25))
-    assert "gains where a call brings more than 2.00" in why(rows_of(1.25, 1.25))
+    assert "would need more than 4.00 tokens a call: the target's time grows" in why(two_methods(3.25, 3.25))
+    assert "gains where a call brings more than 2.00" in why(two_methods(1.25, 1.25))
 
 
 def test_a_character_of_several_tokens_comes_whole() -> None:

@@ -18,11 +18,11 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.cli.decode.methods import method_called, shape_of  # noqa: E402
 from ot_draft.cli.decode.page.details import chance, mass_of, number  # noqa: E402
 from ot_draft.cli.decode.page.origins import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
 from ot_draft.cli.decode.page.page import PageText, page  # noqa: E402
 from ot_draft.decoding import Options, Pair, Step, decode_steps  # noqa: E402
+from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
 
 PIECES = [" a", "</script>", "<b>", "\n", "&", '"', " word", "é", "$x", "", " i", "\t"]
 METHODS = [

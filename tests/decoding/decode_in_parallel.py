@@ -40,7 +40,7 @@ def main(directory: str) -> None:
     from transformers import AutoModelForCausalLM
     from transformers.distributed import DistributedConfig
 
-    from ot_draft.decoding.network import Network
+    from ot_draft.decoding.language_model import LanguageModel
 
     split = DistributedConfig(tp_plan="auto")
     options = {"dtype": torch.float64, "attn_implementation": "sdpa", "distributed_config": split}
@@ -49,7 +49,7 @@ def main(directory: str) -> None:
     torch.manual_seed(rank)  # two generators that disagree: the processes must agree on a seed all the same
     made = {
         "held": target.model.layers[0].self_attn.q_proj.weight.to_local().numel(),
-        "spread": Network(target, 32).spread,
+        "spread": LanguageModel(target, 32).spread,
         "decoded": decoded(target, draft),
         "generated": generated(target, draft, 5),
         "unseeded": generated(target, draft, None),

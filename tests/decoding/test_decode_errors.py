@@ -16,13 +16,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
-from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.errors import CannotDecode  # noqa: E402
+from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode, prepare  # noqa: E402
-from ot_draft.decoding.network import Network  # noqa: E402
 from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.sampling import Sampling  # noqa: E402
+from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.errors import CannotDecode  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 K_SEQ = paths.TokenWise(rules.KSeq())
@@ -82,26 +82,26 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-def _with_attention(name: str) -> Network:
+def _with_attention(name: str) -> None:
     model = tiny_llama(0)
     model.config._attn_implementation = name
-    return Network(model, 8)
+    LanguageModel(model, 8).check_reads_trees()
 
 
-def _of_family(name: str, **settings: Any) -> Network:
+def _of_family(name: str, **settings: Any) -> None:
     """A tiny model of another family, under the names that most of them have for their sizes."""
     import transformers
 
     sizes = {"hidden_size": 8, "num_heads": 2, "n_heads": 2, "n_layers": 1, "num_hidden_layers": 1, "d_model": 8}
     ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
     config = getattr(transformers, f"{name}Config")(vocab_size=8, **(sizes | ends | settings))
-    return Network(getattr(transformers, f"{name}ForCausalLM")(config), 8)
+    LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config), 8).check_reads_trees()
 
 
 def test_chunks_of_attention_limit_the_context() -> None:
     model = tiny_llama(0)
     model.config.attention_chunk_size = 16  # as in Llama 4: behind it a token does not see the text's beginning
-    assert Network(model, 8).context == 16
+    assert LanguageModel(model, 8).context == 16
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -23,11 +23,11 @@ pytest.importorskip("transformers")
 
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
-from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
-from ot_draft.decoding.sampling import Sampling  # noqa: E402
+from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
-from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.loop import Options, prepare  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.texts import Texts  # noqa: E402

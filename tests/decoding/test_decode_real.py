@@ -16,10 +16,10 @@ if missing_packages():
     pytest.skip(f"the real models need {', '.join(missing_packages())}", allow_module_level=True)
 
 from llm_demo.models.load import load_pair  # noqa: E402
-from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.sampling import Sampling  # noqa: E402
+from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 NEW = 6

@@ -12,11 +12,11 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.loop import Options, decode, decode_steps  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.sampling import Sampling  # noqa: E402
+from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
@@ -101,10 +101,10 @@ def test_texts_end_at_a_stop_token_or_at_the_last_token_allowed() -> None:
 
 
 def test_a_draft_that_scores_a_subset_of_the_vocabulary() -> None:
-    from ot_draft.decoding import Draft
+    from ot_draft.decoding import SubsetDraft
 
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
-    draft = Draft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)
+    draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)
     pair, options = Pair(target, draft), Options(max_tokens=16)
     for name in ("k-seq", "without replacement"):  # five tokens a node at most: the sixth is drawn where q is 0
         made = decode(pair, PROMPTS, drafting(name), options).tokens

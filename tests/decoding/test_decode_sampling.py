@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.sampling import Sampling  # noqa: E402
+from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 from ot_draft.decoding.uniforms import uniforms  # noqa: E402
 
 

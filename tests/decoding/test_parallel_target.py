@@ -16,7 +16,7 @@ transformers = pytest.importorskip("transformers")
 
 from decode_in_parallel import decoded, generated, parallel_pair  # noqa: E402
 
-from ot_draft.decoding.network import Network  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 
 HERE = Path(__file__).parent
 PROCESSES = 2
@@ -39,8 +39,8 @@ def test_a_target_in_two_parts(directory: Path, tmp_path: Path) -> None:
         directory, dtype=torch.float64, device_map=PARTS, offload_folder=tmp_path
     )
     whole = parallel_pair()
-    assert Network(spread, 32).spread
-    assert not Network(whole.target, 32).spread
+    assert LanguageModel(spread, 32).spread
+    assert not LanguageModel(whole.target, 32).spread
     assert decoded(spread, whole.draft) == decoded(whole.target, whole.draft)
     assert generated(spread, whole.draft, 5) == generated(whole.target, whole.draft, 5)
 

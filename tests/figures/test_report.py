@@ -54,18 +54,18 @@ class Page(HTMLParser):
         self.sections: dict[str, dict[str, list[str]]] = {}
         self.loads: list[str] = []
         self.links: list[str] = []
-        self.here: dict[str, list[str]] = {}
+        self.section: dict[str, list[str]] = {}
         self.kind = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        found = dict(attributes)
+        values = dict(attributes)
         if tag == "section":
-            self.here = self.sections.setdefault(str(found["id"]), {})
+            self.section = self.sections.setdefault(str(values["id"]), {})
         if tag in ("p", "code", "h2"):
-            self.kind = str(found.get("class") or tag)
+            self.kind = str(values.get("class") or tag)
         if tag == "img":
-            self.here.setdefault("img", []).append(str(found["src"]))
+            self.section.setdefault("img", []).append(str(values["src"]))
         self.loads += [
             str(value) for name, value in attributes if name in ("src", "srcset", "data", "action", "poster")
         ]
@@ -73,7 +73,7 @@ class Page(HTMLParser):
 
     def handle_data(self, text: str) -> None:
         if text.strip():
-            self.here.setdefault(self.kind, []).append(text.strip())
+            self.section.setdefault(self.kind, []).append(text.strip())
 
 
 @pytest.fixture(scope="module")
@@ -93,18 +93,18 @@ def test_every_figure_is_in_it_with_claim_source_and_command(page: Path) -> None
     sections = Page(page.read_text()).sections
     assert list(sections) == [*(name for name in NAMES if name in MADE), "comparison", "proofs"]
     for name in MADE:
-        here, said = sections[name], report.about(name)
-        assert len(here["img"]) == 1 and here["img"][0].startswith("data:image/svg+xml;base64,")
-        assert said.claim in here["claim"] and f"Source: {said.source}" in here["source"]
-        assert any(f"ot-draft figures {name}" in text for text in here["code"])
-        assert any("1.2 s" in text and "numpy" in text for text in here["made"])
+        section, description = sections[name], report.about(name)
+        assert len(section["img"]) == 1 and section["img"][0].startswith("data:image/svg+xml;base64,")
+        assert description.claim in section["claim"] and f"Source: {description.source}" in section["source"]
+        assert any(f"ot-draft figures {name}" in text for text in section["code"])
+        assert any("1.2 s" in text and "numpy" in text for text in section["made"])
 
 
 def test_it_loads_nothing(page: Path) -> None:
     text = page.read_text()
-    found = Page(text)
-    assert found.loads and all(address.startswith("data:") for address in found.loads)
-    assert found.links and all(address.startswith(("data:", "#")) for address in found.links)
+    parsed = Page(text)
+    assert parsed.loads and all(address.startswith("data:") for address in parsed.loads)
+    assert parsed.links and all(address.startswith(("data:", "#")) for address in parsed.links)
     assert "@import" not in text and not re.search(r"url\((?!data:)", text) and "<script" not in text
 
 
@@ -121,9 +121,9 @@ def test_comparison_and_proofs_are_in_it(page: Path) -> None:
 
 
 def test_a_table_beside_a_picture_can_be_unfolded() -> None:
-    shown = from_markdown("Said.\n\n| rule | T |\n|---|---|\n| a < b | 0.5 |\n")
-    assert "<p>Said.</p>" in shown and shown.count("<tr>") == 2
-    assert "a &lt; b" in shown and "---" not in shown
+    table = from_markdown("Said.\n\n| rule | T |\n|---|---|\n| a < b | 0.5 |\n")
+    assert "<p>Said.</p>" in table and table.count("<tr>") == 2
+    assert "a &lt; b" in table and "---" not in table
     assert from_markdown("No table.") == ""
 
 
@@ -134,8 +134,8 @@ def test_without_them_it_has_neither(tmp_path: Path) -> None:
 
 
 def test_numbers_stand_beside_the_published_ones() -> None:
-    shown = numbers_table([Number("exact", 0.9375, 0.9375), Number("bound", 0.5, 0.6, "≥"), Number("alone", 3.0)])
-    assert ">0.0 %" in shown and "≥ 0.6" in shown and "broken" in shown and ">3<" in shown
+    table = numbers_table([Number("exact", 0.9375, 0.9375), Number("bound", 0.5, 0.6, "≥"), Number("alone", 3.0)])
+    assert ">0.0 %" in table and "≥ 0.6" in table and "broken" in table and ">3<" in table
     assert "published" not in numbers_table([Number("alone", 3.0, error=0.125)])
     assert "3 ± 0.12" in numbers_table([Number("alone", 3.0, error=0.125)])
     assert 'class="bad">+20.0 %' in numbers_table([Number("silent", 1.2, 1.0)])
@@ -168,9 +168,9 @@ def test_chromium_draws_every_figure(page: Path, tmp_path: Path, width: int) -> 
     done = subprocess.run(
         [*command, "--dump-dom", whole.as_uri()], capture_output=True, text=True, timeout=120, check=True
     )
-    found = re.search(r'data-found="([^"]*)"', done.stdout)
-    assert found, done.stderr[-2000:]
-    drawn, seen, needed = json.loads(unescape(found[1]))
+    measured = re.search(r'data-found="([^"]*)"', done.stdout)
+    assert measured, done.stderr[-2000:]
+    drawn, seen, needed = json.loads(unescape(measured[1]))
     assert [name for name, _ in drawn] == [name for name in NAMES if name in MADE]
     assert min(pixels for _, pixels in drawn) > 100
     assert needed <= seen <= width < seen + 30  # a scroll bar at most

@@ -7,6 +7,7 @@ rejects a right loop with probability 1e-9; planted errors must be rejected by i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -22,6 +23,7 @@ transformers = pytest.importorskip("transformers")
 
 from ot_draft.decoding import CannotDecode, Sampling  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
+from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
@@ -106,21 +108,21 @@ def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
-    made = engine_module.verify
+    made = Reader.verify
 
-    def verify(network: Any, cache: Any, texts: Any, mask: Any, depths: Any, sampling: Any, *tree: Any) -> Any:
-        p = made(network, cache, texts, mask, depths, sampling, *tree)
-        p[:, 1:] = made(network, cache, texts, mask, depths, Sampling(), *tree)[:, 1:]
+    def verify(self: Reader, tokens: Any) -> Any:
+        p = made(self, tokens)
+        p[:, 1:] = made(replace(self, sampling=Sampling()), tokens)[:, 1:]
         return p
 
-    patch.setattr(engine_module, "verify", verify)
+    patch.setattr(Reader, "verify", verify)
 
 
 def _the_draft_is_drawn_at_temperature_1_and_reported_warped(patch: pytest.MonkeyPatch) -> None:
     made = engine_module.Engine.propose
 
     def propose(self: Any) -> None:
-        warped, plain = self.draft, self.draft.__class__(**{**vars(self.draft), "sampling": Sampling()})
+        warped, plain = self.draft, replace(self.draft, sampling=Sampling())
         made(self)
         q = self.q.clone()
         self.draft = plain

@@ -32,8 +32,9 @@ from ot_draft.arrays import as_number, gather, inverse_cdf, total  # noqa: E402
 from ot_draft.kernels import draw, excess  # noqa: E402
 from ot_draft.rules.coupling import couple  # noqa: E402
 from ot_draft.rules.optimal import triton as classes  # noqa: E402
-from ot_draft.rules.optimal.classes import Layout, layout  # noqa: E402
-from ot_draft.rules.optimal.rule import _by_count, _choice  # noqa: E402
+from ot_draft.rules.optimal.choice import at_levels  # noqa: E402
+from ot_draft.rules.optimal.classes import ClassLayout, layout  # noqa: E402
+from ot_draft.rules.optimal.host import by_count  # noqa: E402
 
 FLOAT32 = 2e-6  # sums of float32
 FACTOR = 2e-4  # acceptance that K-SEQ's factor, rounded up, may cost, and recursive rejection by its bounds
@@ -114,7 +115,7 @@ def test_their_output_is_the_target(rule: Any, kernel: Any, k: int) -> None:
     p, q = weights / weights.sum(-1, keepdim=True)
     drafts = torch.cartesian_prod(*[torch.arange(3)] * k).reshape(-1, k)
     accept, residual = kernel(p, q, drafts)
-    law = ot.Selection(accept.double(), residual.double()).law(drafts)
+    law = ot.Selection(accept.double(), residual.double()).output(drafts)
     assert torch.allclose(
         (gather(q, drafts).double().prod(-1, keepdim=True) * law).sum(0), p.double(), atol=FLOAT32, rtol=0
     )
@@ -133,12 +134,14 @@ def test_recursive_rejection_steps_no_further_than_the_mass_that_is_left() -> No
     assert (steps <= left[:, :-1] + FLOAT32).all() and (steps >= 0.8 * left[:, :-1]).all()
 
 
-def by_sweep(p: Any, q: Any, drafts: Any) -> tuple[Any, Any, Layout]:
+def by_sweep(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
     """choice and m by the sweep on the host, with the kernels' classes: the highest are one."""
     found = layout(256, drafts.shape[-1])
     number = max(1 << (found.number - 2).bit_length(), 256) - 1
-    rank, level, selected = _by_count(p, q, total(as_number(drafts >= 0, p)), Layout(found.first, found.shift, number))
-    return _choice(level, gather(rank, drafts), drafts >= 0), selected, found
+    rank, level, selected = by_count(
+        p, q, total(as_number(drafts >= 0, p)), ClassLayout(found.first, found.shift, number)
+    )
+    return at_levels(level, gather(rank, drafts), drafts >= 0), selected
 
 
 NEAR = laws(6, 8, 60, 4, spread=0.15)  # drafts in classes side by side
@@ -148,10 +151,11 @@ NEAR = laws(6, 8, 60, 4, spread=0.15)  # drafts in classes side by side
 def test_optimal_selection(problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classes, "TILE", tl.constexpr(256))  # few large programs, for the interpreter's sake
     p, q, drafts = problem
-    choice, selected, found = by_sweep(p, q, drafts)
-    chance, m = classes.select_draft(p, q, drafts, *found)
+    choice, selected = by_sweep(p, q, drafts)
+    chance, m = classes.select_draft(p, q, drafts, None)
     assert (m - selected).abs().max() <= FLOAT32 and (chance - choice).abs().max() <= 10 * FLOAT32
-    accept, residual = classes.optimal(p, q, drafts, *found)
+    selection = classes.select(p, q, drafts, None)
+    accept, residual = selection.accept, selection.residual
     holds(p, q, accept, residual)
     wanted = couple(p, selected.clone(), choice, drafts)
     assert (accept - wanted.accept).abs().max() <= 10 * FLOAT32
@@ -161,8 +165,8 @@ def test_optimal_selection(problem: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_scaled_target_as_joint_selection_gives_it() -> None:
     p, q, drafts = laws(4, 1, 600, 3)
-    choice, selected, found = by_sweep(0.4 * p, q, drafts)
-    chance, m = classes.select_draft(0.4 * p, q, drafts, *found)
+    choice, selected = by_sweep(0.4 * p, q, drafts)
+    chance, m = classes.select_draft(0.4 * p, q, drafts, None)
     assert (m - selected).abs().max() <= FLOAT32 and (chance - choice).abs().max() <= 10 * FLOAT32
 
 

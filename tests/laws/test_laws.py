@@ -12,9 +12,7 @@ from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, r
 
 import ot_draft as ot
 from ot_draft.arrays import top_tokens
-from ot_draft.laws import outside
-from ot_draft.laws import top_number as hybrid
-from ot_draft.laws.top_number import top_by_stand_in
+from ot_draft.laws import StandIn, outside, top_number
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
@@ -143,21 +141,21 @@ def test_many_token_sets_at_once(law: ot.DraftLaw) -> None:
     assert law.inside(many, sets, 2).tolist() == [[law.inside(x[0], s, 2) for s in sets] for x in many]
 
 
-@pytest.mark.parametrize("cells", [1, 40 * hybrid.HEAD * 7])
+@pytest.mark.parametrize("cells", [1, 40 * StandIn().head * 7])
 def test_the_number_of_top_tokens_does_not_depend_on_how_many_are_tried_at_once(
     cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sharpness = np.linspace(0, 12, 40)[:, None]
     q = np.exp(-sharpness * np.random.default_rng(0).random((40, 300)))
     q /= q.sum(-1, keepdims=True)
-    at_once = top_by_stand_in(q, 30)
-    parts, whole = [], hybrid._estimates
+    at_once = StandIn().number(q, 30)
+    parts, whole = [], StandIn._estimates
 
-    def estimates(head: np.ndarray, start: int, stop: int, k: int) -> np.ndarray:
+    def estimates(self: StandIn, head: np.ndarray, start: int, stop: int, k: int) -> np.ndarray:
         parts.append(stop - start)
-        return whole(head, start, stop, k)
+        return whole(self, head, start, stop, k)
 
-    monkeypatch.setattr(hybrid, "CELLS", cells)
-    monkeypatch.setattr(hybrid, "_estimates", estimates)
-    assert (top_by_stand_in(q, 30) == at_once).all() and len(np.unique(at_once)) > 10
+    monkeypatch.setattr(top_number, "CELLS", cells)
+    monkeypatch.setattr(StandIn, "_estimates", estimates)
+    assert (StandIn().number(q, 30) == at_once).all() and len(np.unique(at_once)) > 10
     assert parts == ([1] * 31 if cells == 1 else [7, 7, 7, 7, 3])

@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import ot_draft as ot  # noqa: E402
-from llm_demo.bench import command as bench  # noqa: E402
 from llm_demo.gpu import checks as gpu_checks  # noqa: E402
 from llm_demo.gpu import command as on_gpu  # noqa: E402
 from llm_demo.gpu import large as gpu_large  # noqa: E402
 from llm_demo.gpu import roofline as gpu_roofline  # noqa: E402
+from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import Drafting, Options, Pair, decode  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -106,7 +106,7 @@ def test_no_shape_is_begun_out_of_time() -> None:
 def test_replayed_tokens_a_call_are_those_of_the_trees() -> None:
     trees = [{"trees": "3", "Joint 8x4": "1.5"}, {"trees": "1", "Joint 8x4": "0.5"}, {"trees": "9", "Joint 8x4": ""}]
     assert gpu_large.replayed(trees, "Joint 8x4") == 2.25
-    assert 1.9 < gpu_large.replayed(bench.read(gpu_large.TREES), "Joint 8x4") < 2.2
+    assert 1.9 < gpu_large.replayed(read(gpu_large.TREES), "Joint 8x4") < 2.2
 
 
 def test_ratios() -> None:

@@ -16,6 +16,7 @@ import torch
 from scipy.optimize import linprog
 
 import ot_draft as ot
+from ot_draft.laws import sets
 from ot_draft.lp import coupling as coupling_module
 from ot_draft.lp import drafted_sets, program, raw_solution, solution, textbook
 from ot_draft.lp.raw_solution import RawSolution
@@ -274,7 +275,7 @@ def test_draft_sets_agree_with_enumeration(law):
     generator = np.random.default_rng(6)
     for n, k in product((1, 2, 3, 4), (0, 1, 2, 3, 4)):
         problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
-        enumerated = {drafted_sets._tokens(bits): mass for bits, mass in drafted_sets._enumerated(problem).items()}
+        enumerated = {sets.tokens_of(bits): mass for bits, mass in sets.enumerated(law, problem.q, k).items()}
         assert drafted_sets.drafted_sets(problem) == enumerated
 
 
@@ -436,7 +437,7 @@ def test_limits_name_the_remedy(monkeypatch):
     monkeypatch.setattr(program, "MAX_BITS", 100)
     with pytest.raises(ot.SolverFailed, match='take solver="highs"'):
         ot.solve(problem, "flow")
-    monkeypatch.setattr(drafted_sets, "MAX_SETS", 10)
+    monkeypatch.setattr(sets, "MAX_SETS", 10)
     with pytest.raises(ot.InvalidDrafts, match="optimal_acceptance gives the optimum without it"):
         ot.solve(problem)
 

@@ -50,7 +50,7 @@ def token_wise(mistake: str = "") -> Any:
                     law[(*prefix, y)] += mass * chance
                 return
             tokens = np.array([path[depth] for path in survivors])
-            for y, chance in enumerate(RULE(p, q, tokens).law(tokens)):
+            for y, chance in enumerate(RULE(p, q, tokens).output(tokens)):
                 if y not in tokens:
                     law[(*prefix, y)] += mass * chance
                 elif mistake == "survivors not filtered":

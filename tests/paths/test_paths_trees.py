@@ -155,7 +155,7 @@ def survivors(mistake: str) -> Any:
                     law[(*prefix, y)] += mass * chance
                 return
             tokens = np.array([token for token, _ in offered])
-            for y, chance in enumerate(R.RecursiveRejection()(p, q, tokens).law(tokens)):
+            for y, chance in enumerate(R.RecursiveRejection()(p, q, tokens).output(tokens)):
                 holds = [below for token, below in offered if token == y]
                 if not holds:
                     law[(*prefix, y)] += mass * chance

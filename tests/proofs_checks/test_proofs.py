@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from slopes import slopes_of
 
-from ot_draft.rules.optimal.levels import levels, slopes_of
+from ot_draft.rules.optimal.levels import levels
 from proofs_checks import __main__ as command
 from proofs_checks import checking, page
 from proofs_checks.optimum import optimal_selection, random_orders
@@ -80,11 +81,13 @@ def test_the_librarys_sweep_finds_the_levels_of_the_proof() -> None:
         curve, level = own_levels(case)
         t, g, big = (np.array(x, dtype=object) for x in (curve.t, curve.g, curve.envelope))
         kinks = np.array([0 * t[0], *written_out.kinks(curve.t, curve.envelope).values(), 0 * t[0]], dtype=object)
-        found, slope = levels(t, g, kinks)
-        assert found[1:-1].tolist() == level[1:-1]
-        assert slope.tolist() == slopes_of(t, g, found).tolist() == written_out.slopes(t, big)
-        other = generator.integers(0, 5, len(t)) * (t[-1] / 4)
-        assert slopes_of(t, g, other).tolist() == written_out.slopes(t, written_out.mixture(t, g, other.tolist()))
+        swept, slope = levels(t, g, kinks)
+        assert swept[1:-1].tolist() == level[1:-1]
+        assert slope.tolist() == slopes_of(t, g, swept).tolist() == written_out.slopes(t, big)
+        any_levels = generator.integers(0, 5, len(t)) * (t[-1] / 4)
+        assert slopes_of(t, g, any_levels).tolist() == written_out.slopes(
+            t, written_out.mixture(t, g, any_levels.tolist())
+        )
 
 
 def test_a_control_that_nobody_gave_does_not_pass() -> None:

@@ -38,8 +38,8 @@ def test_the_statement_comes_out_as_it_must_and_so_do_its_controls(module: Modul
 def test_the_worst_pair_of_two_drafts_is_exact() -> None:
     pair = search.worst_pair(2)
     assert pair == Case((F(4, 9), F(5, 9)), (F(2, 3), F(1, 3)), 2, 0)
-    found = ot.evaluate(ot.rules.KSeq(F(4, 3)), pair.problem())  # gamma* is rational here
-    assert found.lossless and found.acceptance == F(8, 9)
+    evaluation = ot.evaluate(ot.rules.KSeq(F(4, 3)), pair.problem())  # gamma* is rational here
+    assert evaluation.lossless and evaluation.acceptance == F(8, 9)
     assert ot.optimal_acceptance(list(pair.p), list(pair.q), 2) == 1
     low, high = lemmas.share_between(2)
     assert low <= F(8, 9) <= high and high - low < F(1, 10**15)

@@ -28,11 +28,11 @@ def test_the_statement_holds_and_its_planted_errors_do_not(module: Any, statemen
 
 
 def test_sums_of_exponentials() -> None:
-    one, other = {F(1): F(2), F(3): F(-1)}, {F(1): F(-2), F(2): F(1)}
-    assert plus(one, other) == {F(3): F(-1), F(2): F(1)} and plus(one, one, -1) == {}
-    assert product(one, other) == {F(2): F(-4), F(3): F(2), F(4): F(2), F(5): F(-1)}
-    assert power(one, 2) == product(one, one) and power(one, 0) == {F(0): F(1)}
-    assert integral(one) == 2 - F(1, 3)
+    first, second = {F(1): F(2), F(3): F(-1)}, {F(1): F(-2), F(2): F(1)}
+    assert plus(first, second) == {F(3): F(-1), F(2): F(1)} and plus(first, first, -1) == {}
+    assert product(first, second) == {F(2): F(-4), F(3): F(2), F(4): F(2), F(5): F(-1)}
+    assert power(first, 2) == product(first, first) and power(first, 0) == {F(0): F(1)}
+    assert integral(first) == 2 - F(1, 3)
 
 
 @pytest.mark.parametrize("end", [None, F(3, 2)])
@@ -40,10 +40,12 @@ def test_delays_by_quadrature(end: F | None) -> None:
     def exponent(v: F) -> F:
         return v + max(F(0), 2 * v - 1) + max(F(0), 3 * v - 4)
 
-    found = over_delays(exponent, [F(1, 2), F(4, 3), F(-1), F(7)], end)
+    integrated = over_delays(exponent, [F(1, 2), F(4, 3), F(-1), F(7)], end)
     for s in (0.3, 1.7):
         value, _ = quad(lambda v, s=s: s * np.exp(-s * float(exponent(F(v)))), 0, 60 if end is None else 1.5, limit=400)
-        assert sum(float(c) * np.exp(-float(rate) * s) for rate, c in found.items()) == pytest.approx(value, abs=1e-6)
+        assert sum(float(c) * np.exp(-float(rate) * s) for rate, c in integrated.items()) == pytest.approx(
+            value, abs=1e-6
+        )
 
 
 def races(k: int) -> tuple[np.ndarray, np.ndarray]:

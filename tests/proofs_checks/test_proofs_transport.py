@@ -65,8 +65,8 @@ def test_the_cuts_of_the_program_are_those_of_the_library() -> None:
         flow = linear_program.Flow(3, 2)
         drawn = [case.q[x[0]] ** 2 if len(x) == 1 else 2 * case.q[x[0]] * case.q[x[1]] for x in flow.sets]
         values = zip([*flow.p, *flow.s], [*case.p, *drawn], strict=True)
-        given = [(variable, z3.RealVal(str(value))) for variable, value in values]
-        cuts = [z3.simplify(z3.substitute(cut, *given)).as_fraction() for cut in flow.cuts()]
+        substitutions = [(variable, z3.RealVal(str(value))) for variable, value in values]
+        cuts = [z3.simplify(z3.substitute(cut, *substitutions)).as_fraction() for cut in flow.cuts()]
         assert min(cuts) == ot.optimal_acceptance(list(case.p), list(case.q), 2)
 
 
@@ -75,15 +75,15 @@ def test_a_wrong_coupling_is_seen() -> None:
     solution = ot.solve(problem, "flow")
     assert linear_program.is_coupling(problem, solution, alone=False)
     assert not linear_program.is_coupling(problem, solution, alone=True)
-    other = ot.Problem(problem.q, problem.p, 2)
-    assert not linear_program.is_coupling(other, solution, alone=False)
+    swapped = ot.Problem(problem.q, problem.p, 2)
+    assert not linear_program.is_coupling(swapped, solution, alone=False)
 
 
 def test_the_bound_of_spectr_by_hand() -> None:
     """Draft Ber(1/4), target Ber(1/2), k = 2: O empty gives 9/16 -> 1/2, 3/16 twice, 1/16."""
-    found = spectr_bound.bounds(BERNOULLI, spectr_bound.some_draft)
-    assert found[()] == F(1, 2) + 2 * F(3, 16) + F(1, 16) == F(15, 16) == min(found.values())
-    assert found[(0, 1)] == F(1, 2) + F(7, 16)
+    bounds = spectr_bound.bounds(BERNOULLI, spectr_bound.some_draft)
+    assert bounds[()] == F(1, 2) + 2 * F(3, 16) + F(1, 16) == F(15, 16) == min(bounds.values())
+    assert bounds[(0, 1)] == F(1, 2) + F(7, 16)
 
 
 def test_the_claim_of_spectr_gbv_by_hand() -> None:
@@ -93,8 +93,8 @@ def test_the_claim_of_spectr_gbv_by_hand() -> None:
 
 
 def test_two_drafts_can_be_accepted_always_though_the_laws_differ() -> None:
-    found = ot.evaluate(ot.rules.Optimal(), two_drafts.OTHER.problem())
-    assert two_drafts.OTHER.p != two_drafts.OTHER.q and found.lossless and found.acceptance == 1
+    evaluation = ot.evaluate(ot.rules.Optimal(), two_drafts.OTHER.problem())
+    assert two_drafts.OTHER.p != two_drafts.OTHER.q and evaluation.lossless and evaluation.acceptance == 1
 
 
 def test_greedy_drafting_by_hand() -> None:

@@ -45,7 +45,7 @@ def test_compiled_or_not_is_one_rule(kind: str, rule: Any, dtype: type, monkeypa
     tolerance = 1e-9 if dtype is np.float64 else 2e-3  # factors differ by 1e-4, which a residual seldom used shows most
     assert fast.accept.dtype == slow.accept.dtype == p.dtype
     assert np.abs(np.asarray(fast.accept) - np.asarray(slow.accept)).max() <= tolerance
-    assert np.abs(np.asarray(fast.law(drafts)) - np.asarray(slow.law(drafts))).max() <= tolerance
+    assert np.abs(np.asarray(fast.output(drafts)) - np.asarray(slow.output(drafts))).max() <= tolerance
     assert np.abs(np.asarray(fast.residual).sum(-1) - 1).max() <= 1e-5
 
 

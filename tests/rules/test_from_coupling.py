@@ -106,7 +106,7 @@ def test_survivors_of_different_number_are_each_valid():
     generator = np.random.default_rng(4)
     p, q = random_fractions(generator, 3), random_fractions(generator, 3)
     everything = np.array(list(product(range(-1, 3), repeat=3)))
-    rows = FromCoupling()(p, q, everything).law(everything)
+    rows = FromCoupling()(p, q, everything).output(everything)
     for absent in product((True, False), repeat=3):
         here = ((everything < 0) == absent).all(-1)
         weight = np.where(everything < 0, F(1), q[everything]).prod(-1)[here]

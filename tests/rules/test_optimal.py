@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import SIZES, SMALL_SIZES, all_tuples, random_masses, random_pair
+from slopes import slopes_of
 
 import ot_draft as ot
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio
 from ot_draft.rules.coupling import couple
-from ot_draft.rules.optimal import levels as sweep
+from ot_draft.rules.optimal.choice import at_levels
 from ot_draft.rules.optimal.classes import classify, layout
-from ot_draft.rules.optimal.rule import _choice, select_draft
+from ot_draft.rules.optimal.rule import select_draft
 
 Array = Any
 
@@ -46,8 +47,8 @@ class AnyLevels(ot.SelectionRule):
         used = np.flatnonzero(np.append(np.diff(t) > 0, True))  # a token that is never drafted has no step of its own
         level = np.array(self.level, dtype=object)
         slope = np.full(len(order), F(0), dtype=object)
-        slope[used[:-1]] = sweep.slopes_of(t[used], t[used] ** drafts.shape[-1], np.append(level[:1], level[used[:-1]]))
-        choice = _choice(level[None], gather(rank, drafts), drafts >= 0)
+        slope[used[:-1]] = slopes_of(t[used], t[used] ** drafts.shape[-1], np.append(level[:1], level[used[:-1]]))
+        choice = at_levels(level[None], gather(rank, drafts), drafts >= 0)
         return couple(p, (slope[rank[0]] * q[0])[None], choice, drafts)
 
 
@@ -117,12 +118,12 @@ def test_any_number_of_drafts_in_one_batch(classes: int | None, valued: Any) -> 
     counts = (drafts >= 0).sum(-1)
     assert set(counts) == {0, 1, 2, 3, 4}
     selection = ot.rules.Optimal(classes=classes)(valued.make(p), valued.make(q), valued.tokens(drafts))
-    law = selection.law(valued.tokens(drafts))
+    law = selection.output(valued.tokens(drafts))
     for row, present in enumerate(drafts >= 0):
         alone = ot.rules.Optimal(classes=classes)(p[row], q[row], drafts[row, present])
         assert valued.agrees(selection.accept[row][present], alone.accept, 100)
         assert (valued.back(selection.accept[row])[~present] == 0).all()
-        assert valued.agrees(law[row], alone.law(drafts[row, present]), 100)
+        assert valued.agrees(law[row], alone.output(drafts[row, present]), 100)
     for k in (0, 1):
         first = ot.rules.Optimal(classes=classes)(p, q, np.maximum(drafts[:, :k], 0))
         one = ot.rules.SpeculativeSampling()(p, q, np.maximum(drafts[:, :k], 0))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import SMALL_SIZES, all_tuples, random_masses
+from slopes import slopes_of
 
 import ot_draft as ot
 from ot_draft.arrays import gather
@@ -14,7 +15,8 @@ from ot_draft.rules.compiled import compiled
 from ot_draft.rules.optimal import classes as grouping
 from ot_draft.rules.optimal import device as parallel
 from ot_draft.rules.optimal import levels as sweep
-from ot_draft.rules.optimal.rule import _choice, select_draft
+from ot_draft.rules.optimal.choice import at_levels
+from ot_draft.rules.optimal.rule import select_draft
 
 torch = pytest.importorskip("torch")
 
@@ -75,14 +77,14 @@ def test_slopes_for_any_levels_are_those_of_the_obvious_way() -> None:
             level = generator.choice([0.0, 0.3, 0.7, 1.0, generator.random()], number + 1)
             level[[0, -1]] = 1
             found = parallel.slopes_of(*(torch.from_numpy(x) for x in (t, g, level))).numpy()
-            assert np.abs((found - sweep.slopes_of(t, g, level)) * np.diff(t)).max() <= 1e-12
+            assert np.abs((found - slopes_of(t, g, level)) * np.diff(t)).max() <= 1e-12
 
 
 def parallel_choice(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any]:
     """`select_draft` as it runs off the CPU."""
     count = (drafts >= 0).sum(-1, keepdim=True).to(p.dtype)
     rank, level, selected = parallel.plan_in_parallel(p, q, count, drafts.shape[-1], classes)
-    return _choice(level, gather(rank, drafts), drafts >= 0), selected
+    return at_levels(level, gather(rank, drafts), drafts >= 0), selected
 
 
 @pytest.mark.parametrize("classes", [None, 16])

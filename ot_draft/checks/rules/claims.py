@@ -15,7 +15,7 @@ from ...problem import Problem
 from ...selection import SelectionRule
 from ..strategies import Strategy, covered_problems, problems, scarce_problems
 from .counterexample import Counterexample, drafts_shown, numbers
-from .rule_property import possible_drafts, rule_property
+from .rule_property import kept_problem, possible_drafts, rule_property
 
 BESIDE_OPTIMUM = (
     'print("acceptance:", ot.evaluate(rule, problem).acceptance)\n'
@@ -45,24 +45,25 @@ def covered_of(rule: SelectionRule) -> Strategy:
 @rule_property(cases=one_draft_of, reason_to_skip=_needs_one_draft, shows=BESIDE_OPTIMUM, is_claim=True)
 def maximal(rule: SelectionRule, problem: Problem) -> None:
     """With one draft the acceptance is the optimum, sum min(p, q) where the draft follows q: a maximal coupling."""
-    _compare(evaluate(rule, problem), share=1)
+    _compare(rule, evaluate(rule, problem), share=1)
 
 
 @rule_property(shows=BESIDE_OPTIMUM, is_claim=True)
 def optimal(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is the optimum under the rule's law, with ==."""
-    _compare(evaluate(rule, problem), share=1)
+    _compare(rule, evaluate(rule, problem), share=1)
 
 
 @rule_property(cases=scarce_or_not, shows=BESIDE_OPTIMUM, is_claim=True)
 def kseq_bound(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is at least 1 - (1 - 1/k)^k of the optimum, what K-SEQ guarantees (SpecTr, Theorem 1)."""
-    _compare(evaluate(rule, problem), share=guaranteed_share(problem.k))
+    _compare(rule, evaluate(rule, problem), share=guaranteed_share(problem.k))
 
 
-def _compare(result: Evaluation, share: object) -> None:
+def _compare(rule: SelectionRule, result: Evaluation, share: object) -> None:
     problem = result.problem
-    optimum = optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
+    kept = kept_problem(rule, problem)
+    optimum = optimal_acceptance(kept.p, kept.q, kept.k, kept.law)
     if share == 1 and result.acceptance != optimum:
         raise Counterexample(problem, f"acceptance {result.acceptance}, and the optimum is {optimum}", BESIDE_OPTIMUM)
     if result.acceptance < share * optimum:
@@ -79,8 +80,8 @@ def cover(rule: SelectionRule, problem: Problem) -> None:
     drafts = possible_drafts(problem)
     tokens = np.flatnonzero(problem.q > 0)
     held = (drafts[:, :, None] == tokens).any(1).all(-1)
-    if not held.any():
-        return
+    if not held.any() or rule.budget:
+        return  # another target may have mass elsewhere
     taken = rule(problem.p, problem.q, drafts[held]).accept.sum(-1)
     wrong = np.flatnonzero(taken != 1)
     if wrong.size:

@@ -10,12 +10,20 @@ from .kinds import floats_agree, inputs_unchanged, no_host_sync, torch_agrees
 from .rule_property import RuleProperty
 from .sampled import sampled_frequencies
 from .structure import absent_drafts, batch_equals_loop, relabelling_commutes, rows_do_not_leak
-from .validity import at_most_the_optimum, boundary_cases, exactness, output_law, probabilities
+from .validity import (
+    at_most_the_optimum,
+    boundary_cases,
+    exactness,
+    output_law,
+    probabilities,
+    within_budget,
+)
 
 ALL: tuple[RuleProperty, ...] = (
     output_law,
     probabilities,
     at_most_the_optimum,
+    within_budget,
     *CLAIMS,
     boundary_cases,
     exactness,

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, broadcast, is_exact
+from ...bias import divergence
 from ...exact import evaluate
 from ...optimum import cut_value, optimal_acceptance
 from ...problem import TOLERANCE, Problem
 from ...selection import Selection, SelectionRule
 from .boundaries import boundary_problems
 from .counterexample import Counterexample, drafts_shown, numbers
-from .rule_property import as_floats, possible_drafts, rule_property
+from .rule_property import as_floats, kept_problem, possible_drafts, rule_property
 
 SLACK = 1e-9  # how far floats may be outside [0, 1]
 IN_FLOATS = (
@@ -26,10 +27,10 @@ IN_FLOATS = (
 
 @rule_property()
 def output_law(rule: SelectionRule, problem: Problem) -> None:
-    """Averaged over the drafts, the output has exactly the target's law: all drafts enumerated, in Fractions."""
-    result = evaluate(rule, problem)
-    if not np.array_equal(result.output, problem.p):
-        raise Counterexample(problem, f"output law {numbers(result.output)} instead of {numbers(problem.p)}")
+    """Averaged over the drafts, the output has exactly the law that the rule keeps (p): all drafts enumerated, in Fractions."""
+    result, kept = evaluate(rule, problem), kept_problem(rule, problem).p
+    if not np.array_equal(result.output, kept):
+        raise Counterexample(problem, f"output law {numbers(result.output)} instead of {numbers(kept)}")
 
 
 @rule_property()
@@ -65,8 +66,9 @@ def _shown(drafts: Array, slack: float) -> str:
 def at_most_the_optimum(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is at most 1 + p(H) - Q(all drafts in H), for the token set H that certifies the optimum."""
     acceptance = evaluate(rule, problem).acceptance
-    _, token_set = optimal_acceptance(problem.p, problem.q, problem.k, problem.law, token_set=True)
-    bound = cut_value(problem, token_set)
+    kept = kept_problem(rule, problem)
+    _, token_set = optimal_acceptance(kept.p, kept.q, kept.k, kept.law, token_set=True)
+    bound = cut_value(kept, token_set)
     if not 0 <= acceptance <= bound:
         seen = f"acceptance {acceptance}, and no valid rule has more than {bound}"
         shows = (
@@ -74,6 +76,24 @@ def at_most_the_optimum(rule: SelectionRule, problem: Problem) -> None:
             'print("optimum:", ot.optimal_acceptance(problem.p, problem.q, problem.k, problem.law))'
         )
         raise Counterexample(problem, seen, shows)
+
+
+def _needs_a_budget(rule: SelectionRule) -> str:
+    return "" if rule.budget else "the rule keeps p: no bias is allowed"
+
+
+@rule_property(reason_to_skip=_needs_a_budget)
+def within_budget(rule: SelectionRule, problem: Problem) -> None:
+    """A rule that is lossy on purpose stays within the divergence from p that it was given, in Fractions and in float64."""
+    name, budget = rule.budget or ("tv", 0)
+    for case, slack in ((problem, 0.0), (as_floats(problem), SLACK)):
+        output = evaluate(rule, case).output
+        spent = divergence(name, output, case.p)
+        rounding = slack if name == "tv" else SLACK  # logarithms are floats, on Fractions too
+        if spent > budget + rounding:
+            raise Counterexample(
+                problem, f"{name} {spent} from p, and the budget is {budget}: output {numbers(output)}"
+            )
 
 
 @rule_property(most=25)
@@ -93,9 +113,10 @@ def boundary_cases(rule: SelectionRule, problem: Problem) -> None:
     """What is on the edge is no error and comes out right, in Fractions and in float64: see boundaries.py."""
     for case in (problem, as_floats(problem)):
         result = evaluate(rule, case)
-        if not _is_target(result.output, case.p):
+        kept = kept_problem(rule, case).p
+        if not _is_target(result.output, kept):
             shows = "" if case is problem else IN_FLOATS
-            raise Counterexample(problem, f"output law {numbers(result.output)} instead of {numbers(case.p)}", shows)
+            raise Counterexample(problem, f"output law {numbers(result.output)} instead of {numbers(kept)}", shows)
 
 
 def _is_target(output: Array, target: Any) -> bool:

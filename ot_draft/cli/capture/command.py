@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
-from ot_draft.cli import Refused
+from ...errors import DraftSelectionError
+from ..console import one_line, progress_bar
+from ..refused import Refused
 
 MANIFEST = "capture.json"
 EPILOG = """\b
@@ -54,7 +55,7 @@ ot-draft plan --costs costs.json --traces traces.csv"""
 @click.option("--format", "kind", type=click.Choice(["npz", "safetensors"]), default="npz", show_default=True)
 def capture(
     files: tuple[Path, ...], out: Path, target: str | None, draft: str | None, dtype: str, device: str,
-    device_map: str | None, kind: str, **given: Any
+    device_map: str | None, kind: str, **wanted: Any
 ) -> None:  # fmt: skip
     """Write the logits of both models at the contexts of texts to shards that `ot-draft sweep` reads.
 
@@ -63,33 +64,23 @@ def capture(
     paths (python -m ot_draft.cli.capture.replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
     need the laws behind refused drafts too: ot-draft decode --trace records these.
     """
-    if given["top"] and given["store"] == "logits":
+    if wanted["top"] and wanted["store"] == "logits":
         raise Refused("--top merges tokens, which holds for one temperature only: add --store laws")
     try:
-        from ot_draft.cli.capture.shards import Reading, capture_window, read_texts, windows
-        from ot_draft.cli.embedded import load_models
+        from ..embedded import load_models
+        from .shards import Reading, capture_window, read_texts, windows
     except ModuleNotFoundError as error:
         raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
-    reading = Reading(**given)
+    reading = Reading(**wanted)
     models = {"target": target, "draft": draft, "dtype": dtype}
-    try:
+    with one_line((DraftSelectionError, ValueError, OSError)):
         entries = read_texts(files)
         open_folder(out, models | asdict(reading) | {"format": kind}, files)
         pair = load_models(target, draft, dtype, device, device_map, packed=False)
         planned = windows(entries, pair, reading)
         if not planned:
             raise Refused(f"no text has more than --skip {reading.skip} tokens: give longer texts")
-        rows, again = 0, 0
-        for number, window in enumerate(track(planned, "windows", console=Console(stderr=True), transient=True)):
-            file = out / f"window-{number:06}.{kind}"
-            if file.exists():
-                again += 1
-                continue
-            arrays = capture_window(pair, window, reading)
-            write(file, arrays)
-            rows += len(arrays["token"])
-    except (ValueError, OSError) as error:
-        raise Refused(" ".join(str(error).split())) from error
+        rows, again = write_windows(out, kind, planned, lambda window: capture_window(pair, window, reading))
     size = sum(file.stat().st_size for file in out.glob(f"window-*.{kind}"))
     kept = f", {again} windows were there already" if again else ""
     click.echo(f"{rows} contexts of {len(planned) - again} windows to {out}{kept}; {size:,} bytes in all")
@@ -104,8 +95,8 @@ def open_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) ->
     }
     manifest = out / MANIFEST
     if manifest.exists():
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-        other = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+        stored = json.loads(manifest.read_text(encoding="utf-8"))
+        other = sorted(name for name in wanted.keys() | stored.keys() if wanted.get(name) != stored.get(name))
         if other:
             raise Refused(
                 f"{out} holds a capture with other {', '.join(other)}: name another folder, or empty this one"
@@ -115,6 +106,24 @@ def open_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) ->
     if any(out.iterdir()):
         raise Refused(f"{out} holds files and no {MANIFEST}: name an empty folder")
     manifest.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+
+
+def write_windows(
+    out: Path, kind: str, planned: Sequence[Any], read: Callable[[Any], dict[str, Any]]
+) -> tuple[int, int]:
+    """A shard for every window that has none yet: rows written, and windows that were there already."""
+    rows = again = 0
+    with progress_bar(len(planned), "windows") as advance:
+        for number, window in enumerate(planned):
+            file = out / f"window-{number:06}.{kind}"
+            if file.exists():
+                again += 1
+            else:
+                arrays = read(window)
+                write(file, arrays)
+                rows += len(arrays["token"])
+            advance()
+    return rows, again
 
 
 def write(file: Path, arrays: dict[str, Any]) -> None:

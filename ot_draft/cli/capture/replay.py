@@ -13,11 +13,9 @@ refused drafts as well, which no captured text holds.
 
 from __future__ import annotations
 
-import csv
 import math
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +23,19 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import ot_draft as ot
-from ot_draft.cli import Refused
-from ot_draft.compare import choose_rules
-from ot_draft.sweep import Shard, open_shards
+
+from ...compare import choose_rules
+from ...errors import DraftSelectionError
+from ...sweep import Shard, open_shards
+from ..console import one_line, print_csv, progress_bar
+from ..options import parts
+from ..refused import Refused
 
 Floats = NDArray[np.float64]
+ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,8 @@ def survivors(
             drafts[:, count:] = ot.IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
         drafts = generator.permuted(drafts, axis=1)
         shape = (tuples, len(p))
-        selection = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts)
-        taken = (selection.accept * (drafts == token)).sum(-1)
-        residual = np.broadcast_to(selection.residual, shape)[:, token]
-        weights[count] = chance * (taken + (1 - selection.accept.sum(-1)) * residual).mean()
+        rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).output(drafts)
+        weights[count] = chance * rows[:, token].mean()
     # In all they are p(token), as the rule is valid; what is missing to it is the case that no path holds the token.
     weights[0] = max(p[token] - weights.sum(), 0.0)
     return weights / weights.sum() if weights.any() else np.eye(1, alive + 1)[0]
@@ -108,8 +108,8 @@ def replay(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tupl
         laws: list[list[Floats]] = []
         for row, token in enumerate(tokens.tolist()):
             p, q = (law[0] for law in shard.read(row, row + 1, temperature))
-            made = [survivors(rule, p, q, token, alive, draws, generator) for alive in range(1, most + 1)]
-            laws.append([np.ones(1), *made])
+            living = [survivors(rule, p, q, token, alive, draws, generator) for alive in range(1, most + 1)]
+            laws.append([np.ones(1), *living])
         yield [chain(laws, K, L) for K, L in sizes]
 
 
@@ -117,24 +117,24 @@ def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
     if shard.file.suffix == ".npz":
         with np.load(shard.file, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in ("token", "position", "text") if name in stored}
+            about = {name: stored[name] for name in ABOUT if name in stored}
     else:
         from safetensors import safe_open
 
         with safe_open(shard.file, framework="numpy") as tensors:
-            found = {name: tensors.get_tensor(name) for name in ("token", "position", "text") if name in tensors.keys()}  # noqa: SIM118
-    if len(found) < 3 or (np.diff(found["position"]) != 1).any() or (np.diff(found["text"]) != 0).any():
+            about = {name: tensors.get_tensor(name) for name in ABOUT if name in tensors.keys()}  # noqa: SIM118
+    if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
         raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
-    return found["token"]
+    return about["token"]
 
 
-def efficiency(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def efficiency(of_texts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Tokens an iteration over all texts, and its standard error, texts being independent."""
-    iterations, tokens = np.array(found).T
+    iterations, tokens = np.array(of_texts).T
     ratio = tokens.sum() / iterations.sum()
-    if len(found) < 2:
+    if len(of_texts) < 2:
         return float(ratio), math.nan
-    spread = ((tokens - ratio * iterations) ** 2).sum() * len(found) / (len(found) - 1)
+    spread = ((tokens - ratio * iterations) ** 2).sum() * len(of_texts) / (len(of_texts) - 1)
     return float(ratio), float(np.sqrt(spread) / iterations.sum())
 
 
@@ -157,25 +157,25 @@ def main(folder: Path, names: str, ks: str, lengths: str, temperature: float, dr
     Exact but for the noise of texts and draws where the target wrote the texts at this temperature; along other texts it
     answers another question: how many tokens of that text a call would have passed.
     """
-    try:
+    with one_line((DraftSelectionError, ValueError)):
         sizes = [(int(K), int(L)) for K in ks.split(",") for L in lengths.split(",")]
-        rules = choose_rules([name.strip() for name in names.split(",")], ["iid"])
+        rules = choose_rules(parts(names), ["iid"])
         shards = open_shards([folder], temperature)[:limit]
         if min(min(size) for size in sizes) < 1:
             raise Refused(f"--paths {ks} --length {lengths}: give numbers of at least 1")
-        rows = []
+        rows: list[Replayed] = []
         for rule in rules:
-            console = Console(stderr=True)
-            texts = replay(shards, rule, sizes, temperature, draws, seed)
-            found = list(track(texts, rule.name, len(shards), console=console, transient=True))
-            for at, (K, L) in enumerate(sizes):
-                rows.append(Replayed(rule.name, K, L, *efficiency([text[at] for text in found])))
-    except ValueError as error:
-        raise Refused(" ".join(str(error).split())) from error
+            counts = []  # of every text, iterations and tokens of each size
+            with progress_bar(len(shards), rule.name) as advance:
+                for of_text in replay(shards, rule, sizes, temperature, draws, seed):
+                    counts.append(of_text)
+                    advance()
+            rows += [
+                Replayed(rule.name, K, L, *efficiency(of_size))
+                for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True)
+            ]
     if as_csv:
-        writer = csv.DictWriter(sys.stdout, [field.name for field in fields(Replayed)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        print_csv([asdict(row) for row in rows])
         return
     table = Table("rule", "K", "L", "tokens a target call", title=f"{len(shards)} texts, {folder}")
     for row in rows:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ot_draft.compare.merge import TAIL_CLASSES, merge, top_tokens
-from ot_draft.decoding import AUTOREGRESSIVE, CannotDecode, Draft, Options, Pair, Sampling, decode, prompt_text
+from ...compare.merge import TAIL_CLASSES, merge, top_tokens
+from ...decoding import AUTOREGRESSIVE, CannotDecode, Options, Pair, Sampling, decode, prompt_text
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -51,11 +51,11 @@ class Window:
 
 def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
     """Texts with what stands before them: a .jsonl holds one a line (text, or messages and text), another file is one text."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for file in files:
         content = file.read_text(encoding="utf-8")
         if file.suffix != ".jsonl":
-            found.append({"text": content, "messages": None})
+            entries.append({"text": content, "messages": None})
             continue
         for number, line in enumerate(content.splitlines(), 1):
             entry = json.loads(line)
@@ -63,25 +63,25 @@ def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
                 raise CannotDecode(
                     f"{file}, line {number}: give an object with `text`, and `messages` before it, if any"
                 )
-            found.append({"messages": None} | entry)
-    return found
+            entries.append({"messages": None} | entry)
+    return entries
 
 
 def windows(entries: list[dict[str, Any]], pair: Pair, reading: Reading) -> list[Window]:
     """What will be read, in order; nothing of it depends on what was captured before."""
-    found = []
+    planned = []
     for text, entry in enumerate(entries):
         prompt = pair.tokenizer(prompt_text(entry, pair.tokenizer)).input_ids if entry["messages"] else []
         if reading.sample:
-            found.append(Window(prompt or pair.encode(entry["text"]), len(prompt), text))
+            planned.append(Window(prompt or pair.encode(entry["text"]), len(prompt), text))
             continue
         tokens = [*prompt, *pair.encode(entry["text"])]
         for begin in range(0, len(tokens), reading.context):
             cut = tokens[begin : begin + reading.context]
             first = max(len(prompt) - begin, reading.skip, 1)
             if first < len(cut):
-                found.append(Window(cut, first, text, begin))
-    return found
+                planned.append(Window(cut, first, text, begin))
+    return planned
 
 
 @torch.inference_mode()
@@ -96,7 +96,8 @@ def capture_window(pair: Pair, window: Window, reading: Reading) -> Arrays:
     places = list(range(first, len(tokens)))
     if 0 < reading.positions < len(places) and not reading.sample:
         places = [places[number * len(places) // reading.positions] for number in range(reading.positions)]
-    stored = _stored(*both_logits(pair, tokens[: places[-1] + 1], places), reading)
+    target, draft = (logits.double().cpu() for logits in pair.logits_along(tokens, places))
+    stored = _stored(target, draft, reading)
     index = np.array(places)
     about = {
         "token": np.array(tokens)[index],
@@ -106,30 +107,11 @@ def capture_window(pair: Pair, window: Window, reading: Reading) -> Arrays:
     return stored | {name: values.astype(np.int32) for name, values in about.items()}
 
 
-def both_logits(pair: Pair, tokens: list[int], places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits of target and draft, (rows, n) each in float64, of the token at each place, given those before it.
-
-    -inf where the draft does not score a token of the target's vocabulary.
-    """
-    device = pair.target.get_input_embeddings().weight.device
-    batch, last = torch.tensor([tokens[: places[-1]]], device=device), torch.tensor(places, device=device) - 1
-    target = pair.target(batch, logits_to_keep=last).logits[0].double().cpu()
-    whole = torch.full_like(target, -torch.inf)
-    if isinstance(pair.draft, Draft):
-        scored = pair.draft(batch)[0, last].double().cpu()
-        return target, whole.index_copy_(-1, pair.draft.vocabulary_subset.cpu(), scored)
-    known = pair.draft.get_input_embeddings().num_embeddings
-    scored = pair.draft(batch.clamp(max=known - 1), logits_to_keep=last).logits[0].double().cpu()
-    shared = min(scored.shape[-1], whole.shape[-1])
-    whole[:, :shared] = scored[:, :shared]
-    return target, whole
-
-
 def _stored(target: torch.Tensor, draft: torch.Tensor, reading: Reading) -> Arrays:
     if reading.store == "logits":
         # The largest logit becomes 0: float16 is then finest where the masses are.
-        made = {"target_logits": target, "draft_logits": draft}
-        return {name: _narrow(x - x.amax(-1, keepdim=True), reading.number) for name, x in made.items()}
+        logits = {"target_logits": target, "draft_logits": draft}
+        return {name: _narrow(x - x.amax(-1, keepdim=True), reading.number) for name, x in logits.items()}
     laws = (Sampling(temperature=reading.temperature).masses(x).numpy() for x in (target, draft))
     if not reading.top:
         return dict(zip(("p", "q"), laws, strict=True))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ot_draft.cli import Refused, whole_numbers
+from ...errors import DraftSelectionError
+from ..console import one_line
+from ..options import whole_numbers
+from ..refused import Refused
+from .settings import DecodeSettings
 
 
 class Tree(click.ParamType):
@@ -62,58 +62,17 @@ class Tree(click.ParamType):
 @click.option("--trace-keep", type=click.IntRange(0), help="Tokens of a law that stay themselves, 0: all.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON, with costs for `ot-draft plan`.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the comparison as CSV.")
-def decode(**given: Any) -> None:
+def decode(**options: Any) -> None:
     """Continue texts by speculative decoding with several drafts.
 
     Whatever the rule, the text follows the target's own law. Without --compare one rule is used, by default joint selection along
     4 paths of 4 tokens.
     """
-    _check(given)
+    settings = DecodeSettings(**options)
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours
     try:
-        from ot_draft.cli.decode import run as decode_run  # heavy: torch
+        from .run import run  # heavy: torch
     except ModuleNotFoundError as error:
         raise Refused(f"{error.name} is not installed: run  pip install 'ot_draft[llm]'") from error
-    try:
-        decode_run.run(given)
-    except (ValueError, OSError) as error:
-        raise Refused(" ".join(str(error).split())) from error
-
-
-def _check(given: dict[str, Any]) -> None:
-    """What can be refused before any model is loaded."""
-    if given["as_json"] and given["as_csv"]:
-        raise Refused("--csv and --json both print to standard output: give one of them")
-    if (given["as_json"] or given["as_csv"]) and not given["compare"]:
-        raise Refused("--json and --csv print the table of --compare: add it")
-    if (
-        given["tree"] is not None
-        and not given["compare"]
-        and (given["paths"] is not None or given["length"] is not None)
-    ):
-        raise Refused("--tree stands in the place of --paths and --length: give one or the other")
-    if len(given["rules"]) > 1 and not given["compare"]:
-        raise Refused("several --rule are compared with --compare: add it, or give one")
-    if given["html"] is not None and given["compare"]:
-        raise Refused("--html shows the text of one rule: leave --compare away")
-    if (given["trace_rows"] is not None or given["trace_keep"] is not None) and given["trace"] is None:
-        raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
-    if given["max_tokens"] < 1:
-        raise Refused(f"--max-tokens is {given['max_tokens']}: give at least 1")
-    if given["trace"] is not None and given["trace"].exists() and any(given["trace"].iterdir()):
-        raise Refused(f"--trace {given['trace']} is there already and not empty: name another folder")
-    if given["html"] is not None and not given["html"].resolve().parent.is_dir():
-        raise Refused(f"--html {given['html']}: there is no such folder")
-
-
-def progress_bar(total: int) -> tuple[Progress, Any]:
-    """A bar on standard error, and the function that moves it by one and says what is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("decoding", total=total)
-    return bar, lambda done: bar.update(task, advance=1, description=done)
-
-
-def print_json(content: Iterable[Any] | dict[str, Any]) -> None:
-    """On standard output."""
-    click.echo(json.dumps(content, indent=1))
+    with one_line((DraftSelectionError, ValueError, OSError)):
+        run(settings)

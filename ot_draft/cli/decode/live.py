@@ -9,8 +9,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ot_draft.cli.decode.page.origins import ACCEPTED, COLOURS, MEANING, Born, Pieces, origins
-from ot_draft.decoding import Drafting, Pair, Step
+from ...decoding import Drafting, Pair, Step
+from .page.origins import ACCEPTED, COLOURS, MEANING, Born, Pieces, origins
 
 
 class Speed:
@@ -62,8 +62,8 @@ def stream(console: Console, pair: Pair, prompt: str, drafting: Drafting, steps:
 
 def legend(names: Sequence[str]) -> Text:
     """What the colours mean."""
-    made = Text()
+    line = Text()
     for name in names:
-        made.append("■ ", style=COLOURS[name])
-        made.append(f"{name}: {MEANING[name]}   ", style="dim")
-    return made
+        line.append("■ ", style=COLOURS[name])
+        line.append(f"{name}: {MEANING[name]}   ", style="dim")
+    return line

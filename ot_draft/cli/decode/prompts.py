@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ot_draft.decoding import CannotDecode, Pair
+from ...decoding import CannotDecode, Pair
 
 # Written for this project: a story, an explanation, code. Three: the default comparison is to end within minutes on two cores.
 DEFAULT_PROMPTS = (

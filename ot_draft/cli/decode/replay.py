@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 import ot_draft as ot
-from ot_draft.cli.decode.methods import Method, method_called
-from ot_draft.compare import clustered_error
-from ot_draft.decoding import CannotDecode
+
+from ...compare import clustered_error
+from ...decoding import CannotDecode, Method, method_called
 
 REPEATS = 16
 
 
 @dataclass(frozen=True)
-class Efficiency:
+class TraceEfficiency:
     """Tokens a target call, with its standard error over prompts, from so many steps."""
 
     block_efficiency: float
@@ -30,7 +30,7 @@ class Efficiency:
     steps: int
 
 
-def recorded(folder: Path) -> tuple[Method, Efficiency]:
+def recorded(folder: Path) -> tuple[Method, TraceEfficiency]:
     """What was traced, and the block efficiency that was measured then."""
     about, lines = _about(folder), (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
     if not lines:
@@ -41,7 +41,7 @@ def recorded(folder: Path) -> tuple[Method, Efficiency]:
     return method, _efficiency([step["accepted"] for step in steps], [step["prompt"] for step in steps])
 
 
-def replay(folder: Path, rule: ot.paths.PathRule, repeats: int = REPEATS, seed: int = 0) -> Efficiency:
+def replay(folder: Path, rule: ot.paths.PathRule, repeats: int = REPEATS, seed: int = 0) -> TraceEfficiency:
     """Block efficiency of a path rule on the recorded trees, each selected from so many times.
 
     The rule has to be valid under the law that the trees were drawn by (InvalidDrafts), and may be another than the recorded
@@ -84,9 +84,9 @@ def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
         yield ot.paths.DraftTree(shape, tokens, p[:, at], q[:, at[: inner[-1] + 1]], law), prompt
 
 
-def _efficiency(lengths: Sequence[float], prompts: Sequence[int]) -> Efficiency:
+def _efficiency(lengths: Sequence[float], prompts: Sequence[int]) -> TraceEfficiency:
     texts = list(prompts) if len(set(prompts)) > 1 else list(range(len(prompts)))
-    return Efficiency(1 + float(np.mean(lengths)), clustered_error(lengths, texts), len(lengths))
+    return TraceEfficiency(1 + float(np.mean(lengths)), clustered_error(lengths, texts), len(lengths))
 
 
 def _about(folder: Path) -> dict[str, Any]:

@@ -1,44 +1,43 @@
-"""The comparison as a table with footnotes, as records, as CSV."""
+"""The comparison as a table with footnotes, as records, as rows of a CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ot_draft.cli.decode.measure import OFF, PARTS, Comparison, Measured
+from ...decoding import COSTS, Comparison, Measured
+from ...decoding.measure import OFF
+
+PARTS = ("draft", "verify", "select", "cache")
 
 NOTES = """tokens a call: block efficiency, with its standard error over {texts}.
 by position: share accepted at depth 1, 2, ... among the steps that got there.
 draft, verify, select, cache: milliseconds of a step; step: all of it. Tokens a second and speed-up are without the prefill.
-predicted: the wall-clock model, tokens a call x plain step / (draft + verify + select), with the costs of short runs before;
-where it is off by over {off:.0%}, the cost that changed most since is named."""
+predicted: the wall-clock model, tokens a call x plain step / (draft + verify + select), with the costs of short runs before, and
+keeping (cache) part of select; where it is off by over {off:.0%}, the cost that changed most since is named."""
 
 
 def table(comparison: Comparison, title: str) -> Table:
     """One row a method; the fastest in bold."""
-    made = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    made.add_column("method")
-    made.add_column("drafts", style="dim")
+    columns = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    columns.add_column("method")
+    columns.add_column("drafts", style="dim")
     for name in ("tokens a call", "by position", "tokens/s", "draft", "verify", "select", "cache", "step"):
-        made.add_column(name, justify="right", no_wrap=name != "by position")
+        columns.add_column(name, justify="right", no_wrap=name != "by position")
     for name in ("speed-up", "predicted"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("which cost changed")
+        columns.add_column(name, justify="right", no_wrap=True)
+    columns.add_column("which cost changed")
     best = max(comparison.rows, key=lambda row: row.tokens_a_second)
     for row in comparison.rows:
-        made.add_row(*_cells(comparison, row), style="bold" if row is best else "")
-    return made
+        columns.add_row(*_cells(comparison, row), style="bold" if row is best else "")
+    return columns
 
 
 def _cells(comparison: Comparison, row: Measured) -> list[str]:
     speed_up, error = comparison.speed_up(row)
-    plain = row is comparison.rows[0]
+    plain, predicted = row is comparison.rows[0], comparison.predicted(row)
     return [
         row.method.label,
         row.method.drafts,
@@ -48,7 +47,7 @@ def _cells(comparison: Comparison, row: Measured) -> list[str]:
         *(f"{1000 * row.part(name):.1f}" for name in PARTS),
         f"{1000 * row.step:.1f}",
         "1" if plain else f"{speed_up:.2f}{_spread(error)}",
-        "" if plain else f"{comparison.predicted(row):.2f}",
+        "" if plain or predicted is None else f"{predicted:.2f}",
         comparison.reason(row),
     ]
 
@@ -59,7 +58,7 @@ def _spread(error: float) -> str:
 
 def footnotes(comparison: Comparison) -> str:
     """What the columns mean, and why speculation gains or loses here, with the costs that were measured."""
-    texts = "prompts" if len(set(comparison.rows[0].prompt)) > 1 else "steps"
+    texts = "prompts" if len({call.text for call in comparison.rows[0].calls}) > 1 else "steps"
     return NOTES.format(texts=texts, off=OFF) + "\n" + why(comparison)
 
 
@@ -71,7 +70,7 @@ def why(comparison: Comparison) -> str:
     best = max(drafted, key=lambda row: row.tokens_a_second)
     costs, one = comparison.costs[best.method], comparison.costs[plain.method].verify
     positions, drafting = best.method.drafting.shape.size + 1, best.method.drafting
-    times = costs.step / one
+    times = comparison.cost(best)
     said = (
         f"The fastest of the speculative methods, {best.method.label} ({best.method.drafts}): a target call takes"
         f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.shape.length} draft"
@@ -92,55 +91,29 @@ def why(comparison: Comparison) -> str:
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
-    """One dictionary a method; seconds, and None where a number is not known."""
-    found = []
-    for row in comparison.rows:
-        speed_up, error = comparison.speed_up(row)
-        shape = row.method.drafting.shape
-        record: dict[str, Any] = {
-            "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": shape.size,
-            "length": shape.length, "steps": len(row.accepted), "prompts": len(set(row.prompt)),
-            "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
-            "tokens_a_second": row.tokens_a_second,
-        }  # fmt: skip
-        record |= {name: row.part(name) for name in PARTS} | {"step": row.step}
-        record |= {"speed_up": speed_up, "speed_up_error": error, "predicted": comparison.predicted(row)}
-        record |= {
-            f"{name}_before": getattr(comparison.costs[row.method], name) for name in ("verify", "draft", "select")
-        }
-        record["changed"] = comparison.reason(row)
-        found.append({name: _known(value) for name, value in record.items()})
-    return found
+    """One dictionary a method; seconds, and NaN where a number is not known."""
+    return [_record(comparison, row) for row in comparison.rows]
 
 
-def plan_costs(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """The costs as `ot-draft plan --costs` reads them, in milliseconds; of draft calls, those of i.i.d. paths."""
-    verify: dict[int, float] = {}
-    draft: dict[int, list[float]] = {}
-    select: dict[str, float] = {}
-    for method, costs in comparison.costs.items():
-        shape, rule = method.drafting.shape, method.drafting.rule
-        verify[shape.size + 1] = costs.verify
-        if rule is not None and method.law == "iid" and "×" in method.drafts:
-            draft.setdefault(len(shape.children(0)), []).append(costs.draft / shape.length)
-            select[getattr(rule, "rule", rule).name] = costs.select
-    drafting = {rows: median(found) for rows, found in draft.items()}
-    tables: dict[str, dict[Any, float]] = {"verify": verify, "draft": drafting, "select": select}
-    return {name: {str(at): 1000 * cost for at, cost in sorted(found.items())} for name, found in tables.items()}
+def _record(comparison: Comparison, row: Measured) -> dict[str, Any]:
+    speed_up, error = comparison.speed_up(row)
+    shape, costs = row.method.drafting.shape, comparison.costs[row.method]
+    record: dict[str, Any] = {
+        "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": shape.size,
+        "length": shape.length, "steps": len(row.calls), "prompts": len(row.groups),
+        "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
+        "tokens_a_second": row.tokens_a_second,
+    }  # fmt: skip
+    record |= {name: row.part(name) for name in PARTS} | {"step": row.step}
+    record |= {"speed_up": speed_up, "speed_up_error": error, "predicted": comparison.predicted(row)}
+    return record | {f"{name}_before": getattr(costs, name) for name in COSTS} | {"changed": comparison.reason(row)}
 
 
-def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Records as CSV; the acceptances by position between spaces."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        shares = " ".join("" if share is None else f"{share:.4f}" for share in row["acceptance_by_position"])
-        writer.writerow(row | {"acceptance_by_position": shares})
-    return out.getvalue()
-
-
-def _known(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_known(each) for each in value]
-    return None if isinstance(value, float) and value != value else value
+def csv_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """The records with what is not known left empty, and the acceptances by position between spaces."""
+    rows = []
+    for record in records(comparison):
+        shares = " ".join("" if share != share else f"{share:.4f}" for share in record["acceptance_by_position"])
+        rows.append({name: "" if value != value else value for name, value in record.items()})
+        rows[-1]["acceptance_by_position"] = shares
+    return rows

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ot_draft.cli.decode.methods import Method
-from ot_draft.compare.merge import TAIL, TAIL_CLASSES, merge
-from ot_draft.decoding import Options, Step
+from ...compare.merge import TAIL, TAIL_CLASSES, merge
+from ...decoding import Method, Options, Step
 
 KEPT = 224  # tokens of a law that are kept one by one, the drafted ones among them
 ROWS = 10_000  # laws stored at most

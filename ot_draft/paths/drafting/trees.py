@@ -23,7 +23,8 @@ def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:
     shape = TreeShape.chains(K, L)
     inner = rows[: max(shape.parents, default=-1) + 1]
     tokens = tree.tokens[:, [row - 1 for row in rows[1:]]]
-    return DraftTree(shape, tokens, tree.p[:, rows], tree.q[:, inner], tree.law)
+    tops = None if tree.tops is None else tree.tops[:, inner]
+    return DraftTree(shape, tokens, tree.p[:, rows], tree.q[:, inner], tree.law, tops)
 
 
 def draft_trees(
@@ -49,6 +50,7 @@ def draft_tree(
     tokens = np.full((batch, shape.size), -1, dtype=np.int64)
     p = np.empty((batch, shape.size + 1, rows.n))
     q = np.empty((batch, max(shape.parents, default=-1) + 1, rows.n))
+    tops = np.zeros(q.shape[:2], dtype=np.int64)
     prefixes: list[list[Path | None]] = [[root] for root in roots]  # None at an absent node
     known: dict[Path, tuple[Any, Any]] = {}
     for level in shape.levels:
@@ -57,14 +59,14 @@ def draft_tree(
                 if node:
                     so_far.append(_below(so_far[shape.parents[node - 1]], int(tokens[row, node - 1])))
                 prefix = so_far[node]  # the rows of an absent node are not read: any do
-                p[row, node], given = rows.pair(roots[row] if prefix is None else prefix, known)
+                p[row, node], draft = rows.pair(roots[row] if prefix is None else prefix, known)
                 if node < q.shape[1]:
-                    q[row, node] = given
-        _draw_level(tokens, q, shape, level, uniforms, law)
+                    q[row, node] = draft
+        _draw_level(tokens, tops, q, shape, level, uniforms, law)
         for row, so_far in enumerate(prefixes):
             for node in (node for node in level if so_far[node] is None):
                 tokens[row, [child - 1 for child in shape.children(node)]] = -1
-    return DraftTree(shape, tokens, p, q, law)
+    return DraftTree(shape, tokens, p, q, law, tops if law.number_by_q else None)
 
 
 def _below(prefix: Path | None, token: int) -> Path | None:
@@ -72,13 +74,20 @@ def _below(prefix: Path | None, token: int) -> Path | None:
 
 
 def _draw_level(
-    tokens: np.ndarray, q: np.ndarray, shape: TreeShape, level: range, uniforms: np.ndarray, law: DraftLaw
+    tokens: np.ndarray,
+    tops: np.ndarray,
+    q: np.ndarray,
+    shape: TreeShape,
+    level: range,
+    uniforms: np.ndarray,
+    law: DraftLaw,
 ) -> None:
     """Draw the children of a level's nodes, all nodes with the same number of children at once."""
     for count in sorted({len(shape.children(node)) for node in level} - {0}):
         nodes = [node for node in level if len(shape.children(node)) == count]
         places = np.array([[child - 1 for child in shape.children(node)] for node in nodes])
-        tokens[:, places] = law.draw(q[:, nodes], uniforms[:, places])
+        tokens[:, places], number = law.draw_with_number(q[:, nodes], uniforms[:, places])
+        tops[:, nodes] = np.broadcast_to(number, (len(q), len(nodes), 1))[..., 0]
 
 
 class Rows:

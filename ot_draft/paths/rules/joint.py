@@ -7,7 +7,7 @@ from typing import Any
 
 from ...arrays import Array, gather, integers, namespace, settled, unsmall
 from ...errors import InvalidDrafts
-from ...laws import IID, DraftLaw, Hybrid
+from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
@@ -43,9 +43,9 @@ class Joint(PathRule):
     classes: int | None = None
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        if not isinstance(law, IID | Hybrid):
+        if not law.independent:
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
-        if isinstance(law, Hybrid) and law.top in (-1, "auto") and not even(shape):
+        if not law.same_number and not even(shape):
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...arrays import settled, where
+from ...arrays import Array, settled, where
 from ...laws import DraftLaw
 from ...rules import naive_target
 from ..model import Model
@@ -32,6 +32,9 @@ class NaiveTarget(PathRule):
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         return TOKEN_WISE(model, drafts)
+
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+        return Survivors(tree).along(chosen).target()
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)

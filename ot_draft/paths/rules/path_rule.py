@@ -55,6 +55,13 @@ class PathRule(ABC):
             )
         return self._select(tree, Draws(uniforms))
 
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
+        """Law (B, n) of the token that the rule emits next, given the drafts, once it has chosen tokens int (B, d) along the tree.
+
+        None for a rule that decides along whole paths.
+        """
+        return None
+
     @abstractmethod
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """`select`, after the checks; every random choice is made by draws.index."""

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ...arrays import Array, gather, integers, minimum, one, settled, small, unsmall, where
 from ...errors import InvalidDrafts
-from ...laws import IID, DraftLaw, Hybrid
-from ...rules.naive_target import NaiveTarget
-from ...rules.optimal.rule import Optimal
-from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
-from ...rules.speculative_sampling import SpeculativeSampling
+from ...laws import DraftLaw
 from ...selection import Selection, SelectionRule
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
-from .children import split_tops, take_tops_or_draws
+from .children import split_tops
 from .fits import even, refuse, rule_fits
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
 from .walk import Draws, Survivors
-
-ANY_NUMBER = (NaiveTarget, SpeculativeSampling, RecursiveRejectionWithoutReplacement)  # of children, from node to node
 
 
 @dataclass(frozen=True)
@@ -50,8 +44,8 @@ class TokenWise(PathRule):
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
         if not rule_fits(self.rule, law, shape):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        fixed = isinstance(law, Hybrid) and isinstance(law.top, int) and law.top >= 0 and isinstance(self.rule, Optimal)
-        if not (isinstance(law, IID) or isinstance(self.rule, ANY_NUMBER) or fixed or even(shape)):
+        apart = self.rule.takes_tops and law.same_number
+        if not (self.rule.merges(law) or self.rule.any_number or apart or even(shape)):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
             )
@@ -88,20 +82,27 @@ class TokenWise(PathRule):
 
         def select() -> list[Any]:
             p, q = nodes.target(prefix), nodes.draft(prefix)
-            rule, offered = self._offered(q, law, tokens)
-            drafts = integers(offered, p)
-            return rule(p, q, drafts).law(drafts).tolist()
+            if self._apart(law):
+                tops, draws = (integers(x, p) for x in split_tops(law, q, tokens))
+                drafts, selection = self.rule.select_beside(p, q, tops, draws)
+            else:
+                drafts = integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
+                selection = self.rule(p, q, drafts)
+            return selection.output(drafts).tolist()
 
         return nodes.once(self, (law, prefix, "output", tokens), select)
 
-    def _offered(self, q: Array, law: DraftLaw, lists: tuple[Path, ...]) -> tuple[SelectionRule, Path]:
-        """The rule and the drafts that it is given, from the tokens of the children of all living nodes."""
-        if isinstance(law, IID) or isinstance(self.rule, NaiveTarget):
-            return self.rule, sum(lists, ())
-        if isinstance(law, Hybrid) and isinstance(self.rule, Optimal):
-            tops, draws = split_tops(law, q, lists)
-            return replace(self.rule, law=Hybrid(top=len(tops))), tops + draws
-        return self.rule, max(lists, key=len)
+    def _apart(self, law: DraftLaw) -> bool:
+        """Whether top tokens, once, and the draws of all nodes are given to the rule apart."""
+        return self.rule.takes_tops and law.fixes_tops
+
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+        survivors = Survivors(tree).along(chosen)
+        p, q = survivors.laws()
+        if survivors.depth == tree.shape.length:
+            return p
+        drafts, selection = self._offer(survivors, p, q)
+        return selection.output(drafts)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)
@@ -117,13 +118,12 @@ class TokenWise(PathRule):
         return survivors.selection(survivors.here, following)
 
     def _offer(self, survivors: Survivors, p: Array, q: Array) -> tuple[Array, Selection]:
-        """Drafts (B, k) as in `_offered`, and what the rule makes of them."""
+        """Drafts (B, k) as in `_output`, and what the rule makes of them."""
         law = survivors.tree.law
-        if isinstance(law, Hybrid) and isinstance(self.rule, Optimal):
+        if self._apart(law):
             tops, drawn = (unsmall(x, p) for x in survivors.tops_and_draws(q))
-            return take_tops_or_draws(p, q, tops, drawn, self.rule.classes)
-        merged = isinstance(law, IID) or isinstance(self.rule, NaiveTarget)
-        drafts = unsmall(survivors.drafts() if merged else survivors.first_drafts(), p)
+            return self.rule.select_beside(p, q, tops, drawn)
+        drafts = unsmall(survivors.drafts() if self.rule.merges(law) else survivors.first_drafts(), p)
         return drafts, self.rule(p, q, drafts)
 
     def _draw(self, survivors: Survivors, p: Array, q: Array, draws: Draws, lives: Array) -> Array:

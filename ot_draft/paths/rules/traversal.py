@@ -21,11 +21,10 @@ from ...arrays import (
     where,
     zero,
 )
-from ...laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
+from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
-from .children import law_of_child
 from .fits import refuse
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
 from .walk import Draws, Survivors
@@ -58,7 +57,7 @@ class Traversal(PathRule):
     """
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        if not isinstance(law, IID | WithoutReplacement | Hybrid | Hub):
+        if not law.in_turn:
             raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
 
     def uniforms(self, shape: TreeShape) -> int:
@@ -87,11 +86,11 @@ class Traversal(PathRule):
         for token, below in children:
             if token >= 0:
                 child = integers([token], p)
-                drawn_by = law_of_child(law, nodes.draft(path), integers(elder, p), child, len(children))
+                drawn_by = law.child(nodes.draft(path), integers(elder, p), child, len(children))
                 chance = min(one(p), divide(weight * gather(p, child), gather(drawn_by, child), zero(p)).tolist()[0])
-                known = len(elder) if isinstance(law, IID) else elder
-                found, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
-                merge(emitted, refused, found)
+                known = len(elder) if law.all_independent else elder
+                emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
+                merge(emitted, refused, emitted_below)
                 p, weight, refused = *_refused(p, weight, drawn_by), refused * left
             elder = (*elder, token)
         add(emitted, refused * weight, path, p)
@@ -100,43 +99,44 @@ class Traversal(PathRule):
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)
         root = survivors.here
-        found = _Found(root < 0, root, tree.p[:, 0])
-        self._visit_all(tree, draws, 0, one(tree.p) + 0 * tree.p[:, 0, :1], found)
-        return survivors.selection(found.node, draws.index(found.target, 0))
+        accepted = _Accepted(root < 0, root, tree.p[:, 0])
+        self._visit_all(tree, draws, 0, one(tree.p) + 0 * tree.p[:, 0, :1], accepted)
+        return survivors.selection(accepted.node, draws.index(accepted.target, 0))
 
-    def _visit_all(self, tree: DraftTree, draws: Draws, node: int, weight: Array, found: _Found) -> None:
+    def _visit_all(self, tree: DraftTree, draws: Draws, node: int, weight: Array, accepted: _Accepted) -> None:
         p, children = tree.p[:, node], tree.shape.children(node)
+        number = None if tree.tops is None or not children else tree.tops[:, node : node + 1]
         for child in children:
             token = tree.tokens[:, child - 1 : child]
             elder = tree.tokens[:, children.start - 1 : child - 1]
-            drawn_by = law_of_child(tree.law, tree.q[:, node], elder, token, len(children))
+            drawn_by = tree.law.child(tree.q[:, node], elder, token, len(children), number)
             chance = divide(weight * gather(p, token), gather(drawn_by, token), zero(p))
-            self._visit_all(tree, draws, child, minimum(chance, one(p)), found)
-            if settled(found.found):
+            self._visit_all(tree, draws, child, minimum(chance, one(p)), accepted)
+            if settled(accepted.any):
                 return
             present = token >= 0
             left, rest = _refused(p, weight, drawn_by)
             weight = where(present, rest, weight)
             p = left if settled(present) else where(present, left, p)
-        found.add(draws.happens(small(weight), node) if node else ~found.found, node, p)
+        accepted.add(draws.happens(small(weight), node) if node else ~accepted.any, node, p)
 
 
 @dataclass
-class _Found:
-    """What was accepted so far, row by row. found: bool (B, 1); node: int (B, 1); target: (B, n) of the token that follows."""
+class _Accepted:
+    """What was accepted so far, row by row. any: bool (B, 1); node: int (B, 1); target: (B, n) of the token that follows."""
 
-    found: Array
+    any: Array
     node: Array
     target: Array
 
-    def add(self, accepted: Array, node: int, p: Array) -> None:
+    def add(self, passed: Array, node: int, p: Array) -> None:
         """Accept the node in the rows where it passed and nothing was accepted before."""
-        now = accepted & ~self.found
+        now = passed & ~self.any
         if settled(~now):
             return
         self.node = where(now, node, self.node)
         self.target = p if settled(now) else where(unsmall(now, p), p, self.target)
-        self.found = self.found | now
+        self.any = self.any | now
 
 
 def _refused(p: Array, weight: Any, drawn_by: Array) -> tuple[Array, Any]:

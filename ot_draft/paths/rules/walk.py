@@ -25,16 +25,14 @@ from ...arrays import (
     unsmall,
     where,
 )
-from ...laws import Hybrid
 from ..tree import DraftTree, PathSelection, TreeShape
-from .children import number_of_tops
 
 SHAPES = 256  # layouts kept
 SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less
 
 
 @dataclass(frozen=True)
-class Level:
+class ShapeLevel:
     """The W nodes of one depth. parents: int (W,) place of the parent in the level above; places: (W,) which child of it.
 
     ranked: (W,) the nodes by falling number of children: the first that lives stands for all; rank: (W,) place in it.
@@ -51,7 +49,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShapeLayout:
     """A shape as integer arrays, made once for a device, because making them is a copy from the host.
 
     ancestors: (N + 1, L), -1 beyond; depths: (N + 1,); children: (N + 1, C), -1 beyond; levels: by depth.
@@ -60,22 +58,22 @@ class Layout:
     ancestors: Array
     depths: Array
     children: Array
-    levels: tuple[Level, ...]
+    levels: tuple[ShapeLevel, ...]
 
 
-def layout(shape: TreeShape, like: Array) -> Layout:
+def layout(shape: TreeShape, like: Array) -> ShapeLayout:
     """The shape's layout on like's device; made at the first call, which thus must come before a CUDA graph is captured."""
     return _layout(shape, like.device if is_torch(like) else None)
 
 
 @lru_cache(maxsize=SHAPES)
-def _layout(shape: TreeShape, device: Any) -> Layout:
+def _layout(shape: TreeShape, device: Any) -> ShapeLayout:
     like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
     nodes, length = range(shape.size + 1), shape.length
     most = max(shape.branching, default=0)
     ancestors = [(*shape.path(v), *[-1] * (length - shape.depths[v])) for v in nodes]
     children = [(*shape.children(v), *[-1] * (most - len(shape.children(v)))) for v in nodes]
-    return Layout(
+    return ShapeLayout(
         integers(ancestors, like).reshape(len(nodes), length),
         integers(shape.depths, like),
         integers(children, like).reshape(len(nodes), most),
@@ -83,11 +81,11 @@ def _layout(shape: TreeShape, device: Any) -> Layout:
     )
 
 
-def _level(shape: TreeShape, depth: int, like: Array) -> Level:
+def _level(shape: TreeShape, depth: int, like: Array) -> ShapeLevel:
     nodes = shape.levels[depth]
     above = shape.levels[depth - 1].start if depth else 0
     ranked = sorted(nodes, key=lambda v: -len(shape.children(v)))
-    return Level(
+    return ShapeLevel(
         nodes.start,
         nodes.stop,
         len(shape.children(ranked[0])),
@@ -167,13 +165,19 @@ class Survivors:
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         """Children of living nodes: the top tokens of hybrid drafting, once, int (B, C), and all draws (B, W), -1 elsewhere."""
-        law = self.tree.law
-        if not isinstance(law, Hybrid):
+        if not self.tree.law.fixes_tops:
             return self.drafts()[:, :0], self.drafts()
         first, below = self.first_drafts(), self.layout.levels[self.depth + 1]
-        number = small(number_of_tops(law, q, first.shape[-1]))
+        number = self._number_of_tops(q, first.shape[-1])
         tops = where(positions(first.shape[-1], first) < number, first, -1)
         return tops[:, :number] if isinstance(number, int) else tops, where(below.places >= number, self.drafts(), -1)
+
+    def _number_of_tops(self, q: Array, count: int) -> Any:
+        """How many of the living nodes' children are top tokens: as the tree carries it, an integer or int (B, 1)."""
+        if self.tree.tops is None:
+            return small(self.tree.law.number(q, count))
+        tops = small(self.tree.tops)
+        return tops[self.rows, minimum(self.here[..., 0], tops.shape[1] - 1)][..., None]
 
     def lives(self) -> Array:
         """Whether a node lives: bool (B, 1)."""
@@ -190,6 +194,12 @@ class Survivors:
         lives = first < width
         self.here = where(lives, level.ranked[first % width], self.here)
         return lives
+
+    def along(self, chosen: Array) -> Survivors:
+        """Down to the nodes that hold the tokens chosen, int (B, d)."""
+        for depth in range(chosen.shape[1]):
+            self.go_on(small(chosen[:, depth : depth + 1]))
+        return self
 
     def selection(self, node: Array, following: Array) -> PathSelection:
         """What is emitted when the path down to the node (B, 1) is accepted, and the token (B, 1) follows."""

@@ -15,6 +15,7 @@ from ...arrays import (
     excess,
     full,
     gather,
+    maximum,
     minimum,
     normalise,
     one,
@@ -27,6 +28,7 @@ from ...arrays import (
 from ...errors import InvalidDrafts
 from ...kernels import wanted
 from ...laws import IID, DraftLaw
+from ...problem import Problem
 from ...selection import Selection, SelectionRule, in_turn
 from .division_factor import division_factor
 
@@ -57,6 +59,24 @@ class KSeq(SelectionRule):
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
         return ("maximal", "kseq_bound") if self.factor is None else ()
 
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """Taken: 1 - (1 - beta)^k. With the smallest valid factor the residual lies where no draft is refused, so that is all.
+
+        With any other factor, P(all refused, y among them) = (1 - beta)^k - (1 - beta - P(the draft is y and refused))^k.
+        """
+        if not problem.law.all_independent:
+            return None
+        p, q, k = problem.p, problem.q, problem.k
+        factor = division_factor(p, q, full((1,), k, p)) if self.factor is None else self.factor + 0 * p[..., :1]
+        covered = overlap(p, q, factor)
+        take = covered / factor  # min(q, p / factor)
+        refused = maximum(1 - total(take), zero(p))
+        taken = any_of(total(take), k)
+        share = minimum(divide(taken, total(covered), zero(p)), one(p))
+        residual = normalise(excess(p, covered, share), p)
+        missed = refused**k - maximum(refused - q + take, zero(p)) ** k
+        return taken[..., 0] + (residual * missed).sum(-1), taken[..., 0]
+
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if self.factor is None and wanted(p, drafts):
             from ...kernels.excess import k_seq
@@ -68,10 +88,8 @@ class KSeq(SelectionRule):
         memory = empty((*batch, p.shape[-1]), p)
         factor = division_factor(p, q, count, memory) if self.factor is None else full((*batch, 1), self.factor, p)
         taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
-        here, there, g, mass, k = (
-            small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count)
-        )
-        take = minimum(divide(here, g * there, zero(here)), one(here))
+        p_x, q_x, g, mass, k = (small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count))
+        take = minimum(divide(p_x, g * q_x, zero(p_x)), one(p_x))
         share = minimum(divide(any_of(mass / g, k), mass, zero(mass)), one(mass))
         residual = normalise(excess(p, taken, unsmall(share, p), taken), p, taken)
         return Selection(unsmall(in_turn(take), p), residual)

@@ -10,13 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..compiled import compiled
+from .constants import LARGE, OFFSET
 
-OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
-LARGE = 1e30  # ratios are cut here, so that all are finite
 MANTISSA = 23  # bits of a float32's fraction
 
 
-class Layout(NamedTuple):
+class ClassLayout(NamedTuple):
     """Where the classes lie: the first as float32 bits, the number of fraction bits dropped, the number of classes."""
 
     first: int
@@ -25,7 +24,7 @@ class Layout(NamedTuple):
 
 
 @cache
-def layout(classes: int, k: int) -> Layout:
+def layout(classes: int, k: int) -> ClassLayout:
     """About so many classes, for at most k drafts.
 
     A class is what (ratio + OFFSET) shares in its leading bits. All ratios from k on are one class at no loss: the selected
@@ -34,10 +33,10 @@ def layout(classes: int, k: int) -> Layout:
     octaves = log2((k + OFFSET) / OFFSET)
     shift = MANTISSA - max(0, round(log2(classes / octaves)))
     first, last = (int(np.float32(x).view(np.int32)) >> shift for x in (OFFSET, k + OFFSET))
-    return Layout(first, shift, last - first + 1)
+    return ClassLayout(first, shift, last - first + 1)
 
 
-def classify(p: np.ndarray, q: np.ndarray, classes: Layout, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def classify(p: np.ndarray, q: np.ndarray, classes: ClassLayout, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Writes the class of every token into rank, and returns the masses p and q of every class: (n,), (n,), int (n,) -> (C,), (C,).
 
     Tokens with q = 0 are never drafted: they are put into class 0 without their mass.

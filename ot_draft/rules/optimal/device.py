@@ -12,11 +12,38 @@ levels as they come out, whatever they are, so that a step too few costs accepta
 
 from __future__ import annotations
 
-from ...arrays import Array, batch_shape, broadcast, divide, double, like, namespace, positions, prefix_sums, where
-from .classes import LARGE, OFFSET, layout
+from ...arrays import (
+    Array,
+    as_number,
+    batch_shape,
+    broadcast,
+    divide,
+    double,
+    like,
+    namespace,
+    positions,
+    prefix_sums,
+    total,
+    where,
+)
+from ...selection import Selection
+from ..coupling import couple
+from .choice import choose
+from .classes import layout
+from .constants import CLASSES, LARGE, OFFSET, STEPS
 
-STEPS = 8  # of Newton's method
-CLASSES = 256  # where the caller leaves the number open
+
+def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
+    """`select_draft`, coupled with the target."""
+    choice, selected = select_draft(p, q, drafts, classes)
+    return couple(p, selected, choice, drafts)
+
+
+def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
+    """`rule.select_draft`, always by classes."""
+    count = total(as_number(drafts >= 0, p))
+    rank, level, selected = plan_in_parallel(p, q, count, drafts.shape[-1], classes)
+    return choose(level, rank, drafts), selected
 
 
 def plan_in_parallel(p: Array, q: Array, count: Array, k: int, classes: int | None) -> tuple[Array, Array, Array]:
@@ -85,9 +112,9 @@ def _chords(h: Array, t: Array) -> Array:
 
 def _steepest(slopes: Array, t: Array) -> tuple[Array, Array]:
     """For every row i, the a < i of largest slope and the b > i of smallest slope; the ends stand in where there is none."""
-    here, there = t[..., :, None], t[..., None, :]  # breakpoints in one place have no slope between them
-    left = where(there < here, slopes, -LARGE).argmax(-1, keepdim=True)
-    right = where(there > here, slopes, LARGE).argmin(-1, keepdim=True)
+    row, column = t[..., :, None], t[..., None, :]  # breakpoints in one place have no slope between them
+    left = where(column < row, slopes, -LARGE).argmax(-1, keepdim=True)
+    right = where(column > row, slopes, LARGE).argmin(-1, keepdim=True)
     return left, right
 
 

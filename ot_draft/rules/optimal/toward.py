@@ -8,13 +8,24 @@ import numpy as np
 
 from ...arrays import Array, as_number, batch_shape, broadcast, full, is_exact, small, total, unsmall, where, zero
 from ...laws import IID
-from .classes import Layout, classify
-from .rule import levels_of
+from ...selection import Selection
+from ..coupling import couple
+from .choice import choose
+from .classes import ClassLayout, classify, layout
+from .host import levels_of
 
 NOTHING = 1e-6  # mass of tokens with q = 0 below which it is rounding
 
 
-def plan_toward(target: Any, p: Array, q: Array, drafts: Array, classes: Layout) -> tuple[Array, Array, Array, Array]:
+def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) -> Selection:
+    """`host.select` for the target's law in the place of p."""
+    r, rank, level, selected = plan_toward(target, p, q, drafts, layout(classes, drafts.shape[-1]))
+    return couple(r, selected, choose(level, rank, drafts), drafts)
+
+
+def plan_toward(
+    target: Any, p: Array, q: Array, drafts: Array, classes: ClassLayout
+) -> tuple[Array, Array, Array, Array]:
     """r (..., n), constant times p in every class, and for it what `_plan_rows` gives: class of every token, levels, law of the selected.
 
     target: one with `ratios`; drafts: int (..., k), i.i.d. from q; on the host.
@@ -40,7 +51,7 @@ def plan_toward(target: Any, p: Array, q: Array, drafts: Array, classes: Layout)
 
 
 def _target_of_row(
-    target: Any, p: np.ndarray, q: np.ndarray, k: int, classes: Layout, rank: np.ndarray, r: np.ndarray
+    target: Any, p: np.ndarray, q: np.ndarray, k: int, classes: ClassLayout, rank: np.ndarray, r: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Writes r and the class of every token; returns the masses of r and q in every class: (C,), (C,)."""
     p_mass, q_mass = classify(p, q, classes, rank)

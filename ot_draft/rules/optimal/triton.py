@@ -1,6 +1,6 @@
 """Optimal selection: masses of the classes of p/q, their levels, and the law of the selected token.
 
-The same steps as `rules.parallel`, in five launches. The masses are a histogram made by matrix products: class c = 16 a + b is
+The same steps as `device`, in five launches. The masses are a histogram made by matrix products: class c = 16 a + b is
 row a and column b of a small table, and a block of tokens adds to it (one-hot rows)^T (one-hot columns times mass). Unlike atomic
 sums, products always add in the same order, so that the same seed gives the same text. Products of tf32 keep 11 bits: a mass
 goes in as two numbers of 11 bits, whose rounding, 2^-22, is that of float32 sums.
@@ -18,16 +18,18 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from ...kernels.excess import BITS, _number
-from ...kernels.grid import EXACT, power_of_2, rows, split
+from ...kernels.grid import BITS, EXACT, number_of_drafts, power_of_2, rows, split
+from ...selection import Selection
+from . import constants
+from .classes import layout
 
 BLOCK = 128  # tokens at a time
 TILE = tl.constexpr(16)  # breakpoints a program; with 8 warps their chords stay in registers at 256 classes
-STEPS = tl.constexpr(8)  # of Newton's method
+STEPS = tl.constexpr(constants.STEPS)
 SHORT = tl.constexpr(-8192)  # the bits of a float32 that tf32 has
 LOW = tl.constexpr(16)  # columns of the table of classes
-OFFSET = tl.constexpr(2.0**-5)  # as in rules.classes, which lays the classes out
-LARGE = tl.constexpr(1e30)
+OFFSET = tl.constexpr(constants.OFFSET)
+LARGE = tl.constexpr(constants.LARGE)
 
 
 @triton.jit
@@ -105,10 +107,10 @@ def _at(x, place, here):
 
 @triton.jit
 def _levels(drafts, masses, level, k, C: tl.constexpr, PARTS: tl.constexpr, K: tl.constexpr):
-    """`rules.parallel.levels_at_once` for TILE breakpoints."""
+    """`device.levels_at_once` for TILE breakpoints."""
     row, place = tl.program_id(0).to(tl.int64), tl.arange(0, C)
     here = tl.program_id(1) * TILE + tl.arange(0, TILE)
-    t, g, _ = _curve(masses, row, _number(drafts, row, k, K), C, PARTS)
+    t, g, _ = _curve(masses, row, number_of_drafts(drafts, row, k, K), C, PARTS)
     p = _mass_of(masses, row, 0, C, PARTS)
     f = tl.cumsum(p, 0) - p
     gain = g - f
@@ -137,13 +139,13 @@ def _levels(drafts, masses, level, k, C: tl.constexpr, PARTS: tl.constexpr, K: t
 
 @triton.jit
 def _kinks(drafts, masses, level, kink, k, C: tl.constexpr, PARTS: tl.constexpr, K: tl.constexpr):
-    """By how much the slope changes at TILE breakpoints, for any levels: `rules.parallel.slopes_of` before its last sum.
+    """By how much the slope changes at TILE breakpoints, for any levels: `device.slopes_of` before its last sum.
 
     The chord from a to b is there while both live and all between are dead.
     """
     row, place = tl.program_id(0).to(tl.int64), tl.arange(0, C)
     here = tl.program_id(1) * TILE + tl.arange(0, TILE)
-    t, g, _ = _curve(masses, row, _number(drafts, row, k, K), C, PARTS)
+    t, g, _ = _curve(masses, row, number_of_drafts(drafts, row, k, K), C, PARTS)
     lives = tl.load(level + row * C + place)
     follows = tl.load(level + row * C + place - 1, mask=place > 0, other=0.0)
     precedes = tl.load(level + row * C + place + 1, mask=place < C - 1, other=0.0)
@@ -181,7 +183,7 @@ def _choose(
 ):
     """Slope m / q of every class, and the chance of every draft: to be selected, and to be selected and taken."""
     row, place, number = tl.program_id(0).to(tl.int64), tl.arange(0, C), tl.arange(0, K)
-    count = _number(drafts, row, k, K)
+    count = number_of_drafts(drafts, row, k, K)
     _, _, mass = _curve(masses, row, count, C, PARTS)
     slopes = tl.cumsum(tl.load(kink + row * C + place), 0) / mass
     slopes = tl.where(count == 0, 0.0, tl.maximum(slopes, 0.0)).to(tl.float32)
@@ -231,46 +233,44 @@ def _couple(p, selected, sums, n, span, PARTS: tl.constexpr, BLOCK: tl.constexpr
         tl.store(selected + row * n + token, left, mask=token < n)
 
 
-def select_draft(p: Any, q: Any, drafts: Any, first: int, shift: int, number: int) -> tuple[Any, Any]:
-    """Chance (..., k) of every draft to be selected, and law m (..., n) of the selected token, as `rules.optimal.select_draft`.
-
-    first, shift, number: the layout of the classes, `rules.classes.Layout`.
-    """
+def select_draft(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any]:
+    """Chance (..., k) of every draft to be selected, and law m (..., n) of the selected token, as `rule.select_draft`."""
     batch = tuple(drafts.shape[:-1])
-    choice, _, selected, _ = _select(p, q, drafts, first, shift, number)
+    choice, _, selected, _ = _select(p, q, drafts, classes)
     return choice.reshape(drafts.shape), selected.reshape(*batch, p.shape[-1])
 
 
-def optimal(p: Any, q: Any, drafts: Any, first: int, shift: int, number: int) -> tuple[Any, Any]:
-    """accept (..., k) and residual (..., n): `select_draft`, coupled with the target."""
+def select(p: Any, q: Any, drafts: Any, classes: int | None) -> Selection:
+    """`select_draft`, coupled with the target."""
     batch, n = tuple(drafts.shape[:-1]), p.shape[-1]
-    _, accept, selected, sums = _select(p, q, drafts, first, shift, number)
+    _, accept, selected, sums = _select(p, q, drafts, classes)
     count, parts = sums.shape
     whole, span = split(count, n, 4 * BLOCK)
     _couple[count, whole](rows(p, batch), selected, sums, n, span, PARTS=parts, BLOCK=4 * BLOCK, num_warps=4, **EXACT)
-    return accept.reshape(drafts.shape), selected.reshape(*batch, n)
+    return Selection(accept.reshape(drafts.shape), selected.reshape(*batch, n))
 
 
-def _select(p: Any, q: Any, drafts: Any, first: int, shift: int, number: int) -> tuple[Any, Any, Any, Any]:
+def _select(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
     batch, k, n = tuple(drafts.shape[:-1]), drafts.shape[-1], p.shape[-1]
+    first, shift, number = layout(classes or constants.CLASSES, k)
     p, q, drafts = rows(p, batch), rows(q, batch), rows(drafts, batch)
     count = len(p)
-    classes = max(power_of_2(number - 1), 256)  # the table has 16 columns, and products 16 rows at least
+    width = max(power_of_2(number - 1), 256)  # the table has 16 columns, and products 16 rows at least
     parts, span = split(count, n, 4 * BLOCK)
     wide = p.double()[:, :0]  # float64, for what has as many numbers as there are classes
-    masses, slope = p.new_empty(count, parts, 2 * classes), p.new_empty(count, classes)
-    level, kink = wide.new_empty(count, classes), wide.new_empty(count, classes)
-    choice, accept, selected, sums = (p.new_empty(count, width) for width in (k, k, n, parts))
-    sizes = {"C": classes, "PARTS": parts, "K": power_of_2(k)}
+    masses, slope = p.new_empty(count, parts, 2 * width), p.new_empty(count, width)
+    level, kink = wide.new_empty(count, width), wide.new_empty(count, width)
+    choice, accept, selected, sums = (p.new_empty(count, size) for size in (k, k, n, parts))
+    sizes = {"C": width, "PARTS": parts, "K": power_of_2(k)}
     where = {"first": first, "shift": shift}
-    _class_masses[count, parts](p, q, masses, n, span, **where, C=classes, BLOCK=BLOCK, num_warps=4, **EXACT)
-    tiles = (count, classes // TILE.value)
+    _class_masses[count, parts](p, q, masses, n, span, **where, C=width, BLOCK=BLOCK, num_warps=4, **EXACT)
+    tiles = (count, width // TILE.value)
     _levels[tiles](drafts, masses, level, k, num_warps=8, **sizes, **EXACT)
     _kinks[tiles](drafts, masses, level, kink, k, num_warps=8, **sizes, **EXACT)
     _choose[(count,)](
         p, q, drafts, masses, level, kink, slope, choice, accept, n, k, **where, num_warps=4, **sizes, **EXACT
     )
     _selected[count, parts](
-        p, q, slope, selected, sums, n, span, **where, C=classes, BLOCK=4 * BLOCK, num_warps=4, **EXACT
+        p, q, slope, selected, sums, n, span, **where, C=width, BLOCK=4 * BLOCK, num_warps=4, **EXACT
     )
     return choice, accept, selected, sums

@@ -62,14 +62,14 @@ def limits(error: str) -> Iterator[tuple[str, bool]]:
 
 def lemmas(error: str) -> Proof:
     """All of them."""
-    said, count = f"proved for k = 2 .. {MOST}", 0
+    outcome, count = f"proved for k = 2 .. {MOST}", 0
     for k in range(2, MOST + 1):
         for name, expression, low, high in inequalities(k, error):
             if not is_nonnegative(expression, low, high):
-                return Proof(said, count, f"k = {k}: not {name}")
+                return Proof(outcome, count, f"k = {k}: not {name}")
             count += 1
     for name, holds in limits(error):
         if not holds:
-            return Proof(said, count, f"not: {name}")
+            return Proof(outcome, count, f"not: {name}")
         count += 1
-    return Proof(f"{said}, and the limits ({count} lemmas)", count)
+    return Proof(f"{outcome}, and the limits ({count} lemmas)", count)

@@ -68,7 +68,7 @@ def worst(error: str) -> Proof:
         least, most = share_between(k)
         if error:
             least += Fraction(1, 1000)
-        pairs = [worst_pair(k), *(found(n, k) for n in (2, 3))]
+        pairs = [worst_pair(k), *(worst_by_search(n, k) for n in (2, 3))]
         shares = [share_of(pair) for pair in pairs]
         low = min(range(len(pairs)), key=lambda i: shares[i][1])
         if shares[low][1] < least:
@@ -82,7 +82,7 @@ def worst(error: str) -> Proof:
     return Proof("\n".join(["least share, certified:", *lines]), len(lines), kind="verified")
 
 
-def found(n: int, k: int) -> Case:
+def worst_by_search(n: int, k: int) -> Case:
     """The worst pair that scipy's simplex search finds from four random starts, rounded."""
     from scipy.optimize import minimize
 

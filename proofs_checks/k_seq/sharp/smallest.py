@@ -33,8 +33,8 @@ def bound(share: Fraction, n: int, k: int) -> Iterator[Part]:
         h = geometric(beta, k)
         cuts = [1 + total(p, H) - power(total(q, H), k) for H in token_sets(n)]
         enough = z3.Or(*(beta * h * share.denominator >= share.numerator * cut for cut in cuts))
-        given = [*is_law(p), *is_law(q), s > 0, s <= 1, k * s >= 1, s * h == 1, *split]
-        yield f"n = {n}, k = {k}, share {share}, {held} held back", given, enough
+        premises = [*is_law(p), *is_law(q), s > 0, s <= 1, k * s >= 1, s * h == 1, *split]
+        yield f"n = {n}, k = {k}, share {share}, {held} held back", premises, enough
 
 
 def published(error: str) -> Proof:

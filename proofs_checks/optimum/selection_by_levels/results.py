@@ -38,8 +38,8 @@ def same_decisions(case: Case, first: ot.SelectionRule, second: ot.SelectionRule
     p, q = (np.array(x, dtype=object) for x in (case.p, case.q))
     support = [y for y in range(len(q)) if q[y] > 0]
     drafts = np.array(list(product(support, repeat=case.k)))
-    one, other = (rule(p[None], q[None], drafts) for rule in (first, second))
-    return bool((one.accept == other.accept).all() and (one.residual == other.residual).all())
+    by_first, by_second = (rule(p[None], q[None], drafts) for rule in (first, second))
+    return bool((by_first.accept == by_second.accept).all() and (by_first.residual == by_second.residual).all())
 
 
 def any_levels(case: Case, error: str) -> bool:

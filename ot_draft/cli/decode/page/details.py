@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
 import ot_draft as ot
-from ot_draft.cli.decode.page.origins import ACCEPTED, Born, living, origins
-from ot_draft.cli.decode.page.tree_picture import Box, tree_svg
-from ot_draft.decoding import Drafting, Step
+
+from ....decoding import Drafting, Step
+from .origins import ACCEPTED, Born, living, origins
+from .tree_picture import Box, tree_svg
 
 Spell = Callable[[int], str]  # a token as text, special tokens and lone bytes included
 
@@ -50,25 +48,20 @@ def mass_of(step: Step, row: int, node: int, token: int) -> Mass:
 
 
 def chance(step: Step, row: int, drafting: Drafting, born: Born, depth: int) -> float | None:
-    """P(the rule chooses this token here | these drafts); None where it decides along whole paths, or the list it saw is not known."""
+    """P(the rule chooses this token here | these drafts); None where it decides along whole paths."""
     assert step.p is not None and step.q is not None
-    rule, shape = drafting.rule, drafting.shape
-    p = step.p[row, born.parent]
-    alive = [node for node in living(step, row, shape, depth) if len(shape.children(node)) > 0]
-    if not alive or isinstance(rule, ot.paths.NaiveTarget):
-        return float(p[born.token])
-    if not isinstance(rule, ot.paths.TokenWise):
-        return None
-    if len(alive) > 1 and not isinstance(drafting.law, ot.IID):
-        return None
-    drafts = torch.cat([step.drafted[row, child.start - 1 : child.stop - 1] for child in map(shape.children, alive)])
-    law: Tensor = rule.rule(p, step.q[row, born.parent], drafts).law(drafts)
-    return min(1.0, float(law[born.token]))
+    shape, one = drafting.shape, slice(row, row + 1)
+    offered = any(len(shape.children(node)) > 0 for node in living(step, row, shape, depth))
+    if drafting.rule is None or not offered:
+        return float(step.p[row, born.parent, born.token])
+    tree = ot.paths.DraftTree(shape, step.drafted[one], step.p[one], step.q[one], drafting.law)
+    law = drafting.rule.output_law(tree, step.chosen[one, :depth])
+    return None if law is None else min(1.0, float(law[0, born.token]))
 
 
 def token_records(step: Step, row: int, drafting: Drafting, spell: Spell, number_of_step: int) -> list[dict[str, Any]]:
     """One dictionary a token, as the page's script reads it."""
-    found = []
+    records = []
     drafted = step.drafted[row].tolist()
     for depth, born in enumerate(origins(step, row, drafting)):
         mass = mass_of(step, row, born.parent, born.token)
@@ -76,8 +69,8 @@ def token_records(step: Step, row: int, drafting: Drafting, spell: Spell, number
         beside = [(spell(token), str(mass_of(step, row, born.parent, token))) for token in refused]
         record = {"text": spell(born.token), "origin": born.origin, "step": number_of_step, "refused": beside}
         record |= vars(mass) | {"chance": chance(step, row, drafting, born, depth)}
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import ot_draft as ot
-from ot_draft.decoding import Drafting, Step
+
+from ....decoding import Drafting, Step
 
 ACCEPTED, CORRECTED, BONUS, PLAIN = "accepted", "corrected", "bonus", "plain"
 MEANING = {
@@ -36,7 +37,7 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[Born]:
     """The tokens that a step adds to a text, in order."""
     shape, drafted = drafting.shape, step.drafted[row].tolist()
     length, nodes = int(step.length[row]), step.nodes[row].tolist()
-    found = []
+    tokens = []
     for depth, token in enumerate(step.tokens(row)):
         parent = nodes[depth - 1] if depth else 0
         offered = [child for alive in living(step, row, shape, depth) for child in shape.children(alive)]
@@ -44,8 +45,8 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[Born]:
         refused = tuple(child for child in offered if drafted[child - 1] != token)
         taken = nodes[depth] if depth < length else None
         kind = ACCEPTED if taken is not None else PLAIN if not shape.size else CORRECTED if offered else BONUS
-        found.append(Born(token, kind, parent, taken, refused))
-    return found
+        tokens.append(Born(token, kind, parent, taken, refused))
+    return tokens
 
 
 def living(step: Step, row: int, shape: ot.paths.TreeShape, depth: int) -> list[int]:

@@ -10,11 +10,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ot_draft.cli.decode.live import Speed
-from ot_draft.cli.decode.methods import Method
-from ot_draft.cli.decode.page.details import step_svg, token_records
-from ot_draft.cli.decode.page.origins import COLOURS, MEANING, origins
-from ot_draft.decoding import Pair, Step
+from ....decoding import Method, Pair, Step
+from ..live import Speed
+from .details import step_svg, token_records
+from .origins import COLOURS, MEANING, origins
 
 TEMPLATE = Path(__file__).with_name("page.html")
 

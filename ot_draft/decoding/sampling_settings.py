@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from .errors import CannotDecode
+from ..errors import CannotDecode
+from .language_model import LanguageModel
+from .node_laws import NodeLaws, NodeLogits
 
 HEAD = 1024  # tokens that top-p ranks first: where they hold its mass, the rest of the vocabulary is not sorted
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(NodeLaws):
     """How logits become probabilities.
 
     temperature: 0 puts all mass on the largest logit. top_k: tokens kept (0: all). top_p: the fewest tokens that hold
@@ -21,6 +24,7 @@ class Sampling:
     They apply in this order, as in transformers' `generate`; tokens that tie with the last one kept are kept too.
     """
 
+    recordable: ClassVar[bool] = True
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -35,6 +39,15 @@ class Sampling:
         ):
             if not fits:
                 raise CannotDecode(f"{name} is {value}: give {wanted}")
+
+    def laws(self, logits: NodeLogits) -> Tensor:
+        return self.masses(logits.values)
+
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
+        masses = self.masses(logits)
+        whole = masses.new_zeros(model.n)
+        model.store(masses, into=whole)
+        return whole
 
     def masses(self, logits: Tensor) -> Tensor:
         """Probabilities (..., n) of logits (..., n): float64 where the logits are, else float32."""

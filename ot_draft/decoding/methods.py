@@ -1,13 +1,19 @@
-"""Ways of decoding by name: what is drafted, by which law, and by which rule it is selected from."""
+"""Ways of decoding by name: what is drafted, by which law, by which rule it is selected from; and how long each call takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import ot_draft as ot
-from ot_draft.compare import law_called, law_name, look
-from ot_draft.decoding import CannotDecode, Drafting
+
+from ..compare import law_called, law_name, look
+from ..errors import CannotDecode
+from .draft_plan import Drafting
+from .loop import Options, decode_steps
+from .pair import Pair
+from .step import Seconds, Step
 
 PATH_RULES: dict[str, ot.paths.PathRule] = {
     "joint": ot.paths.Joint(),
@@ -25,6 +31,19 @@ LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hy
 
 
 @dataclass(frozen=True)
+class Call:
+    """One target call, for one of the texts that it continued: the text's number, and how many tokens were chosen for it.
+
+    wall: seconds until they were there; seconds: of these, those of the parts of the step, None where they are not known.
+    """
+
+    text: int
+    chosen: float
+    wall: float
+    seconds: Seconds | None = None
+
+
+@dataclass(frozen=True)
 class Method:
     """One row of a comparison. rule, law: names as on the command line; label, drafts: as in tables."""
 
@@ -33,6 +52,37 @@ class Method:
     label: str
     drafts: str
     drafting: Drafting
+
+    @property
+    def K(self) -> int:
+        """Number of drafted paths; of a tree, children of the root."""
+        return len(self.drafting.shape.children(0))
+
+    @property
+    def L(self) -> int:
+        """Length of the paths."""
+        return self.drafting.shape.length
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: Options,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """Continue a group of prompts, whose numbers are `options.rows`; `watch` sees every step outside the time measured.
+
+        The first step, before which is the prefill, and all steps whose laws are copied for a trace, last as long as their parts.
+        """
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        begin, first = time.perf_counter(), True
+        for step in decode_steps(pair, prompts, self.drafting, options):
+            wall = step.seconds.total if first or options.laws else time.perf_counter() - begin
+            for row, text in enumerate(texts):
+                if bool(step.active[row]):
+                    yield Call(text, float(step.length[row]) + 1, wall, step.seconds)
+                    watch(self, text, step)
+            begin, first = time.perf_counter(), False
 
     @property
     def slug(self) -> str:
@@ -76,12 +126,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
     return Method(short, name, label, f"{_shape_label(shape)}, {_law_label(name)}", Drafting(shape, path_rule, drawn))
 
 
-def takes_one_path(rule: str) -> bool:
-    """Whether the rule of that name is for one drafted path."""
-    return rule.lower().replace("_", "") in ("block", "blockverification")
-
-
-def compared(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
+def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
     """The default comparison: one draft, K paths of length L, and trees. tree: (K, 2, 1) down to depth L unless given."""
     one, many = shape_of(1, length, None), shape_of(paths, length, None)
     grown = shape_of(paths, length, tuple(tree) if tree else (paths, 2, 1)[:length])

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import ot_draft as ot
 
-from .errors import CannotDecode
+from ..errors import CannotDecode
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Level:
+class DraftLevel:
     """One pass of the draft model: the nodes first .. last of one depth, and the draws of their children."""
 
     nodes: slice
@@ -69,14 +69,14 @@ class Drafting:
         return 1 if self.rule is None else self.shape.size + self.rule.uniforms(self.shape)
 
     @cached_property
-    def levels(self) -> tuple[Level, ...]:
+    def levels(self) -> tuple[DraftLevel, ...]:
         """The passes in which the draft model makes the tree, one a depth."""
         return tuple(self._level(nodes) for nodes in self.shape.levels if self._branching(nodes))
 
     def _branching(self, nodes: range) -> list[int]:
         return [node for node in nodes if len(self.shape.children(node)) > 0]
 
-    def _level(self, nodes: range) -> Level:
+    def _level(self, nodes: range) -> DraftLevel:
         branching = self._branching(nodes)
         # A childless node among them is passed through too: a range of nodes is a view of q, a list would be a copy.
         passed = range(branching[0], branching[-1] + 1)
@@ -86,4 +86,4 @@ class Drafting:
             first, last = self.shape.children(run[0]), self.shape.children(run[-1])
             if count:
                 draws.append(Draw(slice(run[0], run[-1] + 1), slice(first.start - 1, last.stop - 1), count))
-        return Level(slice(passed.start, passed.stop), tuple(draws))
+        return DraftLevel(slice(passed.start, passed.stop), tuple(draws))

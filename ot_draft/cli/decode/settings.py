@@ -1,0 +1,84 @@
+"""What `ot-draft decode` was asked to do: its options, with what contradicts itself refused before any model is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..refused import Refused
+
+NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0}  # settings that are told only where they do something
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    """The options of the command by their names; None where one was not given. Refused where they do not go together."""
+
+    prompts: tuple[str, ...]
+    prompt_file: Path | None
+    chat: bool | None
+    target: str | None
+    draft: str | None
+    dtype: str
+    device: str
+    device_map: str | None
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    max_tokens: int
+    seed: int
+    rules: tuple[str, ...]
+    draft_law: str | None
+    paths: int | None
+    length: int | None
+    tree: tuple[int, ...] | None
+    compare: bool
+    live: bool
+    html: Path | None
+    trace: Path | None
+    trace_rows: int | None
+    trace_keep: int | None
+    as_json: bool
+    as_csv: bool
+
+    def __post_init__(self) -> None:
+        self._check_form()
+        self._check_files()
+        if self.tree is not None and not self.compare and (self.paths is not None or self.length is not None):
+            raise Refused("--tree stands in the place of --paths and --length: give one or the other")
+        if len(self.rules) > 1 and not self.compare:
+            raise Refused("several --rule are compared with --compare: add it, or give one")
+        if self.max_tokens < 1:
+            raise Refused(f"--max-tokens is {self.max_tokens}: give at least 1")
+
+    def _check_form(self) -> None:
+        if self.as_json and self.as_csv:
+            raise Refused("--csv and --json both print to standard output: give one of them")
+        if (self.as_json or self.as_csv) and not self.compare:
+            raise Refused("--json and --csv print the table of --compare: add it")
+        if self.html is not None and self.compare:
+            raise Refused("--html shows the text of one rule: leave --compare away")
+
+    def _check_files(self) -> None:
+        if (self.trace_rows is not None or self.trace_keep is not None) and self.trace is None:
+            raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
+        if self.trace is not None and self.trace.exists() and any(self.trace.iterdir()):
+            raise Refused(f"--trace {self.trace} is there already and not empty: name another folder")
+        if self.html is not None and not self.html.resolve().parent.is_dir():
+            raise Refused(f"--html {self.html}: there is no such folder")
+
+    @property
+    def laws_wanted(self) -> bool:
+        """Whether the whole laws of every step are looked at: for the page, and for a trace that records any."""
+        return self.html is not None or (self.trace is not None and self.trace_rows != 0)
+
+    def told(self) -> list[tuple[str, str]]:
+        """Names and values for a page or a record: models, numbers, sampling."""
+        names = ["target", "draft", "dtype", "device", "temperature", "max_tokens", "seed"]
+        names += [name for name, neutral in NEUTRAL.items() if getattr(self, name) != neutral]
+        return [(name.replace("_", "-"), _told(getattr(self, name))) for name in names]
+
+
+def _told(value: object) -> str:
+    return "embedded" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

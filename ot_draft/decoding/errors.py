@@ -1,7 +1,0 @@
-"""The demo's own error: what was asked for cannot be done, in one line that names the remedy."""
-
-from __future__ import annotations
-
-
-class CannotDecode(ValueError):
-    """Models, prompts or options that do not fit: one line, with what was given and what to give instead."""

@@ -1,0 +1,168 @@
+"""A causal language model as the engine sees it: new tokens into given slots of a cache, logits out; and drafts of few tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import CannotDecode
+from .cache import SlotCache
+
+LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
+class SubsetDraft(nn.Module):
+    """A small causal model that shares the target's embedding and scores only a subset of the vocabulary.
+
+    vocabulary_subset: (s,) int64, increasing token ids of the target; every other token has draft probability 0.
+    """
+
+    vocabulary_subset: Tensor
+
+    def __init__(self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.vocabulary_size = embedding.num_embeddings
+        self.register_buffer("vocabulary_subset", vocabulary_subset.long(), persistent=False)
+        rows = embedding.weight.detach()[vocabulary_subset.long()]  # a copy of rows of the target's tied embedding
+        self.head = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
+        self.head.weight = nn.Parameter(rows, requires_grad=False)
+
+    def forward(self, tokens: Tensor, cache: Any = None, **options: Any) -> Tensor:
+        """Logits on the subset, (batch, length, s) for tokens (batch, length); position i scores token i + 1.
+
+        cache: a transformers Cache, extended in place, or None. options (attention_mask, position_ids, ...) go to
+        the Llama backbone as they are.
+        """
+        output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
+        return self.head(output.last_hidden_state)
+
+    def spread(self, masses: Tensor) -> Tensor:
+        """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
+        whole = masses.new_zeros(*masses.shape[:-1], self.vocabulary_size)
+        return whole.index_copy_(-1, self.vocabulary_subset, masses)
+
+
+class LanguageModel:
+    """Target or draft: a transformers causal language model, or a `SubsetDraft` that scores a subset of the vocabulary.
+
+    n: size of the vocabulary that both models are brought to. Logits of tokens from n on are dropped (models of one family
+    pad their embeddings differently); tokens that this model does not score have probability 0.
+    """
+
+    def __init__(self, model: Any, n: int) -> None:
+        self.model, self.n = model, n
+        self.on_subset = isinstance(model, SubsetDraft)  # the one kind of model that is called in another way
+        self.backbone: Any = model.backbone if self.on_subset else model
+        config = self.backbone.config
+        self.config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        embedding = self.backbone.get_input_embeddings().weight
+        self.device, self.dtype, self.embedded = embedding.device, embedding.dtype, len(embedding)
+        if self.on_subset:
+            self.scored: Tensor | None = model.vocabulary_subset
+        else:
+            width = vocabulary_size(model)
+            self.scored = torch.arange(width, device=self.device) if width < n else None
+
+    def check_reads_trees(self) -> None:
+        """CannotDecode for a model of transformers that would not read a tree from the cache as its positions and mask say.
+
+        Some would not even tell: what comes out is a law, but not the model's own.
+        """
+        attention = getattr(self.config, "_attn_implementation", "eager")
+        if attention not in ("sdpa", "eager"):
+            raise CannotDecode(
+                f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
+            )
+        reason = _why_no_trees(self.backbone, self.config)
+        if reason:
+            raise CannotDecode(
+                f"{type(self.backbone).__name__} {reason}: take a model with plain attention, such as Llama, Qwen or GPT-2"
+            )
+
+    @property
+    def spread(self) -> bool:
+        """Whether its layers stand on several devices or are split between processes: no CUDA graph holds such a pass."""
+        return len({weight.device for weight in self.model.parameters()}) > 1 or split_between_processes(self.model)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers whose cache may be one piece of memory: 1 where they stand on several devices."""
+        return 1 if self.spread else int(getattr(self.config, "num_hidden_layers", 1))
+
+    @property
+    def context(self) -> int | None:
+        """Number of tokens that the model can look back over, None if it names no limit."""
+        limits = [getattr(self.config, name, None) for name in LIMITS]
+        return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
+
+    def logits(
+        self, cache: SlotCache, tokens: Tensor, slots: Tensor, positions: Tensor, mask: Tensor, last: int = 0
+    ) -> Tensor:
+        """Logits (B, T, n or fewer) of what follows each token, or of the last few tokens only.
+
+        tokens, slots, positions: (B, T); an absent token (-1) is read as token 0, its logits mean nothing; a token
+        that only the other model knows is read as the last one.
+        mask: (B or 1, 1, T, S), additive.
+        """
+        cache.slots = slots
+        options = {"attention_mask": mask, "position_ids": positions}
+        tokens = tokens.clamp(0, self.embedded - 1)
+        if self.on_subset:
+            return self.model(tokens, cache, **options)[:, -last:]
+        output = self.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, **options)
+        return output.logits[..., : self.n].to(self.device)
+
+    def logits_along(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """Logits (rows, n or fewer) of the token at each place of a text, given those before it: one pass, without a cache.
+
+        places: increasing, from 1 on; the last one may be the text's end. What stands behind it is not read.
+        """
+        tokens = torch.tensor([list(text[: places[-1]])], device=self.device).clamp(0, self.embedded - 1)
+        last = torch.tensor(places, device=self.device) - 1
+        if self.on_subset:
+            return self.model(tokens)[0, last]
+        return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
+
+    def spread_logits(self, logits: Tensor) -> Tensor:
+        """Logits (..., n or fewer) on the whole vocabulary (..., n), -inf at tokens that this model does not score."""
+        if self.scored is None:
+            return logits
+        whole = logits.new_full((*logits.shape[:-1], self.n), float("-inf"))
+        return whole.index_copy_(-1, self.scored, logits)
+
+    def store(self, masses: Tensor, into: Tensor) -> None:
+        """Write masses (B, T, n or fewer) into rows (B, T, n) that hold 0 wherever this model scores nothing."""
+        if self.scored is None or masses.shape[-1] == self.n:
+            into.copy_(masses)
+        else:
+            into.index_copy_(-1, self.scored, masses)
+
+
+def _why_no_trees(model: Any, config: Any) -> str:
+    """What keeps a model from reading trees; empty for one that does."""
+    kinds = set(getattr(config, "layer_types", None) or ()) - ATTENTION
+    if kinds:
+        return f"has layers of kind {min(kinds)!r}, whose state cannot go back to where a draft was refused"
+    if not type(model).__module__.startswith("transformers."):
+        return ""
+    if "position_ids" not in signature(type(model).forward).parameters or getattr(config, "alibi", False) is True:
+        return "does not go by position_ids, without which the nodes of a tree have no place"
+    if getattr(config, "model_type", None) == "gpt_neo":
+        return "has a causal mask of its own besides the one that it is given"
+    return ""
+
+
+def split_between_processes(model: Any) -> bool:
+    """Whether every process holds a part of every layer (transformers' tensor parallelism), so that all must decode alike."""
+    return (getattr(model, "tp_size", None) or 1) > 1
+
+
+def vocabulary_size(model: Any) -> int:
+    """Number of tokens that a model knows."""
+    return int(model.vocabulary_size if isinstance(model, SubsetDraft) else model.get_output_embeddings().out_features)

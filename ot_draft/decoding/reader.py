@@ -1,0 +1,112 @@
+"""Target or draft model at work on the texts: it reads their prompts, drafts a tree level by level, or reads a whole one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .cache import SlotCache, TreeMask, causal_mask
+from .draft_plan import Drafting
+from .language_model import LanguageModel
+from .node_laws import NodeLaws, NodeLogits
+from .texts import Texts
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model with its own cache and mask, on the texts of a batch. depths: (N + 1,) of the nodes of a tree."""
+
+    model: LanguageModel
+    cache: SlotCache
+    mask: TreeMask
+    sampling: NodeLaws
+    texts: Texts
+    drafting: Drafting
+    depths: Tensor
+
+    @classmethod
+    def of(
+        cls, model: LanguageModel, drafting: Drafting, sampling: NodeLaws, texts: Texts, slots_per_row: int
+    ) -> Reader:
+        """An empty cache of the given size."""
+        mask = TreeMask(drafting.shape.parents, model.dtype, model.device)
+        depths = torch.tensor(drafting.shape.depths, device=texts.last.device)
+        return cls(model, SlotCache(slots_per_row, model.layers), mask, sampling, texts, drafting, depths)
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a CUDA graph can hold a pass: the model whole on one device, and nobody looks at values on the way."""
+        return self.sampling.recordable and not self.model.spread
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it."""
+        longest = max(len(prompt) for prompt in prompts) - 1
+        device = self.model.device
+        filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
+        tokens = torch.tensor(filled, dtype=torch.int64, device=device)
+        slots = torch.arange(longest, device=device).expand_as(tokens)
+        mask = causal_mask(longest, self.cache.slots_per_row, self.model.dtype, device)
+        if longest:
+            self.model.logits(self.cache, tokens, slots, slots, mask, last=1)
+
+    def verify(self, tokens: Tensor) -> Tensor:
+        """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
+
+        The keys and values of node i come to stand in slot length + i of the cache.
+        """
+        nodes = torch.arange(len(self.depths), device=self.depths.device)
+        logits = self.model.logits(
+            self.cache,
+            tokens=torch.cat((self.texts.last[:, None], tokens), 1),
+            slots=self.texts.lengths[:, None] + nodes,
+            positions=self.texts.lengths[:, None] + self.depths,
+            mask=self._mask()[:, :, :-1],
+        )
+        return self._laws(logits, tokens, slice(0, len(self.depths)))
+
+    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor) -> None:
+        """Fill tokens (B, N) and q (B, M, n) with a tree drawn from the model, one forward pass a level.
+
+        uniforms: (B, N or more), number i - 1 draws node i. Every node's children follow the drafting's law, given the
+        node's row of q, which is 0 wherever the model scores nothing.
+        """
+        mask = self._mask()
+        for level in self.drafting.levels:
+            if level.nodes.start == 0:
+                logits = self.model.logits(self.cache, *self._last_two(mask), last=1)
+            else:
+                logits = self.model.logits(self.cache, *self._at_nodes(mask, tokens, level.nodes))
+            self.model.store(self._laws(logits, tokens, level.nodes), into=q[:, level.nodes])
+            for draw in level.draws:
+                numbers = uniforms[:, draw.children].reshape(len(q), -1, draw.count)
+                tokens[:, draw.children] = self.drafting.law.draw(q[:, draw.nodes], numbers).flatten(1)
+
+    def _mask(self) -> Tensor:
+        return self.mask.of(self.texts.lengths, self.cache.slots_per_row)
+
+    def _laws(self, logits: Tensor, tokens: Tensor, nodes: slice) -> Tensor:
+        return self.sampling.laws(NodeLogits(logits, self.model, self.texts, self.drafting.shape, tokens, nodes))
+
+    def _last_two(self, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Tokens, slots, positions and mask of the root and of the token before it.
+
+        The token before may have been a leaf of the last tree, which the draft model has not read. Reading it always, though
+        it is mostly in the cache already, keeps the shape fixed.
+        """
+        lengths = self.texts.lengths
+        # A text of one token has none before: its root is read twice, into one slot, from the same tokens.
+        has_before = lengths > 0
+        places = torch.stack(((lengths - 1).clamp(min=0), lengths), 1)
+        before = torch.where(has_before[:, None, None, None], mask[:, :, -1:], mask[:, :, :1])
+        tokens = torch.stack((self.texts.before_last, self.texts.last), 1)
+        return tokens, places, places, torch.cat((before, mask[:, :, :1]), 2)
+
+    def _at_nodes(self, mask: Tensor, tokens: Tensor, nodes: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Tokens, slots, positions and mask of neighbouring nodes of one depth."""
+        slots = self.texts.lengths[:, None] + torch.arange(nodes.start, nodes.stop, device=tokens.device)
+        depth = self.drafting.shape.depths[nodes.start]
+        positions = (self.texts.lengths[:, None] + depth).expand_as(slots)
+        return tokens[:, nodes.start - 1 : nodes.stop - 1], slots, positions, mask[:, :, nodes]

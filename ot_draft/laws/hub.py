@@ -1,0 +1,72 @@
+"""SpecHub's drafts: the top token and one other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..arrays import Array, as_number, gather, inverse_cdf, members, namespace, top_tokens, where
+from ..errors import InvalidDrafts
+from .base import DraftLaw, outside
+from .hybrid import Hybrid
+
+SAME_PAIRS = Hybrid(top=1)  # in another order
+
+
+@dataclass(frozen=True)
+class Hub(DraftLaw):
+    """SpecHub's joint law of two drafts, with a = argmax q: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a)).
+
+    In words: draw from q; whatever is drawn, the pair also holds a; after a comes a draw from q outside a (Sun et al. 2024).
+    """
+
+    first_follows_q: ClassVar[bool] = True
+    in_turn: ClassVar[bool] = True
+    remedy: ClassVar[str] = "take TokenWise(SpecHub()) or Traversal()"
+
+    def check(self, k: int) -> None:
+        if k != 2:
+            raise InvalidDrafts(f"the hub law has k = 2 drafts, not {k}: take Hybrid(top={k} - 1) for more")
+
+    def count(self, n: int, k: int) -> int:
+        return min(n, k)
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        hub, rest = self._parts(q)
+        first, second = drafts[..., :1], drafts[..., 1:]
+        hub_first = (
+            as_number((first == hub) & (second == -1), q)
+            if q.shape[-1] == 1
+            else as_number(first == hub, q) * gather(rest, second)
+        )
+        hub_second = as_number((second == hub) & (first != hub), q) * gather(q, first)
+        return (gather(q, hub) * hub_first + hub_second)[..., 0]
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        hub, rest = self._parts(q)
+        first = inverse_cdf(q, uniforms[..., :1])
+        other = inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
+        return namespace(q).concatenate((first, where(first == hub, other, hub)), -1)
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        return SAME_PAIRS.inside(q, token_set, k)
+
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        return SAME_PAIRS.order(p, q, k)
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        return SAME_PAIRS.along(q, order, k)
+
+    @property
+    def title(self) -> str:
+        return "hub: the top token and one other"
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        if not earlier.shape[-1]:
+            return q
+        hub, after_hub = self._parts(q)
+        return where(earlier[..., :1] == hub, after_hub, as_number(members(hub, q.shape[-1], q), q))
+
+    def _parts(self, q: Array) -> tuple[Array, Array]:
+        hub = top_tokens(q, 1)
+        return hub, outside(q, hub)

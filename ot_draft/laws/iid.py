@@ -1,0 +1,59 @@
+"""Independent drafts: k draws from q."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..arrays import Array, any_of, argsort, gather, inverse_cdf, is_exact, prefix_sums, ratio, take, total, where, zero
+from . import sets
+from .base import DraftLaw
+
+
+@dataclass(frozen=True)
+class IID(DraftLaw):
+    """k independent draws from q (SpecTr)."""
+
+    first_follows_q: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
+    in_turn: ClassVar[bool] = True
+    absent_anywhere: ClassVar[bool] = True
+    runs_out: ClassVar[bool] = False
+    remedy: ClassVar[str] = "take Joint() or TokenWise(KSeq())"
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        return gather(q, drafts).prod(-1)
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return inverse_cdf(q, uniforms)
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        return total(where(token_set, q, zero(q)))[..., 0] ** k
+
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        return argsort(ratio(p, q))
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        return _share(prefix_sums(take(q, order))) ** k
+
+    @property
+    def spelling(self) -> str:
+        return "iid"
+
+    @property
+    def title(self) -> str:
+        return "i.i.d. drafts"
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        return q
+
+    def drafted(self, q: Array, k: int) -> Array:
+        return any_of(q, k)
+
+    def sets(self, q: Array, k: int) -> dict[int, Any]:
+        return sets.independent(0, q, k)
+
+
+def _share(sums: Array) -> Array:
+    """Prefix sums as shares of the whole: the last is exactly 1, also after rounding."""
+    return sums if is_exact(sums) else sums / sums[..., -1:]

@@ -1,0 +1,94 @@
+"""The law of the *set* of drafted tokens, for laws that draw one token after another, and by enumeration for all others.
+
+A set is a mask of bits. Where tokens are drawn one after another, the set drafted so far is a Markov chain: sum_{j<=k} C(n, j) sets
+instead of n^k tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..errors import InvalidDrafts
+
+MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
+MAX_TOKENS = 5_000
+MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
+CELLS = 1 << 22  # tuples times tokens at a time, to bound memory
+
+
+def independent(start: int, q: Array, draws: int) -> dict[int, Any]:
+    """i.i.d. draws from q on top of the starting set. In integers: one denominator, so that no sum needs a gcd."""
+    unit = lcm(*(mass.denominator for mass in q))
+    numerators = [int(mass * unit) for mass in q]
+    counts = chain(start, draws, lambda drawn: numerators)
+    return {bits: Fraction(count, unit**draws) for bits, count in counts.items()}
+
+
+def chain(start: int, draws: int, following: Callable[[int], Iterable[Any]]) -> dict[int, Any]:
+    """Law of the set after the draws; `following` gives the weight of every next token, given the set so far."""
+    masses: dict[int, Any] = {start: 1}
+    for _ in range(draws):
+        after: dict[int, Any] = {}
+        for drawn, mass in masses.items():
+            for token, share in enumerate(following(drawn)):
+                if share:
+                    bits = drawn | 1 << token
+                    after[bits] = after.get(bits, 0) + mass * share
+            if len(after) > MAX_SETS:
+                raise too_many()
+        masses = after
+    return masses
+
+
+def enumerated(law: Any, q: Array, k: int) -> dict[int, Any]:
+    """Law of the set by its probabilities of all draft tuples, for Fractions (n,)."""
+    masses: dict[int, Any] = {}
+    for drafts_of_rows in law.tuples(len(q), k, max(1, CELLS // len(q))):
+        chances = law.probability(q[None, :], drafts_of_rows)
+        for drafts, mass in zip(drafts_of_rows, chances, strict=True):
+            if mass:
+                bits = bits_of(drafts)
+                masses[bits] = masses.get(bits, Fraction(0)) + mass
+    total = sum(masses.values())
+    if total != 1:
+        raise InvalidDrafts(f"{law.name}: the probabilities of all draft tuples sum to {total} instead of 1")
+    return masses
+
+
+def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
+    """All tuples of `drawn` tokens and k - drawn absent drafts (-1), in chunks of int (at most `rows`, k)."""
+    if n**drawn > MAX_TUPLES:
+        raise InvalidDrafts(
+            f"enumerating {n}^{drawn} draft tuples is out of reach (limit {MAX_TUPLES}): use optimal_acceptance, or sample the rule"
+        )
+    for start in range(0, n**drawn, rows):
+        index = np.arange(start, min(n**drawn, start + rows))
+        columns = [index // n ** (drawn - 1 - i) % n for i in range(drawn)] + [0 * index - 1] * (k - drawn)
+        yield np.stack(columns, -1) if columns else np.zeros((len(index), 0), dtype=np.int64)
+
+
+def too_many() -> InvalidDrafts:
+    """The error for a law with more sets than the linear program takes."""
+    return InvalidDrafts(
+        f"the linear program has over {MAX_SETS} draft sets or {MAX_TOKENS} tokens: ot.optimal_acceptance gives the"
+        " optimum without it"
+    )
+
+
+def bits_of(drafts: Iterable[Any]) -> int:
+    """Bit mask of the drafted tokens; absent drafts (-1) leave no bit."""
+    bits = 0
+    for token in drafts:
+        bits |= 1 << int(token) if token >= 0 else 0
+    return bits
+
+
+def tokens_of(bits: int) -> tuple[int, ...]:
+    """The tokens of a mask, in rising order."""
+    return tuple(token for token in range(bits.bit_length()) if bits >> token & 1)
