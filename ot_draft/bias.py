@@ -64,7 +64,11 @@ def total_variation(r: Array, p: Array) -> Array:
 
 def kl(r: Array, p: Array) -> Array:
     """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
-    one_way, other = small(_floats(r)), small(_floats(p))
+    if is_exact(r):  # the ratio may be beyond a float
+        with np.errstate(invalid="ignore"):
+            logs = logarithm(r) - logarithm(p)
+        return total(where(r > 0, as_floats(r) * where(r > 0, logs, 0.0), 0.0))
+    one_way, other = small(as_floats(r)), small(as_floats(p))
     parts = (
         [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)] if on_host(one_way) else [slice(None)]
     )
@@ -80,7 +84,7 @@ def chi_squared(r: Array, p: Array) -> Array:
     """sum (r - p)^2 / p, exact on Fractions; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
     sums = total(divide((r - p) ** 2, p, zero(p)))
     beyond = ((r > 0) & (p == 0)).any(-1)[..., None]
-    return where(beyond, 0 * _floats(sums) + inf, sums)
+    return where(beyond, inf, sums)
 
 
 def largest_ratio(r: Array, p: Array) -> Array:
@@ -88,8 +92,16 @@ def largest_ratio(r: Array, p: Array) -> Array:
     return largest(where(r > 0, ratio(r, p), zero(r) + 0 * r))
 
 
-def _floats(x: Array) -> Array:
-    return x.astype(np.float64) if is_exact(x) else double(x)
+def as_floats(x: Array) -> Array:
+    """Numbers in float64; a Fraction beyond its range becomes infinite."""
+    return np.vectorize(_float_of_fraction, otypes=[np.float64])(x) if is_exact(x) else double(x)
+
+
+def _float_of_fraction(x: Any) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return inf
 
 
 def _log(x: Array) -> Array:

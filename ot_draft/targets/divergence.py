@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import Array, divide, is_exact, on_host, one, settled, total, where
-from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, FDivergence
+from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, FDivergence, as_floats
 from .base import Nearest, budget, toward
 from .envelope import Envelope
 
 STEPS = 60  # of bracketed Newton steps at most
 NEAR = 1e-13  # of the budget: where the search ends
+GRID = 2**36  # to which what is missing is rounded on Fractions
 SLACK = 2.0**-40  # of the budget, that a float logarithm of Fractions may be wrong by
 CORRECTIONS = 1  # of the ceiling by all tokens, where groups gave it nearly
 
@@ -44,7 +45,7 @@ class WithinDivergence(Nearest):
         missing = missing_at(found.floats(), self.divergence, float(self.eps))
         if not is_exact(found.target):
             return missing
-        rational = np.vectorize(Fraction, otypes=[object])(missing)
+        rational = np.vectorize(_rounded_up, otypes=[object])(missing)
         most = found.missing(one(found.target))
         return _at_least(where(rational > most, most, rational), _least(found, self.divergence))
 
@@ -67,7 +68,7 @@ class WithinDivergence(Nearest):
         and w its steps down. For KL this is the Donsker-Varadhan bound.
         """
         found, divergence = found.floats(), self.divergence
-        missing = missing.astype(np.float64) if is_exact(missing) else missing
+        missing = as_floats(missing)
         fall = _fall(found, divergence, missing)
         multiplier = divide(one(fall) + 0 * fall, fall, 0.0)
         low = divergence.slope(found.floor(missing))
@@ -130,6 +131,11 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
         if done:
             break
     return where(enough, least, missing)
+
+
+def _rounded_up(missing: float) -> Fraction:
+    """On a grid, so that the order of float sums does not show, and on the side that spends less."""
+    return Fraction(ceil(missing * GRID) + 1, GRID)
 
 
 def _least(found: Envelope, divergence: FDivergence) -> Array:

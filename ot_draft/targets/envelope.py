@@ -29,6 +29,7 @@ from ..arrays import (
     excess,
     is_exact,
     largest,
+    minimum,
     namespace,
     normalise,
     on_host,
@@ -43,6 +44,7 @@ from ..arrays import (
     where,
     zero,
 )
+from ..bias import as_floats
 from ..laws import DraftLaw
 from ..rules.compiled import compiled
 from .grouped import (
@@ -59,6 +61,7 @@ from .grouped import (
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
 STEP = 64  # share of the floor that one correction may be
 FREE = 2.0**100
+STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Envelope:
         if not is_exact(self.target):
             return self
         parts = (self.target, self.drafted, self.slope, self.p, self.selected, self.idle)
-        return Envelope(*(x.astype(np.float64) for x in parts))
+        return Envelope(*(as_floats(x) for x in parts))
 
     @cached_property
     def mass(self) -> Array:
@@ -101,8 +104,8 @@ class Envelope:
 
     def ceiling(self, missing: Array) -> Array:
         """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
-        bounds = divide(self.drafted - missing, self.target, zero(self.target))
-        return where(missing <= self.unreachable, largest(self.slope), largest(bounds))
+        bounds = largest(divide(self.drafted - missing, self.target, zero(self.target)))
+        return _finite(where(missing <= self.unreachable, largest(self.slope), bounds))
 
     def floor(self, missing: Array) -> Array:
         """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
@@ -249,14 +252,16 @@ def _slopes_of_rows(target: Array, drafted: Array) -> Array:
     f, g = (np.reshape(small(x), (-1, x.shape[-1])) for x in (target, drafted))
     slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
     sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
-    for row in range(len(f)):
-        sweep(
-            np.ascontiguousarray(f[row]),
-            np.ascontiguousarray(g[row]),
-            np.zeros(f.shape[-1], dtype=np.int64),
-            slope[row],
-        )
-    return unsmall(slope.reshape(*target.shape[:-1], slope.shape[-1]), target)
+    with np.errstate(over="ignore"):
+        for row in range(len(f)):
+            rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
+            sweep(np.ascontiguousarray(f[row]), rising, corners, slope[row])
+    return unsmall(_finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
+
+
+def _finite(ratio: Array) -> Array:
+    """Ratios to the least masses that floats know overflow."""
+    return ratio if is_exact(ratio) else minimum(ratio, STEEPEST)
 
 
 def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
