@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import laws, paths, rules, targets
-from .bias import Bias
+from .bias import Bias, bias_of
 from .errors import DraftSelectionError, InvalidDistribution, InvalidDrafts, MissingPackage, SolverFailed
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
@@ -36,6 +36,7 @@ __all__ = [
     "Solution",
     "SolverFailed",
     "WithoutReplacement",
+    "bias_of",
     "check_draws",
     "check_rule",
     "check_sampler",

@@ -4,7 +4,7 @@ from .base import Target
 from .cascade import Cascade
 from .divergence import KL, ChiSquared, ReverseKL
 from .ensemble import Ensemble
-from .frontier import Frontier, frontier
+from .frontier import Frontier, frontier, target_within
 from .lenience import Lenience
 from .ratio import Ratio
 from .total_variation import TotalVariation
@@ -21,4 +21,5 @@ __all__ = [
     "Target",
     "TotalVariation",
     "frontier",
+    "target_within",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -33,7 +34,9 @@ class Target(ABC):
     @property
     def name(self) -> str:
         """Name in tables and figures."""
-        return repr(self)
+        given = (getattr(self, field.name) for field in fields(self) if getattr(self, field.name) is not None)  # type: ignore[arg-type]
+        shown = (value if isinstance(value, str) else f"{float(value):g}" for value in given)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class Nearest(Target):

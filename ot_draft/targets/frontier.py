@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from typing import Any
 
@@ -22,6 +23,20 @@ from .total_variation import TotalVariation
 
 TARGETS = {"tv": TotalVariation, "ratio": Ratio, "kl": KL, "reverse-kl": ReverseKL, "chi-squared": ChiSquared}
 POINTS = 33  # of a curve where no budgets are given
+
+
+def target_within(text: str) -> Nearest:
+    """The target of the most acceptance within a budget in words: "tv=0.05", "kl=0.02", "ratio=0.3" (r <= e^0.3 p), "tv=1/20".
+
+    Raises InvalidDrafts for what is no such budget.
+    """
+    name, _, value = text.partition("=")
+    try:
+        return TARGETS[name.strip()](Fraction(value.strip()))
+    except (KeyError, ValueError, ZeroDivisionError):
+        raise InvalidDrafts(
+            f"budget {text!r}: give a divergence and a number, as in tv=0.05; divergences: {', '.join(TARGETS)}"
+        ) from None
 
 
 @dataclass(frozen=True)
