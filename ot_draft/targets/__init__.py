@@ -1,5 +1,6 @@
 """Targets for rules that are lossy on purpose: laws r(p, q) for the place of p, each with its budget and what it guarantees."""
 
+from ..bias import divergence as spent
 from .base import Target
 from .cascade import Cascade
 from .divergence import KL, ChiSquared, ReverseKL
@@ -21,5 +22,6 @@ __all__ = [
     "Target",
     "TotalVariation",
     "frontier",
+    "spent",
     "target_within",
 ]
