@@ -146,4 +146,4 @@ class Bias:
 def bias_of(r: Array, p: Array) -> Bias:
     """The bias of a law r against the target p: (..., n) each, one kind."""
     parts = (total_variation(r, p), kl(r, p), kl(p, r), largest_ratio(r, p))
-    return Bias(*(x[..., 0] if is_torch(x) else np.asarray(x)[..., 0] for x in parts))
+    return Bias(*(x[..., 0] if is_torch(x) else np.asarray(x)[..., 0][()] for x in parts))

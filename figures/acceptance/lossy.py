@@ -26,8 +26,8 @@ ABOUT = About(
     comparison="No paper gives these numbers: the biases of these rules were not known.",
 )
 CAPTION = """Real contexts at temperature 1 (figures/data/smollm2_pairs.npz), one draft; SGLang's rule takes the draft model's top
-tokens and is shown in the table only. Lines: the most acceptance that any rule has at a mean bias, the budget being spread over the contexts as is best. Points:
-rules as they stand, by their exact output law. Left: total variation. Right: KL(output || target), rules with infinite KL left out."""
+tokens and is shown in the table only. Lines: the most acceptance that any rule has at a mean bias, the budget being spread over
+the contexts as is best. Points: rules as they stand, by their exact output law. Left: total variation. Right: KL(output || target), rules with infinite KL left out."""
 
 
 def lossy_rules() -> dict[str, Any]:
@@ -44,10 +44,8 @@ def lossy_rules() -> dict[str, Any]:
 
 
 CASCADES = (("opt", 0.1), ("chow", 0.5), ("token-v3", 0.2))
-TREES = {
-    f"SGLang {single:g}, {both:g}": rules.lossy.TwoThresholds(single, both)
-    for single, both in ((1, 0.9), (1, 0.5), (0.3, 1))
-}
+THRESHOLDS = ((1, 0.9), (1, 0.5), (0.3, 1))
+TREES = {f"SGLang {single:g}, {both:g}": rules.lossy.TwoThresholds(single, both) for single, both in THRESHOLDS}
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
@@ -66,7 +64,8 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list
             rows.append(
                 {"kind": "table", "name": f"k = {k}", "budget": eps, "acceptance": float(found.acceptance.mean())}
             )
-    return rows
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name, "") for name in columns} for row in rows]
 
 
 def _curve_of_tv(p: Any, q: Any) -> list[dict[str, float]]:

@@ -98,4 +98,4 @@ def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
     """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
     over = spent > budget
     share = where(over, budget / where(over, spent, one(p) + 0 * spent), one(p) + 0 * spent)
-    return where(over, p + share * (r - p), r)
+    return where(over, (1 - share) * p + share * r, r)

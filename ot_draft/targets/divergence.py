@@ -42,6 +42,8 @@ class WithinDivergence(Nearest):
         return self.divergence.name, self.eps
 
     def missing(self, found: Envelope) -> Array:
+        if self.eps == 0:
+            return found.missing(one(found.target))
         missing = missing_at(found.floats(), self.divergence, float(self.eps))
         if not is_exact(found.target):
             return missing

@@ -29,6 +29,7 @@ from ..arrays import (
     excess,
     is_exact,
     largest,
+    maximum,
     minimum,
     namespace,
     normalise,
@@ -165,11 +166,9 @@ def summing_to_one(law: Array, p: Array) -> Array:
     lacks = 1 - total(law)
     up, down = excess(p, law, one(p) + 0 * lacks), excess(law, p, one(p) + 0 * lacks)
     lacking = lacks > 0
-    return (
-        law
-        + where(lacking, divide(lacks, total(up), zero(p)), zero(p) + 0 * lacks) * up
-        + where(lacking, zero(p) + 0 * lacks, divide(lacks, total(down), zero(p))) * down
-    )
+    rise = where(lacking, divide(lacks, total(up), zero(p)), 0 * lacks)
+    fall = where(lacking, 0 * lacks, divide(lacks, total(down), zero(p)))
+    return maximum(law + rise * up + fall * down, zero(p))
 
 
 def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:

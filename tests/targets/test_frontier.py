@@ -18,7 +18,8 @@ optimize = pytest.importorskip("scipy.optimize")
 Array = Any
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1), ot.Hybrid(-1)]
 EPS, FACTOR = Fraction(1, 7), Fraction(3, 2)
-PROBLEMS = 1000
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+PROBLEMS = 120  # `ot-draft prove` takes 1,000 and more
 
 
 def draw(number: int) -> ot.Problem:
@@ -52,7 +53,7 @@ def program(problem: ot.Problem, sets: Array, inside: Array, divergence: str) ->
     total = np.concatenate((np.ones(n), np.zeros(n + 1)))[None]
     objective = np.zeros(2 * n + 1)
     objective[n] = -1
-    found = optimize.linprog(objective, np.array(rows), limits, total, [1.0], bounds, method="highs")
+    found = optimize.linprog(objective, np.array(rows), limits, total, [1.0], bounds, method="highs", options=TIGHT)
     assert found.status == 0
     return -float(found.fun)
 
@@ -74,13 +75,13 @@ def test_tv_and_ratio_are_the_programs_optimum_and_exact(block: int) -> None:
             assert 1 + min(np.array([sum(r[each], Fraction(0)) for each in sets]) - inside) == best
             bias = ot.bias_of(r, p)
             assert bias.total_variation <= EPS if name == "tv" else bias.ratio <= FACTOR
-            if number % 4 == 0:
+            if number % 4 == 0 or PROBLEMS > 500:
                 assert abs(program(problem, sets, inside, name) - float(best)) <= 1e-9
 
 
 @pytest.mark.parametrize("name", ["kl", "reverse-kl", "chi-squared", "tv", "ratio"])
 def test_every_point_has_a_certificate(name: str) -> None:
-    for number in range(150):
+    for number in range(40):
         problem = draw(number)
         p, q = problem.p.astype(float), problem.q.astype(float)
         found = ot.frontier(p, q, problem.k, problem.law, name, [0.0, 1e-3, 0.05, 0.4])
@@ -156,7 +157,7 @@ def test_a_budget_that_is_none_is_refused(text: str) -> None:
         targets.target_within(text)
 
 
-@pytest.mark.parametrize("make", [lambda: targets.TotalVariation(-1), lambda: targets.KL("a"), lambda: targets.Ratio()])
+@pytest.mark.parametrize("make", [lambda: targets.TotalVariation(-1), lambda: targets.KL("a"), targets.Ratio])
 def test_budgets_out_of_range_are_refused(make: Any) -> None:
     with pytest.raises(ot.InvalidDrafts):
         make()
