@@ -26,8 +26,9 @@ ABOUT = About(
     comparison="No paper gives these numbers: the biases of these rules were not known.",
 )
 CAPTION = """Real contexts at temperature 1 (figures/data/smollm2_pairs.npz), one draft; SGLang's rule takes the draft model's top
-tokens and is shown in the table only. Lines: the most acceptance that any rule has at a mean bias, the budget being spread over
-the contexts as is best. Points: rules as they stand, by their exact output law. Left: total variation. Right: KL(output || target), rules with infinite KL left out."""
+tokens and stands in the numbers only. Lines: the most acceptance that any rule has at a mean bias, the budget being spread over the
+contexts as is best. Points: rules as they stand, by their exact output law. Left: total variation. Right: KL(output || target); rules
+with infinite KL are left out."""
 
 
 def lossy_rules() -> dict[str, Any]:
@@ -141,10 +142,14 @@ def draw(rows: style.Rows) -> Any:
     ):
         line = [(float(row["bias"]), float(row["acceptance"])) for row in rows if row["kind"] == kind]
         axes.plot(*zip(*line, strict=True), color="#000000", label="frontier")
-        for row in (row for row in rows if row["kind"] == "rule" and np.isfinite(float(row[column]))):
+        shown = [row for row in rows if row["kind"] == "rule" and np.isfinite(float(row[column]))]
+        for place, row in enumerate(shown):
             x, y = float(row[column]), float(row["acceptance"])
             axes.plot([x], [y], marker="o", ms=4, ls="", color="#B03A2E")
-            axes.annotate(row["name"], (x, y), fontsize=5.5, xytext=(3, -2), textcoords="offset points")
+            axes.annotate(
+                row["name"], (x, y), fontsize=5.5, xytext=(4, 4 - 8 * (place % 2)), textcoords="offset points"
+            )
         axes.set(xlabel=f"mean {label}", ylabel="mean acceptance")
-    panels[1].set(xlim=(-0.05, 2.0))
+    panels[0].set(xlim=(-0.01, 0.5), ylim=(0.3, 0.7))
+    panels[1].set(xlim=(-0.02, 1.0))
     return figure

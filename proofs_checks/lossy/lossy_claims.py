@@ -11,9 +11,9 @@ STATIC ENSEMBLES (DIVERSED 2026): w p + (1 - w) q "exactly traces the Pareto fro
 Refuted under chi-squared: another law accepts as much and is nearer. Refuted for two drafts under TV.
 
 CASCADES (Narasimhan et al. 2025): the OPT rule takes q where max q >= max p - alpha TV(p, q), which minimises, over deferral to q or p in
-every context, loss plus alpha times the rejection rate, with 1 - max as the loss. Holds by definition, for each context. It is not the least bias
-for its acceptance: where it defers, r = q, and for one draft that lies on the TV frontier (acceptance 1), but its token-specific variants
-do not: they raise trusted tokens above both p and q.
+every context, loss plus alpha times the rejection rate, with 1 - max as the loss. Holds by definition, for each context. The least bias
+for its acceptance is another matter: one draft and TV, q and p lie on the frontier; the token-specific variants do not, since
+they raise trusted tokens above both p and q.
 """
 
 from __future__ import annotations
