@@ -51,7 +51,8 @@ TREES = {f"SGLang {single:g}, {both:g}": rules.lossy.TwoThresholds(single, both)
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
     """Curves, points, and the table: mean over contexts of acceptance and bias, and the frontier at each context's own bias."""
-    pairs = read_pairs(FILE).at_temperature(1.0).first(limit or (None if full else CONTEXTS))
+    pairs = read_pairs(FILE).at_temperature(1.0)
+    pairs = pairs if full and not limit else pairs.first(limit or CONTEXTS)
     p, q = pairs.p, pairs.q
     rows = [{"kind": "frontier tv", **point} for point in _curve_of_tv(p, q)]
     rows += [{"kind": "frontier kl", **point} for point in _curve_of_kl(p, q)]

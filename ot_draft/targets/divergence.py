@@ -82,8 +82,8 @@ class WithinDivergence(Nearest):
         lost = total(weight * (found.drafted[..., 1:] - found.drafted[..., :-1]))
         bound = 1 - lost + multiplier * (float(self.eps) - low + total(found.mass * conjugate))
         free = 1 - _least(found, divergence)
-        tight = 1 - found.missing(one(found.target))  # where the budget is 0
-        return where(fall > 0, where(bound < free, bound, free), tight)
+        tight = 1 - found.missing(one(found.target))  # where the budget is 0, and r is p
+        return where((fall > 0) & (self.eps > 0), where(bound < free, bound, free), tight)
 
 
 @dataclass(frozen=True)
