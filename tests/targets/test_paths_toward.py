@@ -10,7 +10,11 @@ import pytest
 import ot_draft as ot
 from ot_draft import paths, targets
 
-TARGETS = [targets.TotalVariation(Fraction(1, 8)), targets.Ratio(factor=Fraction(3, 2)), targets.Lenience(Fraction(1, 2))]
+TARGETS = [
+    targets.TotalVariation(Fraction(1, 8)),
+    targets.Ratio(factor=Fraction(3, 2)),
+    targets.Lenience(Fraction(1, 2)),
+]
 RULES = [paths.Joint(), paths.TokenWise(ot.rules.KSeq()), paths.Traversal()]
 
 
