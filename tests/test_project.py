@@ -22,13 +22,14 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
-CORE_NAMES = ("laws", "hybrid", "without_replacement", "problem", "selection", "exact", "optimum", "sampling", "lp")
+CORE_NAMES = ("laws", "bias", "hybrid", "without_replacement", "problem", "selection", "exact", "optimum", "sampling", "lp")
 LAYERS = {
     "arrays": BASE,
     "errors": BASE,
     "deprecated": BASE,
     "kernels": BASE,
     "rules": RULES,
+    "targets": RULES,
     "paths": PATHS,
 } | dict.fromkeys(CORE_NAMES, CORE)
 MODULES = {
