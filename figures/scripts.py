@@ -25,6 +25,7 @@ SCRIPTS = (
     "laws.without_replacement",
     "acceptance.temperature",
     "acceptance.truncation",
+    "acceptance.lossy",
     "paths.block_efficiency",
     "paths.spectr_table_1",
     "paths.spectr_real",

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from . import arrays, laws, losses, paths, rules
+from . import arrays, laws, losses, paths, rules, targets
+from .bias import Bias, bias_of
 from .errors import (
     DraftSelectionError,
     InvalidArgument,
@@ -18,15 +19,18 @@ from .optimum import cut_value, kseq_bound, optimal_acceptance
 from .problem import Problem
 from .sampling import draw, sample
 from .selection import Selection, SelectionRule
+from .targets import Frontier, frontier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "IID",
     "Audit",
+    "Bias",
     "DraftLaw",
     "DraftSelectionError",
     "Evaluation",
+    "Frontier",
     "Hub",
     "Hybrid",
     "InvalidArgument",
@@ -42,12 +46,14 @@ __all__ = [
     "SolverFailed",
     "WithoutReplacement",
     "arrays",
+    "bias_of",
     "check_draws",
     "check_rule",
     "check_sampler",
     "cut_value",
     "draw",
     "evaluate",
+    "frontier",
     "kseq_bound",
     "laws",
     "losses",
@@ -57,6 +63,7 @@ __all__ = [
     "rules",
     "sample",
     "solve",
+    "targets",
 ]
 
 # Loaded when asked for: the checks need Hypothesis.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, copy, full, integers, is_exact, members, total, where, zero
+from .bias import Bias, bias_of
 from .laws.sets import CELLS
 from .problem import TOLERANCE, Problem
 from .selection import checked
@@ -34,6 +35,11 @@ class Evaluation:
     def error(self) -> Any:
         """(...) total variation distance between the output law and the target's."""
         return (abs(self.output - self.problem.p)).sum(-1) / 2
+
+    @property
+    def bias(self) -> Bias:
+        """How far the output law is from the target's: total variation, KL both ways, the largest ratio."""
+        return bias_of(self.output, self.problem.p)
 
     @property
     def lossless(self) -> bool:

@@ -57,6 +57,19 @@ class SelectionRule(ABC):
         """p, q: (..., n) target and draft distributions; drafts: int (..., k) token ids, -1 for an absent draft."""
 
     @property
+    def budget(self) -> tuple[str, Any] | None:
+        """How far the output law may be from p: the name of a divergence and its bound; None for a rule that is lossless."""
+        return None
+
+    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+        """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
+        return p
+
+    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        """What the rule decides for target(p, q, k, law) in the place of p, (..., n): `Toward` asks it."""
+        return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
+
+    @property
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__

@@ -33,6 +33,8 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "races.list_race",
     "rules.importance_weighting",
     "optimum.spectr_gbv",
+    "lossy.lossy_frontier",
+    "lossy.lossy_claims",
     "paths.path_rules",
     "paths.expected_rejections",
     "rules.boundary_uniforms",

@@ -23,8 +23,12 @@ OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
 BASE_NAMES = ("array_files", "arrays", "deprecated", "errors", "extras", "kernels", "optional")
-CORE_NAMES = ("laws", "problem", "selection", "exact", "optimum", "sampling", "lp")
-LAYERS = dict.fromkeys(BASE_NAMES, BASE) | dict.fromkeys(CORE_NAMES, CORE) | {"rules": RULES, "paths": PATHS}
+CORE_NAMES = ("laws", "bias", "problem", "selection", "exact", "optimum", "sampling", "lp")
+LAYERS = (
+    dict.fromkeys(BASE_NAMES, BASE)
+    | dict.fromkeys(CORE_NAMES, CORE)
+    | {"rules": RULES, "targets": RULES, "paths": PATHS}
+)
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
     for file in sorted((ROOT / "ot_draft").rglob("*.py"))

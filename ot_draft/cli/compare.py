@@ -28,6 +28,7 @@ from ..compare import (
 )
 from ..errors import DraftSelectionError
 from ..laws import spellings
+from ..targets import target_within
 from .console import progress_bar, table_console
 from .options import Numbers, parts
 from .refused import Refused
@@ -43,6 +44,9 @@ COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 @click.option("--rules", "names", default="", help="Only these rules, by comma: KSeq,RecursiveRejection.")
 @click.option("--law", "laws", default="", help="Only under these draft laws, by comma: "
               f"{', '.join(spellings())}. Without it each rule is under its own.")  # fmt: skip
+@click.option(
+    "--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, ratio=0.3."
+)
 @click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many pairs a temperature, evenly spaced in the file.")
 @click.option("--samples", type=click.IntRange(2), default=256, show_default=True,
@@ -57,8 +61,8 @@ COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 @click.option("--json", "as_json", is_flag=True, help="Print summary and pairs as JSON instead of a table.")
 @click.option("--plot", is_flag=True, help="Write acceptance.svg and acceptance.png to the folder of --out.")
 def compare(
-    file: Path | None, target: str | None, draft: str | None, names: str, laws: str, temperature: float | None,
-    limit: int | None, jobs: int, out: Path | None, as_csv: bool, as_json: bool, plot: bool, **numbers: Any
+    file: Path | None, target: str | None, draft: str | None, names: str, laws: str, budget: str | None,
+    temperature: float | None, limit: int | None, jobs: int, out: Path | None, as_csv: bool, as_json: bool, plot: bool, **numbers: Any
 ) -> None:  # fmt: skip
     """Every rule beside the optimum, on the pairs (p, q) of FILE.
 
@@ -75,7 +79,8 @@ def compare(
         pairs = _pairs(file, target, draft)
         pairs = pairs if temperature is None else pairs.at_temperature(temperature)
         pairs = pairs if limit is None else pairs.first(limit)
-        settings = Settings(rules=choose_rules(parts(names), parts(laws)), **numbers)
+        lossy = None if budget is None else target_within(budget)
+        settings = Settings(rules=choose_rules(parts(names), parts(laws)), target=lossy, **numbers)
         rows = _run(pairs, settings, jobs)
         lines = summarise(rows, pairs, measure(pairs, settings))
         if out is not None:
@@ -132,7 +137,8 @@ def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings
         count = pairs.group.count(group)
         heading = f"temperature {group}: " if group else ""
         spread = f" ± {error:.4f}" if error == error else ""
-        title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
+        lossy = f", for {settings.target.name} in the place of p (NOT lossless)" if settings.target else ""
+        title = f"{heading}{count} pair{'s' * (count > 1)}{lossy}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
         here = [line for line in lines if line.group == group]
         console.print(tables.table(here, title, errors=console.width >= tables.WIDE))
     console.print(tables.notes(settings, len(pairs) == 1), style="dim")

@@ -14,6 +14,7 @@ from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import SelectionRule
+from ..targets import Target
 from .choice import DEFAULT_RULES
 from .evaluate_pair import evaluate_pair
 from .pairs import Pairs
@@ -44,13 +45,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is compared. samples, seed: of the random drafts where no exact value is in reach. lp_limit: draft sets."""
+    """What is compared. samples, seed: of the random drafts where no exact value is in reach. lp_limit: draft sets.
+
+    With a target all rules select for it in the place of p, and the optimum is its optimum: the frontier at its budget.
+    """
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
     rules: tuple[SelectionRule, ...] = DEFAULT_RULES
     samples: int = 256
     seed: int = 0
     lp_limit: int = 600
+    target: Target | None = None  # for the place of p, in everything that is compared
+
+    def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
+        """The pair with k drafts by the law, its target replaced where another is wanted."""
+        return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
 
 
 def compare_rules(
@@ -88,9 +97,10 @@ def _compare_pair(p: Any, q: Any, index: int, settings: Settings) -> Iterator[Ro
     for k in settings.ks:
         optima: dict[DraftLaw, Any] = {}
         for law in dict.fromkeys(rule.law for rule in settings.rules if rule.law.is_defined(k)):
-            optima[law] = _number(optimal_acceptance(p, q, k, law))
+            problem = settings.problem(p, q, k, law)
+            optima[law] = _number(optimal_acceptance(problem.p, q, k, law))
             yield Row(index, k, DUAL, law.spelling, optima[law], optima[law], 0.0, optima[law], "dual")
-            yield _linear_program(Problem(p, q, k, law), index, optima[law], settings.lp_limit)
+            yield _linear_program(problem, index, optima[law], settings.lp_limit)
         for rule in settings.rules:
             yield _compare_rule(rule, p, q, k, index, optima.get(rule.law), settings)
 
@@ -109,7 +119,7 @@ def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optim
         return Row(index, k, rule.name, name, None, None, 0.0, None, UNDEFINED)
     if rule.program_sets(q, k) > settings.lp_limit:
         return Row(index, k, rule.name, name, None, None, 0.0, optimum, TOO_LARGE)
-    problem = Problem(p, q, k, rule.law)
+    problem = settings.problem(p, q, k, rule.law)
     result = evaluate_pair(rule, problem, settings.samples, settings.seed, (index,), optimum)
     accepted, taken = _number(result.value), _number(result.taken)
     return Row(index, k, rule.name, name, accepted, taken, float(result.error), optimum, result.method)

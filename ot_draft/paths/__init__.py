@@ -16,6 +16,7 @@ from .rules.joint import Joint
 from .rules.naive_target import NaiveTarget
 from .rules.path_rule import PathRule
 from .rules.token_wise import TokenWise
+from .rules.toward import Toward
 from .rules.traversal import Traversal
 from .simulation.models import SimulatedModel
 from .simulation.run import Simulation, simulate, simulate_all, simulate_chains
@@ -45,6 +46,7 @@ __all__ = [
     "Simulation",
     "StoppingRule",
     "TokenWise",
+    "Toward",
     "Traversal",
     "TreeShape",
     "acceptance_by_child",

@@ -1,5 +1,6 @@
-"""Lossless selection rules, one file each; `ALL` lists one instance of every rule."""
+"""Selection rules, one file each; `ALL` lists one instance of every lossless one. `lossy` has those of engines, `Toward` any target."""
 
+from . import lossy
 from .from_coupling import FromCoupling
 from .greedy import Greedy
 from .importance_weighted import ImportanceWeighted
@@ -11,6 +12,7 @@ from .recursive_rejection import RecursiveRejection
 from .recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
 from .spec_hub import SpecHub
 from .speculative_sampling import SpeculativeSampling
+from .toward import Toward
 
 ALL = (
     SpeculativeSampling(),
@@ -39,4 +41,6 @@ __all__ = [
     "RecursiveRejectionWithoutReplacement",
     "SpecHub",
     "SpeculativeSampling",
+    "Toward",
+    "lossy",
 ]

@@ -26,6 +26,7 @@ TINY: dict[str, dict[str, Any]] = {
     "khisti_figure_2": {"steps": 4},
     "acceptance_bernoulli": {"ks": (1, 2, 3)},
     "acceptance_random": {"count": 2, "ks": (1, 8)},
+    "lossy": {"limit": 2},
     "acceptance_real": {"limit": 2, "ks": (1, 8)},
     "classes": {"n": 300, "ks": (2, 8), "classes": (16, 64)},
     "construction": {},

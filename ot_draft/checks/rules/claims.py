@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...bias import divergence
 from ...errors import InvalidArgument
 from ...exact import Evaluation, evaluate
 from ...optimum import kseq_bound as guaranteed_share
@@ -17,8 +18,8 @@ from ...selection import SelectionRule
 from ..strategies import Strategy, covered_problems, problems, scarce_problems
 from .counterexample import Counterexample, drafts_shown
 from .number_texts import number, numbers
-from .rule_property import possible_drafts, rule_property
-from .validity import BESIDE_OPTIMUM
+from .rule_property import as_floats, kept_problem, possible_drafts, rule_property
+from .validity import BESIDE_OPTIMUM, SLACK
 
 
 def one_draft_of(rule: SelectionRule) -> Strategy:
@@ -43,24 +44,25 @@ def covered_of(rule: SelectionRule) -> Strategy:
 @rule_property(cases=one_draft_of, reason_to_skip=_needs_one_draft, shows=BESIDE_OPTIMUM, category="claims")
 def maximal(rule: SelectionRule, problem: Problem) -> None:
     """With one draft the acceptance is the optimum, sum min(p, q) where the draft follows q: a maximal coupling."""
-    _compare(evaluate(rule, problem), share=1)
+    _compare(rule, evaluate(rule, problem), share=1)
 
 
 @rule_property(shows=BESIDE_OPTIMUM, category="claims")
 def optimal(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is the optimum under the rule's law, with ==."""
-    _compare(evaluate(rule, problem), share=1)
+    _compare(rule, evaluate(rule, problem), share=1)
 
 
 @rule_property(cases=scarce_or_not, shows=BESIDE_OPTIMUM, category="claims")
 def kseq_bound(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is at least 1 - (1 - 1/k)^k of the optimum, what K-SEQ guarantees (SpecTr, Theorem 1)."""
-    _compare(evaluate(rule, problem), share=guaranteed_share(problem.k))
+    _compare(rule, evaluate(rule, problem), share=guaranteed_share(problem.k))
 
 
-def _compare(result: Evaluation, share: object) -> None:
+def _compare(rule: SelectionRule, result: Evaluation, share: object) -> None:
     problem = result.problem
-    optimum = optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
+    kept = kept_problem(rule, problem)
+    optimum = optimal_acceptance(kept.p, kept.q, kept.k, kept.law)
     if share == 1 and result.acceptance != optimum:
         raise Counterexample(
             problem, f"acceptance {number(result.acceptance)}, and the optimum is {number(optimum)}", BESIDE_OPTIMUM
@@ -79,8 +81,8 @@ def cover(rule: SelectionRule, problem: Problem) -> None:
     drafts = possible_drafts(problem)
     tokens = np.flatnonzero(problem.q > 0)
     held = (drafts[:, :, None] == tokens).any(1).all(-1)
-    if not held.any():
-        return
+    if not held.any() or rule.budget:
+        return  # another target may have mass elsewhere
     taken = rule(problem.p, problem.q, drafts[held]).accept.sum(-1)
     wrong = np.flatnonzero(taken != 1)
     if wrong.size:
@@ -90,7 +92,27 @@ def cover(rule: SelectionRule, problem: Problem) -> None:
         raise Counterexample(problem, seen, drafts_shown(row))
 
 
-CLAIMS = (maximal, optimal, kseq_bound, cover)
+@rule_property(category="claims")
+def own_target(rule: SelectionRule, problem: Problem) -> None:
+    """A rule that is lossy on purpose gives exactly the law r that it keeps in the place of p, in Fractions."""
+    output, kept = evaluate(rule, problem).output, kept_problem(rule, problem).p
+    if not np.array_equal(output, kept):
+        raise Counterexample(problem, f"output law {numbers(output)} instead of {numbers(kept)}")
+
+
+@rule_property(category="claims")
+def within_budget(rule: SelectionRule, problem: Problem) -> None:
+    """A rule that is lossy on purpose stays within the divergence from p that it was given, in Fractions and in float64."""
+    name, most = rule.budget or ("tv", 0)
+    for case, slack in ((problem, 0.0), (as_floats(problem), SLACK)):
+        output = evaluate(rule, case).output
+        spent = divergence(name, output, case.p)
+        rounding = slack if name == "tv" else SLACK  # logarithms are floats, on Fractions too
+        if spent > most + rounding:
+            raise Counterexample(problem, f"{name} {spent} from p, and the budget is {most}: output {numbers(output)}")
+
+
+CLAIMS = (maximal, optimal, kseq_bound, cover, own_target, within_budget)
 
 
 def check_claims(rule: SelectionRule) -> None:

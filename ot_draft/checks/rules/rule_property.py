@@ -106,6 +106,12 @@ def possible_drafts(problem: Problem) -> Array:
     return drafts[problem.law.probability(problem.q, drafts) > 0]
 
 
+def kept_problem(rule: SelectionRule, problem: Problem) -> Problem:
+    """The problem with the law that the rule keeps in the place of p: the same, but for a rule that is lossy on purpose."""
+    kept = rule.kept_law(problem.p, problem.q, problem.k)
+    return problem if kept is problem.p else Problem(kept, problem.q, problem.k, problem.law)
+
+
 def a_few(rows: Array, most: int) -> Array:
     """At most so many rows, evenly spread, the first and the last among them."""
     if len(rows) <= most:

@@ -84,11 +84,11 @@ def _plan_row(
     slope = np.full(len(p), zero(p), dtype=object if is_exact(p) else np.float64)
     used = np.flatnonzero(q > 0)
     if len(used):
-        level[used[:-1]], slope[used] = _levels_of(p[used], q[used], k)
+        level[used[:-1]], slope[used] = levels_of(p[used], q[used], k)
     return slope
 
 
-def _levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
     p = np.minimum(p, k * q)  # the selected law is at most k q, so what lies above cannot be reached and may not count
     start = _apart(prefix_sums(q))

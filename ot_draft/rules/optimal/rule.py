@@ -63,6 +63,14 @@ class Optimal(SelectionRule):
         choice, selected = select_draft(cleared(p, fixed), outside(q, fixed), draws, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
+    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        by_classes = self.classes is not None and self.law.all_independent and getattr(target, "groups", False)
+        if not by_classes or not drafts.shape[-1] or backend(p, drafts, self.classes) is not host:
+            return super().toward(target, p, q, drafts)
+        from .toward import select_toward
+
+        return select_toward(target, p, q, drafts, self.classes)
+
     def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
         choice, selected = select_draft(cleared(p, tops), outside(q, tops), draws, self.classes)
         join = namespace(p).concatenate

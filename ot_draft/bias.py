@@ -1,0 +1,149 @@
+"""How far one law is from another: total variation, Kullback-Leibler either way, and the largest ratio.
+
+Every one but the ratio is an f-divergence D(r, p) = sum p f(r/p), with f(1) = 0 and f convex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, log
+from typing import Any
+
+import numpy as np
+
+from .arrays import (
+    Array,
+    divide,
+    double,
+    is_exact,
+    is_torch,
+    largest,
+    maximum,
+    namespace,
+    on_host,
+    ratio,
+    small,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from .errors import InvalidDrafts
+
+TINY = 1e-300  # stands in for 0 under a logarithm
+BLOCK = 1 << 14  # tokens at a time on the host: what fits the cache needs no fresh memory
+
+
+@dataclass(frozen=True)
+class FDivergence:
+    """sum p f(r/p): its name, f, f', f' at infinity, and its value for two laws (..., n) -> (..., 1)."""
+
+    name: str
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    steepest: float
+    between: Callable[[Array, Array], Array]
+
+
+def logarithm(x: Array) -> Array:
+    """Natural logarithm; on Fractions the float nearest to it, of any size."""
+    if is_exact(x):
+        return np.vectorize(_log_of_fraction, otypes=[np.float64])(x)
+    return namespace(x).log(x)
+
+
+def _log_of_fraction(x: Any) -> float:
+    return log(x.numerator) - log(x.denominator) if x > 0 else -inf
+
+
+def total_variation(r: Array, p: Array) -> Array:
+    """sum (r - p)+, exact on Fractions: (..., n), (..., n) -> (..., 1)."""
+    return total(abs(r - p)) / 2
+
+
+def kl(r: Array, p: Array) -> Array:
+    """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
+    if is_exact(r):  # the ratio may be beyond a float
+        with np.errstate(invalid="ignore"):
+            logs = logarithm(r) - logarithm(p)
+        return total(where(r > 0, as_floats(r) * where(r > 0, logs, 0.0), 0.0))
+    one_way, other = small(as_floats(r)), small(as_floats(p))
+    parts = (
+        [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)] if on_host(one_way) else [slice(None)]
+    )
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return unsmall(sum(_kl_of(one_way[..., part], other[..., part]) for part in parts), r)
+
+
+def _kl_of(r: Array, p: Array) -> Array:
+    return total(where(r > 0, r * namespace(r).log(r / p), 0.0))
+
+
+def chi_squared(r: Array, p: Array) -> Array:
+    """sum (r - p)^2 / p, exact on Fractions; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
+    sums = total(divide((r - p) ** 2, p, zero(p)))
+    beyond = ((r > 0) & (p == 0)).any(-1)[..., None]
+    return where(beyond, inf, sums)
+
+
+def largest_ratio(r: Array, p: Array) -> Array:
+    """The largest r/p among tokens with r > 0; infinite where p is 0 there. Exact on Fractions: (..., n), (..., n) -> (..., 1)."""
+    return largest(where(r > 0, ratio(r, p), zero(r) + 0 * r))
+
+
+def as_floats(x: Array) -> Array:
+    """Numbers in float64; a Fraction beyond its range becomes infinite."""
+    return np.vectorize(_float_of_fraction, otypes=[np.float64])(x) if is_exact(x) else double(x)
+
+
+def _float_of_fraction(x: Any) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return inf
+
+
+def _log(x: Array) -> Array:
+    return namespace(x).log(maximum(x, TINY))
+
+
+KULLBACK_LEIBLER = FDivergence("kl", lambda x: x * _log(x), lambda x: _log(x) + 1, inf, kl)
+REVERSE_KULLBACK_LEIBLER = FDivergence(
+    "reverse-kl", lambda x: -_log(x), lambda x: -1 / maximum(x, TINY), 0.0, lambda r, p: kl(p, r)
+)
+CHI_SQUARED = FDivergence("chi-squared", lambda x: (x - 1) ** 2, lambda x: 2 * (x - 1), inf, chi_squared)
+F_DIVERGENCES = {each.name: each for each in (KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, CHI_SQUARED)}
+BOUNDED = ("tv", "ratio", *F_DIVERGENCES)  # what a budget can be given in
+
+
+def divergence(name: str, r: Array, p: Array) -> Array:
+    """The divergence of this name, one of `BOUNDED`, of r from p: (..., n), (..., n) -> (...). A ratio is given as its logarithm."""
+    if name == "tv":
+        return total_variation(r, p)[..., 0]
+    if name == "ratio":
+        top = largest_ratio(r, p)[..., 0]
+        return logarithm(top if hasattr(top, "dtype") else np.asarray(top, dtype=object))
+    if name not in F_DIVERGENCES:
+        raise InvalidDrafts(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
+    return F_DIVERGENCES[name].between(r, p)[..., 0]
+
+
+@dataclass(frozen=True)
+class Bias:
+    """How far an output law r is from the target p; everything (...).
+
+    total_variation and ratio (the largest r/p) are exact on Fractions. kl: KL(r || p), reverse_kl: KL(p || r), in nats, as floats: infinite
+    where the first law lies on a token that the second never gives.
+    """
+
+    total_variation: Any
+    kl: Any
+    reverse_kl: Any
+    ratio: Any
+
+
+def bias_of(r: Array, p: Array) -> Bias:
+    """The bias of a law r against the target p: (..., n) each, one kind."""
+    parts = (total_variation(r, p), kl(r, p), kl(p, r), largest_ratio(r, p))
+    return Bias(*(x[..., 0] if is_torch(x) else np.asarray(x)[..., 0][()] for x in parts))

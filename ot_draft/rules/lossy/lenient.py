@@ -1,0 +1,47 @@
+"""Lenient speculative sampling, with its own residual and with a wrong one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ...arrays import Array, divide, excess, gather, minimum, normalise, one, where, zero
+from ...errors import InvalidDrafts
+from ...laws import IID, DraftLaw
+from ...selection import Selection, SelectionRule
+from .numbers import in_kind
+
+RESIDUALS = ("excess", "target")
+
+
+@dataclass(frozen=True)
+class LenientSampling(SelectionRule):
+    """Take the first draft with probability min(1, p / (l q)); else norm((p - q)+), or, with residual="target", a fresh draw from p.
+
+    Output law with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `ot.targets.Lenience`. With "target" the second
+    factor is p: tokens that were kept too often are drawn once more. Later drafts are ignored.
+    Source: Leviathan et al. 2023, appendix A.5 ("excess"); SPEC-RL 2025 takes up rollouts of an older policy so, from p ("target").
+    """
+
+    lenience: Any = Fraction(1, 2)
+    residual: str = "excess"
+    law: DraftLaw = IID()
+
+    def __post_init__(self) -> None:
+        if self.residual not in RESIDUALS or not 0 < self.lenience <= 1:
+            raise InvalidDrafts(
+                f"LenientSampling({self.lenience!r}, {self.residual!r}): give a lenience in (0, 1] and 'excess' or 'target'"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({float(self.lenience):g}, {self.residual})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        present = drafts >= 0
+        first = present & (present.cumsum(-1) == 1)
+        ratio = divide(gather(p, drafts), in_kind(self.lenience, p) * gather(q, drafts), zero(p))
+        accept = where(first, minimum(ratio, one(p)), zero(p))
+        residual = p if self.residual == "target" else normalise(excess(p, q, one(p) + 0 * p[..., :1]), p)
+        return Selection(accept, where(present.any(-1)[..., None], residual, p))

@@ -1,0 +1,44 @@
+"""TensorRT-LLM's relaxed acceptance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ...arrays import Array, as_number, gather, largest, top_tokens
+from ...errors import InvalidDrafts
+from ...laws import IID, DraftLaw
+from ...selection import Selection, SelectionRule
+from .numbers import in_kind, most_likely
+
+
+@dataclass(frozen=True)
+class RelaxedAcceptance(SelectionRule):
+    """Take the first draft if it is among the target's `top` likeliest tokens and p > max p - delta; else the target's likeliest token.
+
+    Made for greedy decoding: beside sampling at temperature 1 its law is far from p. q plays no part; later drafts are ignored.
+    Source: TensorRT-LLM, relaxed acceptance for the thinking phase (MTP), with relaxed_topk 10 and relaxed_delta .6 of its notes.
+    """
+
+    top: int = 10
+    delta: Any = Fraction(3, 5)
+    law: DraftLaw = IID()
+
+    def __post_init__(self) -> None:
+        if self.top < 1 or not 0 <= self.delta <= 1:
+            raise InvalidDrafts(
+                f"RelaxedAcceptance({self.top!r}, {self.delta!r}): give top >= 1 and a delta from 0 to 1"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({self.top}, {float(self.delta):g})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        ranked = top_tokens(p, min(self.top, p.shape[-1]))
+        present = drafts >= 0
+        first = present & (present.cumsum(-1) == 1)
+        among = (drafts[..., :, None] == ranked[..., None, :]).any(-1)
+        near = gather(p, drafts) > largest(p) - in_kind(self.delta, p)
+        return Selection(as_number(first & among & near, p), most_likely(p))

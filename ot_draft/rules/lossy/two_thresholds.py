@@ -1,0 +1,49 @@
+"""SGLang's verification with its two accept thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ...arrays import Array, cleared, gather, minimum, namespace, normalise, one, where
+from ...errors import InvalidDrafts
+from ...laws import DraftLaw, Hybrid
+from ...selection import Selection, SelectionRule
+from .numbers import in_kind
+
+
+@dataclass(frozen=True)
+class TwoThresholds(SelectionRule):
+    """Go through the drafts with one uniform u: take x_i if u <= (p(x_1) + ... + p(x_i)) / accumulated, or if p(x_i) >= single.
+
+    Where none is taken, the output is drawn from p outside the drafts. q plays no part, so that the drafts may be the draft model's top
+    tokens; with both thresholds 1 this is `NaiveTarget` on different drafts. Below 1 every drafted token gains, by up to 1/accumulated.
+    Source: SGLang, speculative_accept_threshold_single and speculative_accept_threshold_acc (kernel
+    tree_speculative_sampling_target_only); the rule on the children of one node.
+    """
+
+    single: Any = 1
+    accumulated: Any = Fraction(1, 2)
+    law: DraftLaw = Hybrid(top=2**20)
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.single <= 1 and 0 < self.accumulated <= 1):
+            raise InvalidDrafts(
+                f"TwoThresholds({self.single!r}, {self.accumulated!r}): give two thresholds up to 1, the second above 0"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({float(self.single):g}, {float(self.accumulated):g})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        mass, k = gather(p, drafts), drafts.shape[-1]
+        if not k:
+            return Selection(mass, p)
+        reached = minimum(mass.cumsum(-1) / in_kind(self.accumulated, p), one(p))
+        certain = (drafts >= 0) & (mass >= in_kind(self.single, p))
+        reached = where(certain.cumsum(-1) > 0, one(p) + 0 * reached, reached)
+        before = namespace(p).concatenate((0 * reached[..., :1], reached[..., :-1]), -1)
+        left = cleared(p, drafts)
+        return Selection(reached - before, normalise(left, p))

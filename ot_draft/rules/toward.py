@@ -1,0 +1,84 @@
+"""Lossy on purpose: a rule that selects for another target than p."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..arrays import Array
+from ..errors import InvalidDrafts
+from ..laws import DraftLaw
+from ..problem import Problem
+from ..selection import Selection, SelectionRule
+
+
+@dataclass(frozen=True)
+class Toward(SelectionRule):
+    """Select by a rule, and for its draft law, as if the target were r = target(p, q, k, law). Its output law is r, not p.
+
+    target: one of `ot.targets`, or any function of (p, q, k, law). rule: any lossless rule; with `Optimal` and a target of the frontier, no
+    rule within the target's budget accepts more. k is the number of draft positions. `ot.check_rule` holds it against r and its
+    budget; `ot.evaluate(...).bias` says how far r is from p. Never lossless, but where r is p.
+    Source: this project (docs/lossy.md).
+    """
+
+    target: Any
+    rule: SelectionRule
+
+    def __post_init__(self) -> None:
+        if not callable(self.target) or isinstance(self.target, SelectionRule):
+            raise InvalidDrafts(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
+        if not isinstance(self.rule, SelectionRule):
+            raise InvalidDrafts(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
+
+    @property
+    def law(self) -> DraftLaw:  # type: ignore[override]  # fixed by the rule
+        return self.rule.law
+
+    @property
+    def claims(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (*self.rule.claims, "own_target", *(("within_budget",) if self.budget else ()))
+
+    @property
+    def solves(self) -> bool:  # type: ignore[override]
+        return self.rule.solves
+
+    @property
+    def slow(self) -> bool:  # type: ignore[override]
+        return self.rule.slow
+
+    @property
+    def any_number(self) -> bool:  # type: ignore[override]
+        return self.rule.any_number
+
+    @property
+    def name(self) -> str:
+        return f"Toward({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
+
+    @property
+    def budget(self) -> tuple[str, Any] | None:
+        """The divergence that the target bounds, and the bound; None where it bounds none."""
+        return getattr(self.target, "guarantee", None)
+
+    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+        return self.target(p, q, k, self.law)
+
+    def valid_under(self, law: DraftLaw, k: int) -> bool:
+        return self.rule.valid_under(law, k)
+
+    def under(self, law: DraftLaw) -> Toward | None:
+        rule = self.rule.under(law)
+        return None if rule is None else replace(self, rule=rule)
+
+    def merges(self, law: DraftLaw) -> bool:
+        return self.rule.merges(law)
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        kept = self.kept_law(problem.p, problem.q, problem.k)
+        return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
+
+    def program_sets(self, q: Array, k: int) -> int:
+        return self.rule.program_sets(q, k)
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        return self.rule.toward(self.target, p, q, drafts)

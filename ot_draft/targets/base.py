@@ -1,0 +1,101 @@
+"""What a target is: the law r that a lossy rule really keeps, made from p and q."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, divide, like, one, where, zero
+from ..errors import InvalidDrafts
+from ..laws import IID, DraftLaw
+from .envelope import Envelope, envelope, of_groups
+
+
+class Target(ABC):
+    """A law r for the place of p: `target(p, q, k, law)` is (..., n), as p and q are.
+
+    A lossy rule is a lossless rule for another target. r depends on nothing but p, q, the number of draft positions k and the draft
+    law, and not on the drafts. What a target guarantees holds for every k and law; with those that the drafts have it also accepts most.
+    """
+
+    @property
+    def guarantee(self) -> tuple[str, Any] | None:
+        """What r never exceeds, for any p, q, k and law: the name of a divergence (`bias.BOUNDED`) and its bound; None for nothing."""
+        return None
+
+    @abstractmethod
+    def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        """p, q: (..., n) distributions of one kind -> r (..., n), of that kind."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and figures."""
+        given = (getattr(self, field.name) for field in fields(self) if getattr(self, field.name) is not None)  # type: ignore[arg-type]
+        shown = (value if isinstance(value, str) else f"{float(value):g}" for value in given)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Nearest(Target):
+    """A target of the one family that is best under every f-divergence: r = clip(m, a p, b p) (`envelope`).
+
+    The family has one parameter: how much acceptance is missing.
+    """
+
+    groups = True  # whether `ratios` makes r from groups of tokens
+
+    @abstractmethod
+    def missing(self, found: Envelope) -> Array:
+        """(..., 1) one minus the acceptance of r, in the envelope's kind."""
+
+    def bound(self, found: Envelope, missing: Array) -> Array:
+        """(..., 1) an acceptance that no law within the budget exceeds: of one token set, unless overridden."""
+        return 1 - missing
+
+    def within(self, found: Envelope, missing: Array) -> Array:
+        """(..., n) r where so much is missing, in float64 or Fractions."""
+        return found.law(missing)
+
+    def ratios(self, p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
+        """r = x p + y q by groups of tokens under a law that merges them: masses (..., C), in the order of p/q -> x, y (..., C).
+
+        The budget is kept exactly; inside a group r is in proportion to p (or, where p is 0, to q).
+        """
+        found = of_groups(p, q, k, law)
+        missing, idle = self.missing(found), found.unreachable
+        ratio = found.ratio(missing)
+        if not bool((missing < idle).any()):
+            return ratio, zero(q) * q
+        steps = where(found.mass > 0, zero(q), found.drafted[..., 1:] - found.drafted[..., :-1])
+        share = where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle))
+        return ratio, share * divide(steps, q, zero(q))
+
+    def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        if k == 0:
+            return p
+        found = envelope(p, q, k, IID() if law is None else law)
+        return like(self.within(found, self.missing(found)), p)
+
+
+def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
+    """A budget as it was given, if it is a number between the two. Raises InvalidDrafts."""
+    numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
+    if not numeric or not least <= value <= most:
+        bounds = f"from {least} to {most}" if most < float("inf") else f">= {least}"
+        raise InvalidDrafts(f"{name} is {value!r}: give a number {bounds}")
+    return value
+
+
+def number(value: Any, x: Array) -> Any:
+    """The number in x's kind: a Fraction of just this value among Fractions, else a float."""
+    return Fraction(value) * one(x) if isinstance(one(x), Fraction) else float(value)
+
+
+def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
+    """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
+    over = spent > budget
+    share = where(over, budget / where(over, spent, one(p) + 0 * spent), one(p) + 0 * spent)
+    return where(over, (1 - share) * p + share * r, r)

@@ -1,0 +1,163 @@
+"""The most acceptance within an f-divergence of the target: KL, its reverse, chi-squared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, inf
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import Array, divide, is_exact, on_host, one, settled, total, where
+from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, FDivergence, as_floats
+from .base import Nearest, budget, toward
+from .envelope import Envelope
+
+STEPS = 60  # of bracketed Newton steps at most
+NEAR = 1e-13  # of the budget: where the search ends
+GRID = 2**36  # to which what is missing is rounded on Fractions
+SLACK = 2.0**-40  # of the budget, that a float logarithm of Fractions may be wrong by
+CORRECTIONS = 1  # of the ceiling by all tokens, where groups gave it nearly
+
+
+@dataclass(frozen=True)
+class WithinDivergence(Nearest):
+    """D(r, p) <= eps for one f-divergence, and no law within eps has more acceptance.
+
+    Along falling over-drafting r/p runs from a ceiling b to a floor a and follows the selected law m between; `frontier` certifies it.
+    Where drafts fall on tokens with p = 0, r stays 0 there. On Fractions r is rational and sums to 1 exactly, with b rounded into
+    the budget.
+    """
+
+    eps: Any
+
+    divergence: ClassVar[FDivergence]
+
+    def __post_init__(self) -> None:
+        budget(self.eps, f"{type(self).__name__}(eps)", 0)
+
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return self.divergence.name, self.eps
+
+    def missing(self, found: Envelope) -> Array:
+        if self.eps == 0:
+            return found.missing(one(found.target))
+        missing = missing_at(found.floats(), self.divergence, float(self.eps))
+        if not is_exact(found.target):
+            return missing
+        rational = np.vectorize(_rounded_up, otypes=[object])(missing)
+        most = found.missing(one(found.target))
+        return _at_least(where(rational > most, most, rational), _least(found, self.divergence))
+
+    def within(self, found: Envelope, missing: Array) -> Array:
+        eps, r = float(self.eps), found.law(missing)
+        spent = self.divergence.between(r, found.p)
+        for _ in range(CORRECTIONS if found.approximate else 0):
+            missing = missing + divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
+            missing = _at_least(missing, _least(found, self.divergence))
+            r = found.law(missing)
+            spent = self.divergence.between(r, found.p)
+        if not is_exact(r):
+            return toward(r, found.p, spent, eps)
+        return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - SLACK)))
+
+    def bound(self, found: Envelope, missing: Array) -> Array:
+        """By the multiplier of the budget and a chain of token sets with weights: Lagrange duality, for any multiplier and weights.
+
+        1 - sum_j w_j g_j + l eps + mu + l sum p f*((c - mu)/l), where c is 1 at the ceiling, 0 at the floor and l f' + mu between,
+        and w its steps down. For KL this is the Donsker-Varadhan bound.
+        """
+        found, divergence = found.floats(), self.divergence
+        missing = as_floats(missing)
+        fall = _fall(found, divergence, missing)
+        multiplier = divide(one(fall) + 0 * fall, fall, 0.0)
+        low = divergence.slope(found.floor(missing))
+        ratio = where(found.mass > 0, found.ratio(missing), found.ceiling(missing))
+        weight = multiplier * (divergence.slope(ratio) - low)
+        weight = where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
+        conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
+        # Summed by parts: w_j is the step from c_j down to c_{j+1}.
+        lost = total(weight * (found.drafted[..., 1:] - found.drafted[..., :-1]))
+        bound = 1 - lost + multiplier * (float(self.eps) - low + total(found.mass * conjugate))
+        free = 1 - _least(found, divergence)
+        tight = 1 - found.missing(one(found.target))  # where the budget is 0, and r is p
+        return where((fall > 0) & (self.eps > 0), where(bound < free, bound, free), tight)
+
+
+@dataclass(frozen=True)
+class KL(WithinDivergence):
+    """KL(r || p) <= eps nats, and no law within eps has more acceptance. Along a text the tokens' KL add up (chain rule).
+
+    Source: this project (docs/lossy.md); one draft: Tran-Thien and Nock 2026.
+    """
+
+    divergence = KULLBACK_LEIBLER
+
+
+@dataclass(frozen=True)
+class ReverseKL(WithinDivergence):
+    """KL(p || r) <= eps nats, and no law within eps has more acceptance: what mentored decoding bounds for one draft.
+
+    Source: Tran-Thien 2023 for one draft; this project for more.
+    """
+
+    divergence = REVERSE_KULLBACK_LEIBLER
+
+
+@dataclass(frozen=True)
+class ChiSquared(WithinDivergence):
+    """sum (r - p)^2 / p <= eps, and no law within eps has more acceptance. Source: this project; one draft: Tran-Thien and Nock 2026."""
+
+    divergence = CHI_SQUARED
+
+
+def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
+    """(..., 1) one minus the acceptance where the family spends eps of the divergence; the least there is where it never does.
+
+    The divergence is convex and falling in what is missing: Newton's method, kept in a bracket. found: in floats.
+    """
+    least = _least(found, divergence)
+    low, high = least, found.missing(one(found.target))
+    enough = spent_at(found, divergence, least) <= eps
+    missing = (low + high) / 2
+    for _ in range(STEPS):
+        spent = spent_at(found, divergence, missing)
+        low, high = where(spent > eps, missing, low), where(spent > eps, high, missing)
+        newton = missing + divide(spent - eps, _fall(found, divergence, missing), 0.0)
+        newton = where((newton > low) & (newton < high), newton, (low + high) / 2)
+        following = where(abs(spent - eps) <= NEAR * eps, missing, newton)
+        done = on_host(missing) and settled(enough | (abs(following - missing) <= 2.0**-52))
+        missing = following
+        if done:
+            break
+    return where(enough, least, missing)
+
+
+def _rounded_up(missing: float) -> Fraction:
+    """On a grid, so that the order of float sums does not show, and on the side that spends less."""
+    return Fraction(ceil(missing * GRID) + 1, GRID)
+
+
+def _least(found: Envelope, divergence: FDivergence) -> Array:
+    """What must be missing where the divergence is finite: drafts on tokens with p = 0, unless these cost nothing."""
+    return found.unreachable if divergence.steepest == inf else 0 * found.unreachable
+
+
+def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
+    """The divergence where so much is missing: (..., 1)."""
+    mass = found.mass
+    return total(where(mass > 0, mass * divergence.value(found.ratio(missing)), 0.0))
+
+
+def _fall(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
+    """How fast the divergence falls in what is missing, f'(b) - f'(a): (..., 1)."""
+    top = divergence.slope(found.ceiling(missing))
+    if divergence.steepest < inf:
+        top = where(missing < found.unreachable, divergence.steepest + 0 * top, top)
+    return top - divergence.slope(found.floor(missing))
+
+
+def _at_least(x: Array, bound: Array) -> Array:
+    return where(x < bound, bound, x)

@@ -1,0 +1,281 @@
+"""The law of the selected draft that lies as near to the target as any can, under every f-divergence at once.
+
+A selected draft can have the laws m with m(H) >= Q(all drafts in H) for every token set H (docs/theory.md): the base polytope of a
+supermodular function. Among these, one has the ratios m/p as equal as they can be, and it minimises sum p f(m/p) for every convex f
+(Fujishige 1980, lexicographically optimal bases). Let the tokens be in the law's order, most over-drafted first, F_i the mass of p and
+g_i the probability that all drafts lie among the first i: m runs along the least concave curve over F that stays above g, and m/p is
+its slope. So r = p clip(m/p, a, b) has the largest acceptance of all laws no further from p than itself (docs/lossy.md), and
+
+    missing = sum p (m/p - b)+ = max_i (g_i - b F_i),      a = min_i (missing + 1 - g_i) / (1 - F_i),
+
+one minus the acceptance, and the floor that makes r sum to 1. Tokens with p = 0 come first: there m/p is infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..arrays import (
+    Array,
+    argsort,
+    as_number,
+    batch_shape,
+    broadcast,
+    divide,
+    double,
+    excess,
+    is_exact,
+    largest,
+    maximum,
+    minimum,
+    namespace,
+    normalise,
+    on_host,
+    one,
+    positions,
+    prefix_sums,
+    small,
+    smallest,
+    take,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from ..bias import as_floats
+from ..laws import DraftLaw
+from ..rules.compiled import compiled
+from .grouped import (
+    GROUPS,
+    WIDTH,
+    chain_of_groups,
+    groups_of,
+    mixture,
+    mixture_without_numba,
+    settle,
+    slopes_at_once,
+)
+
+SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
+STEP = 64  # share of the floor that one correction may be
+FREE = 2.0**100
+STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What a target needs to know of p, q, k and the law, by groups of tokens: C of them, most over-drafted first.
+
+    target: (..., C + 1) mass F of p in the first i groups. drafted: (..., C + 1) probability g that all drafts lie there.
+    slope: (..., C) ratio m/p in every group, falling; 0 where p is 0. p, selected: (..., n) the target and the law m, in float64 or
+    Fractions; on tokens with p = 0, m is 0. idle: (..., n) law of the selected draft among the tokens with p = 0, times its mass.
+    """
+
+    target: Array
+    drafted: Array
+    slope: Array
+    p: Array
+    selected: Array
+    idle: Array
+    approximate: bool = False  # whether groups hold several tokens
+
+    def floats(self) -> Envelope:
+        """Itself, or the same in floats where it holds Fractions."""
+        if not is_exact(self.target):
+            return self
+        parts = (self.target, self.drafted, self.slope, self.p, self.selected, self.idle)
+        return Envelope(*(as_floats(x) for x in parts))
+
+    @cached_property
+    def mass(self) -> Array:
+        """(..., C) mass of p in every group."""
+        return self.target[..., 1:] - self.target[..., :-1]
+
+    @cached_property
+    def unreachable(self) -> Array:
+        """(..., 1) probability that all drafts are tokens with p = 0, whose ratio no bound holds."""
+        return largest(where(self.target == 0, self.drafted, zero(self.drafted)))
+
+    def missing(self, ceiling: Array) -> Array:
+        """(..., 1) one minus the acceptance of the law clipped at this ceiling: max_i (g_i - b F_i)."""
+        return largest(self.drafted - ceiling * self.target)
+
+    def ceiling(self, missing: Array) -> Array:
+        """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
+        bounds = largest(divide(self.drafted - missing, self.target, zero(self.target)))
+        return _finite(where(missing <= self.unreachable, largest(self.slope), bounds))
+
+    def floor(self, missing: Array) -> Array:
+        """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
+        left = where(self.target < 1, 1 - self.target, zero(self.target))
+        return smallest(divide(missing + 1 - self.drafted, left, missing + 1))
+
+    def ratio(self, missing: Array) -> Array:
+        """(..., C) r/p in every group."""
+        return _within(self.slope, self.floor(missing), self.ceiling(missing))
+
+    def law(self, missing: Array, ceiling: Array | None = None) -> Array:
+        """(..., n) r = clip(m, a p, b p), where so much is missing; below `unreachable`, a share of m on tokens with p = 0 too."""
+        floor, ceiling = self.floor(missing), self.ceiling(missing) if ceiling is None else ceiling
+        if self.approximate:  # a group's ceiling would clip some of its tokens where nothing need be
+            ceiling = where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
+        if self.approximate and on_host(self.p) and compiled(settle):
+            return self._settled(floor, ceiling, missing)
+        law = self._law(floor, ceiling, missing)
+        if is_exact(self.p):
+            return law
+        if (
+            self.approximate
+        ):  # groups gave the floor nearly: one step of Newton's method, of no more than a group's width
+            low = total(self.p * as_number(law <= floor * self.p, self.p))
+            step = divide(1 - total(law), low, zero(low))
+            law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
+        return summing_to_one(law, self.p)
+
+    def _settled(self, floor: Array, ceiling: Array, missing: Array) -> Array:
+        """The same in one compiled pass after the other over every row, on the host."""
+        share = where(missing < self.unreachable, 1 - divide(missing, self.unreachable, one(missing)), zero(missing))
+        batch = tuple(self.p.shape)
+        rows = [
+            np.reshape(broadcast(small(x), (*batch[:-1], x.shape[-1])), (-1, x.shape[-1]))
+            for x in (self.p, self.selected, self.idle, floor, ceiling, share)
+        ]
+        out = np.empty_like(rows[0])
+        for p, m, idle, a, b, mixed, r in zip(*rows, out, strict=True):
+            compiled(settle)(p, m, idle, a[0], b[0], mixed[0], STEP, r)
+        return unsmall(out.reshape(batch), self.p)
+
+    def _law(self, floor: Array, ceiling: Array, missing: Array) -> Array:
+        law, idle = _within(self.selected, floor * self.p, ceiling * self.p), self.unreachable
+        if on_host(idle) and not bool((missing < idle).any()):
+            return law
+        return law + where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle)) * self.idle
+
+
+def _within(x: Array, low: Array, high: Array) -> Array:
+    """x, at least low and at most high; low where they cross."""
+    module = namespace(x)
+    return module.maximum(module.minimum(x, high), low)
+
+
+def summing_to_one(law: Array, p: Array) -> Array:
+    """The law with what its sum lacks, or has too much, put where it lies below p, or taken where it lies above; r stays between."""
+    lacks = 1 - total(law)
+    up, down = excess(p, law, one(p) + 0 * lacks), excess(law, p, one(p) + 0 * lacks)
+    lacking = lacks > 0
+    rise = where(lacking, divide(lacks, total(up), zero(p)), 0 * lacks)
+    fall = where(lacking, 0 * lacks, divide(lacks, total(down), zero(p)))
+    return maximum(law + rise * up + fall * down, zero(p))
+
+
+def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
+    """The envelope of p and q, (..., n) each, for k drafts by the law, in float64 or Fractions.
+
+    On the host every token is a group of its own, but on more than SORTED floats under a law that merges tokens. On a device (and
+    on `meta`) the tokens are sorted and grouped without a host sync.
+    """
+    batch = (*batch_shape(p, q), p.shape[-1])
+    p, q = (broadcast(x / total(x), batch) for x in (double(p), double(q)))  # float32 leaves sums of 1.00001
+    if law.all_independent and on_host(p) and not is_exact(p) and batch[-1] > SORTED:
+        return _by_groups(p, q, k, law)
+    order = law.order(p, q, k)
+    target, drafted = prefix_sums(take(p, order)), law.along(q, order, k)
+    target = target / target[..., -1:]  # the last is 1, also after rounding
+    rank = argsort(order)
+    # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
+    steps = take(where(target[..., 1:] > 0, zero(p), drafted[..., 1:] - drafted[..., :-1]), rank)
+    idle = normalise(where(p > 0, zero(q), q), zero(q) * q) * total(steps) if law.all_independent else steps
+    if on_host(p):
+        slope = _slopes_of_rows(target, drafted)
+        return Envelope(target, drafted, slope, p, p * take(slope, rank), idle)
+    ends, group = chain_of_groups(target, drafted)
+    target, drafted = take(target, ends), take(drafted, ends)
+    slope = slopes_at_once(target, drafted)
+    return Envelope(target, drafted, slope, p, p * take(take(slope, group), rank), idle, True)
+
+
+def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
+    """By groups of nearly equal p/q; inside a group m is proportional to q, so that a law that merges tokens allows it."""
+    rows = [np.reshape(small(x), (-1, x.shape[-1])) for x in (p, q)]
+    group, masses = np.zeros(rows[0].shape, dtype=np.int64), np.zeros((2, len(rows[0]), GROUPS))
+    for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
+        masses[:, row] = groups_of(p_row, q_row, group[row])
+    used = masses.any((0, 1))  # most groups are empty
+    p_mass, q_mass = masses[..., used]
+    group = (used.cumsum() - 1)[group]
+    target = prefix_sums(p_mass)
+    target = target / target[..., -1:]
+    drafted = law.along(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
+    slope = _slopes_of_rows(target, drafted)
+    gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
+    by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
+    by_q = np.where(by_p > 0, 0.0, divide(gain, q_mass, 0.0))
+    selected = np.empty_like(rows[0])
+    for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
+        (compiled(mixture) or mixture_without_numba)(p_row, q_row, group[row], by_p[row], by_q[row], selected[row])
+    idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros_like(selected)
+    batch = tuple(p.shape[:-1])
+    selected = selected - idle if used[0] else selected
+    parts = (target, drafted, slope, rows[0], selected, idle)
+    return Envelope(
+        *(unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts), approximate=True
+    )
+
+
+def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
+    """The envelope of groups of tokens in the order of p/q, by their masses (..., C) under a law that merges tokens, on the host."""
+    target = prefix_sums(p)
+    order = broadcast(positions(p.shape[-1], p), tuple(q.shape))
+    drafted = law.along(q, order, k)
+    target = target / target[..., -1:]
+    slope = _slopes_of_rows(target, drafted)
+    return Envelope(target, drafted, slope, p, p * slope, zero(p) * p)
+
+
+def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Groups in which m can be in proportion to p: (..., G) -> bool (..., G).
+
+    In proportion to q it always can, since g is convex in the mass of q. In proportion to p it sags below that by at most
+    a quarter of the group's width, and must stay above g.
+    """
+    above = prefix_sums(gain) - drafted
+    room = np.minimum(above[..., 1:], above[..., :-1])
+    return (room > gain * WIDTH / 4) & (number > 1) & (number < GROUPS - 2)
+
+
+def _slopes_of_rows(target: Array, drafted: Array) -> Array:
+    """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
+    f, g = (np.reshape(small(x), (-1, x.shape[-1])) for x in (target, drafted))
+    slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
+    sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
+    with np.errstate(over="ignore"):
+        for row in range(len(f)):
+            rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
+            sweep(np.ascontiguousarray(f[row]), rising, corners, slope[row])
+    return unsmall(_finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
+
+
+def _finite(ratio: Array) -> Array:
+    """Ratios to the least masses that floats know overflow."""
+    return ratio if is_exact(ratio) else minimum(ratio, STEEPEST)
+
+
+def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    size = 1  # corners of the curve so far; the first is the origin
+    for i in range(1, len(f)):
+        while size > 0 and f[corners[size - 1]] == f[i] and g[corners[size - 1]] <= g[i]:
+            size -= 1
+        while size > 1:
+            a, b = corners[size - 2], corners[size - 1]
+            if (g[b] - g[a]) * (f[i] - f[b]) > (g[i] - g[b]) * (f[b] - f[a]):
+                break
+            size -= 1
+        corners[size] = i
+        size += 1
+    for c in range(1, size):
+        a, b = corners[c - 1], corners[c]
+        if f[b] > f[a]:
+            slope[a:b] = (g[b] - g[a]) / (f[b] - f[a])

@@ -1,0 +1,112 @@
+"""frontier(p, q, k, law, divergence): the most acceptance at every distance from the target, with certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, namespace, one, to_host, total
+from ..bias import F_DIVERGENCES, logarithm
+from ..errors import InvalidDrafts
+from ..laws import DraftLaw
+from ..problem import Problem
+from .base import Nearest
+from .divergence import KL, ChiSquared, ReverseKL, spent_at
+from .envelope import Envelope, envelope
+from .ratio import Ratio
+from .total_variation import TotalVariation
+
+TARGETS = {"tv": TotalVariation, "ratio": Ratio, "kl": KL, "reverse-kl": ReverseKL, "chi-squared": ChiSquared}
+POINTS = 33  # of a curve where no budgets are given
+
+
+def target_within(text: str) -> Nearest:
+    """The target of the most acceptance within a budget in words: "tv=0.05", "kl=0.02", "ratio=0.3" (r <= e^0.3 p), "tv=1/20".
+
+    Raises InvalidDrafts for what is no such budget.
+    """
+    name, _, value = text.partition("=")
+    try:
+        return TARGETS[name.strip()](Fraction(value.strip()))
+    except (KeyError, ValueError, ZeroDivisionError):
+        raise InvalidDrafts(
+            f"budget {text!r}: give a divergence and a number, as in tv=0.05; divergences: {', '.join(TARGETS)}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The curve: no lossy rule within `budget` of the target accepts more than `bound`, and one accepts `acceptance`.
+
+    budget: (m,) of the divergence; a ratio's is its logarithm. acceptance, bound: (..., m), exact on Fractions for tv and ratio. The
+    bound is proved by token sets (tv, ratio: one; f-divergences: a chain of them with weights) and holds whatever computed it.
+    """
+
+    divergence: str
+    budget: np.ndarray
+    acceptance: Any
+    bound: Any
+
+    @property
+    def gap(self) -> Any:
+        """(..., m) how far the acceptance could be from the best: bound less acceptance."""
+        return self.bound - self.acceptance
+
+
+def frontier(
+    p: Any,
+    q: Any,
+    k: int = 2,
+    law: DraftLaw | None = None,
+    divergence: str = "kl",
+    budgets: Sequence[Any] | None = None,
+) -> Frontier:
+    """The most acceptance within each budget of `divergence` from p: "tv", "ratio", "kl" (r from p), "reverse-kl" or "chi-squared".
+
+    p, q: (..., n), validated as in `Problem`. budgets: POINTS of them from 0 to where the acceptance no longer grows, if None. A ratio's
+    budget is delta, for r <= e^delta p. Raises InvalidDrafts for an unknown divergence.
+    """
+    if divergence not in TARGETS:
+        raise InvalidDrafts(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
+    problem = Problem(p, q, k, law)
+    found = envelope(problem.p, problem.q, problem.k, problem.law)
+    grid = np.asarray(_grid(found.floats(), divergence) if budgets is None else budgets)
+    results = [_point(found, TARGETS[divergence](value)) for value in grid]
+    acceptance, bound = (_beside(column) for column in zip(*results, strict=True))
+    return Frontier(divergence, grid, acceptance, bound)
+
+
+def _beside(columns: Sequence[Array]) -> Array:
+    module = namespace(columns[0])
+    return module.concatenate(list(columns), -1)
+
+
+def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
+    """Acceptance of the target's law by the law m of the selected draft, and the bound: (..., 1) each."""
+    missing = target.missing(found)
+    r = target.within(found, missing)
+    return total(namespace(r).minimum(r, found.selected + found.idle)), target.bound(found, missing)
+
+
+def _grid(found: Envelope, divergence: str) -> list[float]:
+    """Budgets at which the acceptance rises in equal steps, in the middle row of a batch."""
+    most, least = found.missing(one(found.target)), 0 * found.unreachable
+    if divergence == "tv":
+        values = [most * step / (POINTS - 1) for step in range(POINTS)]
+    else:
+        if divergence == "ratio" or F_DIVERGENCES[divergence].steepest == inf:
+            least = found.unreachable + 0.0
+        values = [_spent_at(found, divergence, most + (least - most) * step / (POINTS - 1)) for step in range(POINTS)]
+    middle = [float(np.median(to_host(each))) for each in values]
+    return [max(value, 0.0) for value in np.maximum.accumulate(middle)]
+
+
+def _spent_at(found: Envelope, divergence: str, missing: Array) -> Array:
+    if divergence == "ratio":
+        return logarithm(found.ceiling(missing))
+    return spent_at(found, F_DIVERGENCES[divergence], missing)

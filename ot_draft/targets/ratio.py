@@ -1,0 +1,53 @@
+"""The most acceptance with no token made more likely than by a factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, log
+from typing import Any
+
+from ..arrays import Array, is_exact
+from ..errors import InvalidDrafts
+from .base import Nearest, budget, number
+from .envelope import Envelope
+
+ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
+
+
+@dataclass(frozen=True)
+class Ratio(Nearest):
+    """r <= e^delta p for every token, and the optimum for the scaled target: min(1, 1 + min over H of e^delta p(H) - Q(all in H)).
+
+    So no event becomes likelier than by the factor e^delta, and KL(r || p) <= delta. Give `delta`, or the factor itself, as a Fraction
+    where the law is to be exact. Source: this project (docs/lossy.md); one draft: Leviathan et al. 2023, appendix A.5.
+    """
+
+    delta: Any = None
+    factor: Any = None
+
+    def __post_init__(self) -> None:
+        if (self.delta is None) == (self.factor is None):
+            raise InvalidDrafts(
+                f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
+            )
+        if self.factor is None:
+            budget(self.delta, "Ratio(delta)", 0, 500)
+        else:
+            budget(self.factor, "Ratio(factor)", 1)
+
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "ratio", log(self.factor) if self.delta is None else self.delta
+
+    def ceiling(self, x: Array) -> Any:
+        """The largest r/p, in x's kind."""
+        if self.factor is not None:
+            return number(self.factor, x)
+        return Fraction(max(exp(self.delta) * ROUNDED, 1.0)) if is_exact(x) else exp(self.delta)
+
+    def missing(self, found: Envelope) -> Array:
+        return found.missing(self.ceiling(found.target))
+
+    def within(self, found: Envelope, missing: Array) -> Array:
+        return found.law(missing, self.ceiling(found.target) + 0 * missing)

@@ -1,0 +1,38 @@
+"""Time of targets, of their certificate and of `Toward`, in softmaxes of the same tensor: run by `make bench` only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ot_draft as ot
+from ot_draft import rules, targets
+
+torch = pytest.importorskip("torch")
+
+N, K = 151_936, 8
+CERTIFIED, MORE = 60, 2  # targets in softmaxes: KL with its certificate; what a target adds to the rule
+
+
+def laws() -> tuple[Any, Any, Any]:
+    """Logits, and p, q about as far apart as those of two language models."""
+    generator = torch.Generator().manual_seed(71)
+    logits = 3 * torch.randn((1, N), generator=generator)
+    return logits, torch.softmax(logits, -1), torch.softmax(logits + torch.randn((1, N), generator=generator), -1)
+
+
+@pytest.mark.parametrize("k", [1, 2, K])
+def test_kl_with_its_certificate(in_softmaxes: Callable[..., float], k: int) -> None:
+    logits, p, q = laws()
+    in_softmaxes(f"frontier, KL .02, k = {k}", logits, CERTIFIED, lambda: ot.frontier(p, q, k, None, "kl", [0.02]))
+
+
+def test_toward_beside_its_rule(in_softmaxes: Callable[..., float]) -> None:
+    logits, p, q = laws()
+    drafts, rule = ot.draw(ot.IID(), q, K, torch.Generator().manual_seed(1)), rules.Optimal(classes=256)
+    alone = in_softmaxes("Optimal(classes=256)", logits, 12, lambda: rule(p, q, drafts))
+    for target in (targets.Ratio(0.3), targets.TotalVariation(0.05), targets.KL(0.02)):
+        toward = rules.Toward(target, rule)
+        in_softmaxes(toward.name, logits, alone + MORE, lambda toward=toward: toward(p, q, drafts))

@@ -1,0 +1,58 @@
+"""Path rules for another target: lossless for it with ==, in the plain form and in the batched one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft import paths, targets
+
+TARGETS = [
+    targets.TotalVariation(Fraction(1, 8)),
+    targets.Ratio(factor=Fraction(3, 2)),
+    targets.Lenience(Fraction(1, 2)),
+]
+RULES = [paths.Joint(), paths.TokenWise(ot.rules.KSeq()), paths.Traversal()]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_the_emitted_law_is_the_targets(rule: paths.PathRule, target: targets.Target) -> None:
+    for seed in range(3):
+        model = paths.MarkovModel.random(np.random.default_rng(seed), 2)
+        toward = paths.Toward(target, rule)
+        kept = toward.retargeted(model, paths.TreeShape.chains(2, 2), ot.IID())
+        of_target = paths.evaluate(rule, kept, 2, 2)
+        lossy = paths.evaluate(toward, model, 2, 2)
+        assert of_target.lossless
+        assert lossy.expected_length == of_target.expected_length
+        drafts = ((0, 1), (1, 1))
+        assert toward(model, drafts) == rule(kept, drafts)
+
+
+def test_the_batched_form_selects_for_the_target() -> None:
+    generator = np.random.default_rng(4)
+    shape = paths.TreeShape.chains(3, 2)
+    p, q = generator.dirichlet(np.ones(5), (4, shape.size + 1)), generator.dirichlet(np.ones(5), (4, shape.size + 1))
+    p[:, 2:4], q[:, 2:4] = p[:, 1:2], q[:, 1:2]
+    tokens = generator.integers(0, 5, (4, shape.size))
+    tokens[:, 1:3] = tokens[:, :1]  # nodes with the same tokens before them hold the same laws
+    tree = paths.DraftTree(shape, tokens, p, q)
+    target = targets.KL(0.1)
+    toward = paths.Toward(target, paths.Joint())
+    uniforms = generator.random((4, toward.uniforms(shape)))
+    r = np.concatenate((target(p[:, :1], q[:, :1], 3), target(p[:, 1:4], q[:, 1:4], 1), p[:, 4:]), 1)
+    wanted = paths.Joint().select(paths.DraftTree(shape, tokens, r, q), uniforms)
+    found = toward.select(tree, uniforms)
+    for name in vars(wanted):
+        assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
+
+
+def test_what_is_no_target_and_uneven_shapes_are_refused() -> None:
+    with pytest.raises(ot.InvalidDrafts, match="target"):
+        paths.Toward(0.1, paths.Joint())
+    with pytest.raises(ot.InvalidDrafts, match="equally many"):
+        paths.Toward(targets.KL(0.1), paths.Joint()).check(paths.TreeShape((0, 0, 1)), ot.IID())

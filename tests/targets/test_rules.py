@@ -1,0 +1,175 @@
+"""Toward, and the rules of engines: exact output laws, kinds of arrays, budgets, errors."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from typing import Any
+
+import numpy as np
+import pytest
+from random_problems import random_pair
+
+import ot_draft as ot
+from ot_draft import rules, targets
+
+torch = pytest.importorskip("torch")
+
+TARGETS = [
+    targets.TotalVariation(F(1, 9)),
+    targets.Ratio(factor=F(4, 3)),
+    targets.KL(0.03),
+    targets.ReverseKL(0.03),
+    targets.Lenience(F(1, 2)),
+    targets.Ensemble(F(2, 3)),
+    *(targets.Cascade(name, F(1, 5)) for name in ("chow", "diff", "opt", "token-v1", "token-v2", "token-v3")),
+]
+RULES = [rules.Optimal(), rules.KSeq(), rules.Optimal(ot.Hybrid(1)), rules.RecursiveRejectionWithoutReplacement()]
+
+
+def problems(number: int, seed: int = 0) -> list[tuple[Any, Any, int]]:
+    generator = np.random.default_rng(seed)
+    return [
+        (*random_pair(generator, int(generator.integers(2, 5))), int(generator.integers(1, 4))) for _ in range(number)
+    ]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_the_output_law_is_the_targets(target: targets.Target) -> None:
+    for p, q, k in problems(8):
+        for rule in RULES:
+            toward = rules.Toward(target, rule)
+            result = ot.evaluate(toward, ot.Problem(p, q, k, toward.law))
+            kept = toward.kept_law(p, q, k)
+            assert (result.output == kept).all()
+            if rule == rules.Optimal():
+                assert result.acceptance == ot.optimal_acceptance(kept, q, k)
+            assert result.lossless == bool((kept == p).all())
+
+
+@pytest.mark.parametrize("target", TARGETS[:4], ids=lambda target: target.name)
+def test_by_classes_the_budget_holds(target: targets.Nearest) -> None:
+    name, budget = target.guarantee
+    for p, q, k in problems(12, seed=1):
+        result = ot.evaluate(rules.Toward(target, rules.Optimal(classes=6)), ot.Problem(p, q, k))
+        assert result.output.sum() == 1
+        assert targets.spent(name, result.output, p) <= float(budget) + 1e-12
+    generator = np.random.default_rng(2)
+    p, q = generator.dirichlet(np.full(3000, 0.2), (2, 3))
+    drafts = ot.draw(ot.IID(), q, 4, generator)
+    exact, grouped = (rules.Toward(target, rules.Optimal(classes=c))(p, q, drafts) for c in (None, 4096))
+    assert abs(exact.output(drafts) - grouped.output(drafts)).sum(-1).max() < 0.05
+    drafts[1, 2:] = -1  # fewer drafts in one row
+    assert np.allclose(rules.Toward(target, rules.Optimal(classes=64))(p, q, drafts).output(drafts).sum(-1), 1)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_tensors_give_what_numpy_gives(target: targets.Target) -> None:
+    generator = np.random.default_rng(3)
+    p, q = generator.dirichlet(np.full(60, 0.3), (2, 4))
+    for law in (ot.IID(), ot.Hybrid(2)):
+        found = target(torch.tensor(p), torch.tensor(q), 3, law)
+        assert abs(found.numpy() - target(p, q, 3, law)).max() < 1e-12
+        shapes = target(torch.tensor(p, device="meta"), torch.tensor(q, device="meta"), 3, law)  # no host sync
+        assert shapes.shape == p.shape and shapes.is_meta
+
+
+def test_groups_on_a_device_keep_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way that is taken on a GPU, here with values."""
+    generator = np.random.default_rng(4)
+    p, q = (torch.tensor(x) for x in generator.dirichlet(np.full(700, 0.3), (2, 3)))
+    near = {target: target(p, q, 4) for target in TARGETS[:4]}
+    for module in ("envelope", "divergence"):
+        monkeypatch.setattr(f"ot_draft.targets.{module}.on_host", lambda x: False)
+    for target, best in near.items():
+        name, budget = target.guarantee
+        r = target(p, q, 4)
+        assert (targets.spent(name, r, p) <= float(budget) + 1e-9).all() and torch.allclose(
+            r.sum(-1), torch.ones(3).double()
+        )
+        assert (ot.optimal_acceptance(best, q, 4) - ot.optimal_acceptance(r, q, 4)).max() < 1e-3
+
+
+@pytest.mark.parametrize("rule", rules.lossy.ALL, ids=lambda rule: rule.name)
+def test_an_engines_rule_lies_under_the_frontier(rule: ot.SelectionRule) -> None:
+    biased = 0
+    for p, q, k in problems(15, seed=5):
+        for law in (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=k)):
+            result = ot.evaluate(rule, ot.Problem(p, q, k, law))
+            assert result.output.sum() == 1
+            assert result.acceptance <= ot.optimal_acceptance(result.output, q, k, law)
+            distance = result.bias.total_variation
+            assert result.acceptance <= ot.optimal_acceptance(p, q, k, law) + distance
+            biased += distance > 0
+    assert biased > 5
+
+
+def test_output_laws_in_closed_form() -> None:
+    p, q = np.array([F(1, 2), F(1, 4), F(1, 4)]), np.array([F(1, 4), F(1, 4), F(1, 2)])
+    one = ot.Problem(p, q, 1)
+    assert (ot.evaluate(rules.lossy.LenientSampling(F(2, 3)), one).output == targets.Lenience(F(2, 3))(p, q)).all()
+    bar = ot.evaluate(rules.lossy.TypicalAcceptance(0.3, 10.0), one).output  # only token 0 passes
+    assert list(bar) == [F(1, 4) + F(3, 4) * F(1, 2), F(3, 16), F(3, 16)]
+    drafts = np.array([2, 1])
+    taken = rules.lossy.TwoThresholds(1, F(1, 2))(p, q, drafts)
+    assert list(taken.accept) == [F(1, 2), F(1, 2)]
+    assert list(rules.lossy.TwoThresholds(F(1, 4), 1)(p, q, drafts).accept) == [1, 0]
+    naive = rules.lossy.TwoThresholds(1, 1)(p, q, drafts)
+    assert (naive.output(drafts) == rules.NaiveTarget()(p, q, drafts).output(drafts)).all()
+    relaxed = ot.evaluate(rules.lossy.RelaxedAcceptance(2, F(1, 5)), one).output
+    assert list(relaxed) == [1, 0, 0]
+
+
+def test_the_ensemble_is_what_transformers_computes() -> None:
+    utils = pytest.importorskip("transformers.generation.utils")
+    if "assistant_ensemble_weight" not in utils._speculative_sampling.__code__.co_varnames:
+        pytest.skip("this version of transformers has no ensemble mode")
+    p, q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
+    kept = rules.Toward(targets.Ensemble(0.7), rules.SpeculativeSampling())
+    torch.manual_seed(0)
+    generator, counts, calls = np.random.default_rng(0), np.zeros(3), 4000
+    logits = [torch.tensor(np.log(x))[None, None] for x in (q, p)]
+    for token in generator.choice(3, calls, p=q):
+        ids = torch.tensor([[int(token)]])
+        valid, _ = utils._speculative_sampling(ids, logits[0], 1, torch.cat((logits[1], logits[1]), 1), 0.7)
+        counts[int(valid[0, 0])] += 1
+    assert abs(counts / calls - kept.kept_law(p, q, 1)).max() < 0.04
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rules.Toward(rules.KSeq(), rules.KSeq()),
+        lambda: rules.Toward(targets.KL(0.1), targets.KL(0.1)),
+        lambda: targets.Cascade("best", 0.1),
+        lambda: targets.Lenience(0),
+        lambda: rules.lossy.LenientSampling(2),
+        lambda: rules.lossy.TwoThresholds(1, 0),
+        lambda: rules.lossy.TypicalAcceptance(fallback="draft"),
+        lambda: rules.lossy.RelaxedAcceptance(0),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Any) -> None:
+    with pytest.raises(ot.InvalidDrafts):
+        make()
+
+
+def test_bias_is_exact_and_infinite_where_it_is() -> None:
+    r, p = np.array([F(1, 2), F(1, 2), F(0)]), np.array([F(1, 4), F(1, 2), F(1, 4)])
+    bias = ot.bias_of(r, p)
+    assert (bias.total_variation, bias.ratio) == (F(1, 4), 2)
+    assert bias.kl == pytest.approx(np.log(2) / 2) and bias.reverse_kl == np.inf
+    floats = ot.bias_of(torch.tensor([0.5, 0.5, 0.0]).double(), torch.tensor([0.25, 0.5, 0.25]).double())
+    assert float(floats.kl) == pytest.approx(bias.kl) and float(floats.reverse_kl) == np.inf
+
+
+@pytest.mark.parametrize(
+    "rule", [rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal()), rules.lossy.LenientSampling()]
+)
+def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) -> None:
+    pytest.importorskip("hypothesis")
+    report = ot.check_rule(rule, max_examples=15)
+    assert report.lossless == "no", str(report)
+    held = {outcome.name: outcome.status for outcome in report.outcomes if outcome.category == "claims"}
+    kept = {name: held[name] for name in ("own_target", "within_budget", "optimal")}
+    assert set(kept.values()) == ({"passed"} if rule.budget else {"skipped"})
+    assert not [each.name for each in report.findings], str(report)
