@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -144,8 +145,9 @@ class Envelope:
             for x in (self.p, self.selected, self.idle, floor, ceiling, share)
         ]
         out = np.empty_like(rows[0])
+        pass_of_row: Any = compiled(settle)
         for p, m, idle, a, b, mixed, r in zip(*rows, out, strict=True):
-            compiled(settle)(p, m, idle, a[0], b[0], mixed[0], STEP, r)
+            pass_of_row(p, m, idle, a[0], b[0], mixed[0], STEP, r)
         return unsmall(out.reshape(batch), self.p)
 
     def _law(self, floor: Array, ceiling: Array, missing: Array) -> Array:
@@ -203,7 +205,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     group, masses = np.zeros(rows[0].shape, dtype=np.int64), np.zeros((2, len(rows[0]), GROUPS))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
         masses[:, row] = groups_of(p_row, q_row, group[row])
-    used = masses.any((0, 1))  # most groups are empty
+    used: np.ndarray = np.asarray(masses.any((0, 1)))  # most groups are empty
     p_mass, q_mass = masses[..., used]
     group = (used.cumsum() - 1)[group]
     target = prefix_sums(p_mass)
@@ -219,7 +221,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros_like(selected)
     batch = tuple(p.shape[:-1])
     selected = selected - idle if used[0] else selected
-    parts = (target, drafted, slope, rows[0], selected, idle)
+    parts: Any = (target, drafted, slope, rows[0], selected, idle)
     return Envelope(
         *(unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts), approximate=True
     )
