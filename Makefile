@@ -14,11 +14,11 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
-PROOFS := $(shell find proofs_checks -name "*.py")
+PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv lint test reproduce docs bench engines clean
+.PHONY: help .venv lint test reproduce docs formal bench engines clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z.]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -60,6 +60,10 @@ figures/out/proofs.json: $(STAMP) $(LIBRARY) $(PROOFS)
 docs: $(STAMP)  ## the documentation, into docs/out
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out
 
+# Needs coqc and Mathematical Components, and nothing of .venv; without coqc it names the packages. What was compiled is kept.
+formal:  ## compile the formal proofs with Coq and print what they assume
+	$(PYTHON) -m proofs_checks.formal
+
 bench: $(STAMP)  ## time the rules and solvers, one thread
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \
 		--benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
@@ -76,5 +80,5 @@ engines: .venv-engines/.installed  ## the plugins inside real engines, real serv
 	$(ENGINES)/python -m pytest tests/engines -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
 
 clean:  ## remove .venv, caches and figures/out
-	rm -rf .venv .venv-engines figures/out docs/out build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-engines figures/out docs/out proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

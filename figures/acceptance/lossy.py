@@ -34,7 +34,7 @@ with infinite KL are left out."""
 def lossy_rules() -> dict[str, Any]:
     """The rules that are compared, for one draft, by the name that the figure prints."""
     toward, first = rules.Toward, rules.SpeculativeSampling()
-    named = {f"lenience {value:g}": rules.lossy.LenientSampling(value) for value in (0.9, 0.7, 0.5)}
+    named: dict[str, Any] = {f"lenience {value:g}": rules.lossy.LenientSampling(value) for value in (0.9, 0.7, 0.5)}
     named |= {f"lenience {value:g}, from p": rules.lossy.LenientSampling(value, "target") for value in (0.7, 0.5)}
     named |= {f"ensemble {value:g}": toward(targets.Ensemble(value), first) for value in (0.9, 0.7)}
     named |= {f"cascade {name} {value:g}": toward(targets.Cascade(name, value), first) for name, value in CASCADES}

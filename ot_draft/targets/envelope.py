@@ -222,9 +222,8 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     batch = tuple(p.shape[:-1])
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)
-    return Envelope(
-        *(unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts), approximate=True
-    )
+    columns: Any = (unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts)
+    return Envelope(*columns, True)  # approximate
 
 
 def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:

@@ -56,7 +56,7 @@ def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw) -> 
 
 def test_numbers_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     first = paths.simulate(paths.Joint(), SMALL, (3, 4), 40, seed=5)
-    monkeypatch.setattr("ot_draft.paths.drafting.MEMORY", 1)  # one tree in a batch
+    monkeypatch.setattr("ot_draft.paths.drafting.trees.MEMORY", 1)  # one tree in a batch
     again = paths.simulate_all([paths.TokenWise(ot.rules.KSeq()), paths.Joint()], SMALL, (3, 4), 40, seed=5)[1]
     assert (first.lengths == again.lengths).all()
     assert (first.lengths != paths.simulate(paths.Joint(), SMALL, (3, 4), 40, seed=6).lengths).any()

@@ -14,7 +14,7 @@ from ...selection import SelectionRule
 from .boundaries import boundary_problems, extreme_problems
 from .counterexample import Counterexample, drafts_shown
 from .number_texts import numbers
-from .rule_property import IN_FLOATS, as_floats, possible_drafts, rule_property
+from .rule_property import IN_FLOATS, as_floats, kept_problem, possible_drafts, rule_property
 from .validity import compare_probabilities
 
 
@@ -32,10 +32,10 @@ def boundary_cases_in_floats(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _compare(rule: SelectionRule, problem: Problem, case: Problem) -> None:
-    output = evaluate(rule, case).output
-    if not _is_target(output, case.p):
+    output, kept = evaluate(rule, case).output, kept_problem(rule, case).p
+    if not _is_target(output, kept):
         shows = "" if case is problem else IN_FLOATS
-        raise Counterexample(problem, f"output law {numbers(output)} instead of {numbers(case.p)}", shows)
+        raise Counterexample(problem, f"output law {numbers(output)} instead of {numbers(kept)}", shows)
 
 
 def _is_target(output: Array, target: Any) -> bool:

@@ -64,8 +64,13 @@ class Optimal(SelectionRule):
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        by_classes = self.classes is not None and self.law.all_independent and getattr(target, "groups", False)
-        if not by_classes or not drafts.shape[-1] or backend(p, drafts, self.classes) is not host:
+        by_groups = self.law.all_independent and getattr(target, "groups", False)
+        if (
+            self.classes is None
+            or not by_groups
+            or not drafts.shape[-1]
+            or backend(p, drafts, self.classes) is not host
+        ):
             return super().toward(target, p, q, drafts)
         from .toward import select_toward
 

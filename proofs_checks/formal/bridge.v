@@ -1,0 +1,48 @@
+(* The bridge: the rules computed over Coq's rationals, beside what the Python library computes in Fractions.
+
+   THEOREM (bridge). On every case of bridge_cases.v the output law and the acceptance of each rule of rules.v, computed by
+   enumerating all drafts, are equal to those that `ot.evaluate` gave in Fractions. The terms computed here are the definitions
+   of rules.v, the same that the theorems of the other files are about, with binary rationals in the place of a real field. *)
+
+From Coq Require Import QArith.
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draft Require Import rules bridge_cases.
+
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+
+Section Case.
+Variables (ps qs : seq Q) (k : nat) (factor : Q).
+Let tokens := iota 0 (size ps).
+Let p (y : nat) : Q := nth (Qmake Z0 1) ps y.
+Let q (y : nat) : Q := nth (Qmake Z0 1) qs y.
+
+Definition judged (law : seq nat -> Q) (rule : seq nat -> selection Q nat) : seq Q * Q :=
+  ([seq output binary tokens k law rule y | y <- tokens], acceptance binary tokens k law rule).
+
+(* In the order of RULES in proofs_checks/formal/bridge.py. *)
+Definition computed : seq (seq Q * Q) :=
+  let independent := iid binary q in
+  let next := without_replacement binary tokens q in
+  [:: judged independent (naive_target binary tokens p);
+      judged independent (speculative_sampling binary tokens p q);
+      judged independent (recursive_rejection binary tokens (fun _ => q) [::] p);
+      judged (in_sequence binary next [::]) (recursive_rejection binary tokens next [::] p);
+      judged independent (k_seq binary tokens factor p q);
+      judged independent (optimal binary tokens p q k)].
+End Case.
+
+Fixpoint same (a b : seq Q) : bool :=
+  match a, b with x :: a', y :: b' => Qeq_bool x y && same a' b' | [::], [::] => true | _, _ => false end.
+Fixpoint agrees (a b : seq (seq Q * Q)) : bool :=
+  match a, b with
+  | x :: a', y :: b' => [&& same x.1 y.1, Qeq_bool x.2 y.2 & agrees a' b']
+  | [::], [::] => true
+  | _, _ => false
+  end.
+
+Theorem bridge : all (fun c => let '(ps, qs, k, factor, given) := c in agrees (computed ps qs k factor) given) cases.
+Proof. by vm_compute. Qed.
+
+Print Assumptions bridge.
