@@ -75,7 +75,7 @@ class Toward(SelectionRule):
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         kept = self.kept_law(problem.p, problem.q, problem.k)
-        return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
+        return self.rule.formula(Problem(kept, problem.q, problem.k, problem.law))
 
     def program_sets(self, q: Array, k: int) -> int:
         return self.rule.program_sets(q, k)

@@ -13,7 +13,7 @@ one minus the acceptance, and the floor that makes r sum to 1. Tokens with p = 0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -223,7 +223,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)
     columns: Any = (unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts)
-    return Envelope(*columns, True)  # approximate
+    return replace(Envelope(*columns), approximate=True)
 
 
 def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:

@@ -123,3 +123,17 @@ def test_torch_problems_are_taken() -> None:
     p, q = (torch.tensor(masses) for masses in np.random.default_rng(0).dirichlet(np.ones(4), 2))
     found = expected_acceptance(ot.rules.KSeq(), ot.Problem(p, q, 3))
     assert found.value == pytest.approx(float(ot.evaluate(ot.rules.KSeq(), ot.Problem(p, q, 3)).acceptance), abs=1e-12)
+
+
+class Timid(ot.rules.KSeq):
+    """K-SEQ that never takes a draft: lossless, and not what K-SEQ's formula is about."""
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        return ot.Selection(0 * super().__call__(p, q, drafts).accept, p)
+
+
+def test_a_subclass_with_a_call_of_its_own_does_not_inherit_the_formula() -> None:
+    (problem,) = random_problems(1, 4, 2, ot.IID(), 1)
+    assert closed_form(ot.rules.KSeq(), problem) is not None
+    assert closed_form(Timid(), problem) is None
+    assert expected_acceptance(Timid(), problem).value == ot.evaluate(Timid(), problem).acceptance
