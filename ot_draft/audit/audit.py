@@ -52,7 +52,7 @@ class Audit:
         """One emitted token and its whole law (n,).
 
         request, position: the text it belongs to, and where in it (counted here if it is not said). batch: name of the requests that
-        ran together. place: tokens that the same step of speculation emitted before it, where the rule decides token by token.
+        ran together. place: tokens that the same step of speculation emitted before it.
         draft_law: the draft model's law (n,). CannotAudit if a law is no law, or the token is outside it.
         """
         where = f"token {self.tokens}"
