@@ -297,7 +297,6 @@ def code(markdown: str) -> list[str]:
 MOST_FILES, MOST_LINES, MOST_TYPE_TESTS = 20, 40, 11
 LONG_FUNCTIONS = {  # each with its reason
     "ot_draft.rules.optimal.levels._sweep": "the sweep: one loop over breakpoints, compiled by numba as it stands",
-    "ot_draft.integrations.vllm_runner_v2.rejection_sample": "23 lines are the parameters of the function that it stands in for",
 }
 OWN_FILES = [*MODULES.values(), *OUTSIDE_FILES, *sorted((ROOT / "tests").rglob("*.py"))]
 

@@ -26,9 +26,9 @@ class Toward(SelectionRule):
     rule: SelectionRule
 
     def __post_init__(self) -> None:
-        if not callable(self.target) or isinstance(self.target, SelectionRule):
+        if not callable(self.target) or isinstance(self.target, SelectionRule):  # the two may have been given in turn
             raise InvalidDrafts(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
-        if not isinstance(self.rule, SelectionRule):
+        if not isinstance(self.rule, SelectionRule):  # anything may have been given
             raise InvalidDrafts(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
 
     @property

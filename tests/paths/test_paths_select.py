@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import KINDS
+from kinds_of_arrays import KINDS
 from random_problems import Everywhere
 from replay import batched, law_of, tokens_of
 from test_paths_planted import random_models

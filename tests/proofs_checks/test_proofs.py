@@ -16,7 +16,7 @@ from slopes import slopes_of
 
 from ot_draft.rules.optimal.levels import levels
 from proofs_checks import __main__ as command
-from proofs_checks import checking, page
+from proofs_checks import checking, formal, page
 from proofs_checks.optimum import optimal_selection, random_orders
 from proofs_checks.optimum.selection_by_levels import curves as written_out
 from proofs_checks.random_cases import SIZES, draw
@@ -219,7 +219,7 @@ def test_every_module_with_statements_is_in_the_table_and_every_row_can_fail() -
         for file in folder.glob("*/*.py")
         if "\nSTATEMENTS = (" in file.read_text()
     }
-    assert set(command.MODULES.values()) == written
+    assert set(command.MODULES.values()) == written | {"formal"}  # whose statements are made of the theorems it lists
     rows = [
         said
         for name in command.MODULES
@@ -228,7 +228,8 @@ def test_every_module_with_statements_is_in_the_table_and_every_row_can_fail() -
     assert len({said.name for said in rows}) == len(rows)
     for said in rows:
         assert said.planted and said.claim and said.source and said.method, said.name
-        assert (said.holds is None) != (said.prove is None), said.name
+        if said not in formal.STATEMENTS:  # which Coq reads, no function of ours
+            assert (said.holds is None) != (said.prove is None), said.name
         assert not said.claim.startswith("False") and said.text.startswith("False: ") == (said.expected == "refuted")
 
 

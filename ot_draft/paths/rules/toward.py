@@ -51,7 +51,7 @@ class Toward(PathRule):
     rule: PathRule
 
     def __post_init__(self) -> None:
-        if not callable(self.target) or not isinstance(self.rule, PathRule):
+        if not callable(self.target) or not isinstance(self.rule, PathRule):  # anything may have been given
             raise InvalidDrafts(
                 f"Toward({self.target!r}, {self.rule!r}): give a target, then a path rule, as in Toward(KL(0.02), Joint())"
             )
