@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ..page_style import STYLE
 from .verdict import Verdict
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #ccc; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #181818; --line: #444; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
-td.number, th.number { text-align: right; white-space: nowrap; }
-.verdict { color: #fff; border-radius: 4px; padding: .1rem .5rem; }
+OF_VERDICTS = """
 .good { background: #00735a; } .bad { background: #b34700; }
 """
 NATS = 2.302585092994046  # in a power of ten
@@ -44,7 +36,7 @@ def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] =
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Audit of {escape(subject)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>Audit of {escape(subject)}</title>\n<style>{STYLE}{OF_VERDICTS}</style>\n</head>\n<body>\n"
         f'<h1>Audit of {escape(subject)}</h1>\n<p><span class="verdict {kind}">{word}</span></p>\n'
         f"<p>{escape(str(verdict))}.</p>\n{_table(('', ''), [list(fact) for fact in facts])}"
         f"<h2>By family</h2>\n{_table(('family of bets', 'power of ten of its e-value'), families)}"

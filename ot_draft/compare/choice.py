@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from .. import rules
@@ -17,7 +18,8 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
 
 
 def law_name(law: DraftLaw) -> str:
-    """Name of a law on the command line and in tables."""
+    """Deprecated: `law.spelling`."""
+    warnings.warn("compare.law_name(law) is now law.spelling", DeprecationWarning, stacklevel=2)
     return law.spelling
 
 

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ...page_style import STYLE
 from .records import Record, answers_of, by_rule, is_wrong, verdict
 
-# Okabe and Ito's colours, told apart by everyone; the verdict stands there as a word too.
-STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #ccc; --code: #f4f4f4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #181818; --line: #444; --code: #242424; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
-td.number, th.number { text-align: right; white-space: nowrap; }
+OF_REPORTS = """
 .answers { list-style: none; padding: 0; } .answers li:first-child { font-size: 1.2rem; font-weight: bold; }
 small { opacity: .75; display: block; }
 pre { background: var(--code); padding: .8rem; overflow-x: auto; border-radius: 4px; }
-.verdict { color: #fff; border-radius: 4px; padding: .1rem .5rem; white-space: nowrap; }
+.verdict { white-space: nowrap; }
 .passed { background: #00735a; } .failed, .unexpected { background: #b34700; }
 .expected { background: #8a5c00; } .skipped { background: #666; }
 @media print { pre { white-space: pre-wrap; } }
@@ -39,7 +31,7 @@ def html_page(records: Sequence[Record]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Selection rules, checked</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>Selection rules, checked</title>\n<style>{STYLE}{OF_REPORTS}</style>\n</head>\n<body>\n"
         f"<h1>Selection rules, checked</h1>\n<p>{len(records)} checks of {len(rules)} rules, {outcome}. "
         f"Checked by ot_draft {__version__}.</p>\n{body}</body>\n</html>\n"
     )
