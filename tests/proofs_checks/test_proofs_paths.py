@@ -17,6 +17,7 @@ ALL = [(module, statement) for module in (path_rules, expected_rejections) for s
 REFUTED = {"Joint >= Traversal", "Joint >= TokenWise(KSeq)"}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("module", "statement"), ALL, ids=[statement.name for _, statement in ALL])
 def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
     outcome = module.check(statement, 3 * len(SIZES))

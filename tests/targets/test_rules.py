@@ -62,6 +62,7 @@ def test_by_classes_the_budget_holds(target: targets.Nearest) -> None:
     assert np.allclose(rules.Toward(target, rules.Optimal(classes=64))(p, q, drafts).output(drafts).sum(-1), 1)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_tensors_give_what_numpy_gives(target: targets.Target) -> None:
     generator = np.random.default_rng(3)
