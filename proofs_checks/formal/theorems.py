@@ -35,6 +35,30 @@ THEOREMS = (
         ("maximal_coupling",),
     ),
     Theorem(
+        "a selected draft, coupled",
+        "A draft selected in any way, its token (law m) taken with min(1, p/m), else norm((p - m)+): lossless, accepts >= sum min(p, m).",
+        "couple",
+        ("couple_lossless", "couple_acceptance"),
+    ),
+    Theorem(
+        "Hall's theorem for masses",
+        "Masses s(S) on sets with s(inside H) <= m(H) for every H can be handed out to tokens of S, at most m(y) to each y.",
+        "transport",
+        ("transport",),
+    ),
+    Theorem(
+        "the laws of a selected draft",
+        "For every law Q of the drafts: exactly those m with m(H) >= Q(all drafts in H) for every H.",
+        "hall",
+        ("selected_laws",),
+    ),
+    Theorem(
+        "the best acceptance, every law of the drafts",
+        "It is max sum min(p, m) over these m = min over H of 1 + p(H) - Q(all drafts in H), both attained, by a selected draft.",
+        "hall",
+        ("best_selection",),
+    ),
+    Theorem(
         "speculative sampling, every p and q",
         "Lossless; accepts sum min(p, q); no lossless rule for one draft accepts more.",
         "sampling",
