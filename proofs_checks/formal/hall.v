@@ -7,6 +7,8 @@
        max sum_y min(p(y), m(y)) over these m  =  min over H of 1 + p(H) - Q(all drafts in H);
    both are attained, and by a rule of the selected-draft form (couple.v).
 
+   THEOREM (least_cut_is_best). That is the value of `least_cut` (rules.v), which tries every set of tokens.
+
    Any law of the drafts, any finite set of tokens, any real field, any k >= 1. The work is done by Hall's theorem for masses on
    sets (transport.v): drafts hold their probability on the set of their tokens. *)
 
@@ -171,7 +173,59 @@ rewrite best; apply: le_trans (upper _ ok' out'); apply: le_trans acc'.
 by rewrite le_eqVlt; apply/orP; left; apply/eqP; apply: eq_bigr => y _; rewrite e.
 Qed.
 
+(** The least cut, as rules.v computes it. *)
+
+Let cut_value p := rules.cut_value (real R) (index_enum T) k Q p.
+Let least_cut p := rules.least_cut (real R) (index_enum T) k Q p.
+
+Lemma cut_valueE p (s : seq T) : uniq s -> cut_value p s = 1 + mass_of p (mem s) - inside k Q (mem s).
+Proof. by move=> us; rewrite /cut_value /rules.cut_value !sumE big_filter /mass_of (big_uniq _ us). Qed.
+Lemma token_sets_uniq (s H : seq T) : uniq s -> H \in token_sets s -> uniq H.
+Proof.
+move=> us inH; suff sub : subseq H s by exact: subseq_uniq us.
+elim: s H {us} inH => [|y s ih] H /=; first by rewrite inE => /eqP->.
+rewrite mem_cat => /orP[/ih sub|/mapP[H' /ih sub ->]]; last by rewrite /= eqxx.
+exact: subseq_trans sub (subseq_cons _ _).
+Qed.
+Lemma filter_token_sets (s : seq T) (H : pred T) : [seq y <- s | H y] \in token_sets s.
+Proof.
+elim: s => [|y s ih] /=; first by rewrite inE.
+by rewrite mem_cat; case: (H y); [apply/orP; right; apply: map_f | rewrite ih].
+Qed.
+Lemma least_cut_le p H : least_cut p <= 1 + mass_of p H - inside k Q H.
+Proof.
+pose H' := [seq y <- index_enum T | H y]; have uH : uniq H' by rewrite filter_uniq // index_enum_uniq.
+have inH y : (y \in H') = H y by rewrite mem_filter mem_index_enum andbT.
+have -> : 1 + mass_of p H - inside k Q H = cut_value p H'.
+  rewrite cut_valueE // /mass_of /inside; congr (_ + _ - _); first by apply: eq_bigl => y; rewrite /= inH.
+  by apply: eq_bigl => x; apply: eq_all => y; rewrite /= inH.
+have := filter_token_sets (index_enum T) H; rewrite -/H' /least_cut /rules.least_cut -/(cut_value p).
+elim: (token_sets _) => [//|S sets ih]; rewrite inE /= leastE le_minl => /orP[/eqP->|/ih->]; first by rewrite lexx.
+by rewrite orbT.
+Qed.
+Lemma least_cut_attained p : exists H, least_cut p = 1 + mass_of p H - inside k Q H.
+Proof.
+suff [s us ->] : exists2 s, uniq s & least_cut p = cut_value p s by exists (mem s); rewrite cut_valueE.
+have := @token_sets_uniq (index_enum T); rewrite /least_cut /rules.least_cut -/(cut_value p).
+elim: (token_sets _) => [|S sets ih] all_uniq; first by exists (index_enum T) => //; exact: index_enum_uniq.
+have [|s us e] := ih; first by move=> H us inH; apply: all_uniq us _; rewrite inE inH orbT.
+rewrite /= leastE e; case: leP => _; last by exists s.
+by exists S => //; apply: all_uniq (index_enum_uniq _) _; rewrite inE eqxx.
+Qed.
+
+Theorem least_cut_is_best p : law p ->
+  (exists2 w, selector w & let rule := selecting p w in
+    [/\ proper k Q rule, lossless k Q p rule & acceptance k Q rule = least_cut p])
+  /\ forall rule, proper k Q rule -> lossless k Q p rule -> acceptance k Q rule <= least_cut p.
+Proof.
+move=> pl; have upper rule : proper k Q rule -> lossless k Q p rule -> acceptance k Q rule <= least_cut p.
+  by move=> ok out; have [H ->] := least_cut_attained p; exact: bound.
+split=> //; have [w [H [sel [ok out] _ e _]]] := best_selection pl; exists w => //; split=> //.
+by apply/eqP; rewrite eq_le upper //= e least_cut_le.
+Qed.
+
 End Hall.
 
 Print Assumptions selected_laws.
 Print Assumptions best_selection.
+Print Assumptions least_cut_is_best.

@@ -56,7 +56,7 @@ THEOREMS = (
         "the best acceptance, every law of the drafts",
         "It is max sum min(p, m) over these m = min over H of 1 + p(H) - Q(all drafts in H), both attained, by a selected draft.",
         "hall",
-        ("best_selection",),
+        ("best_selection", "least_cut_is_best"),
     ),
     Theorem(
         "speculative sampling, every p and q",
@@ -123,6 +123,30 @@ THEOREMS = (
         "For i.i.d. drafts the computed rule is lossless and accepts 1 + p(H) - q(H)^k, H a prefix: no lossless rule more.",
         "optimal",
         ("optimal_selection", "optimal_rule"),
+    ),
+    Theorem(
+        "counterexamples to claims on rules",
+        "Computed: k independent tests, gamma* literally, SpecTr-GBV, p = q, concavity, rejection against K-SEQ are false as claimed.",
+        "refuted",
+        (
+            "independent_tests_change_the_law",
+            "recursive_rejection_below_k_seq",
+            "k_seq_valid_below_gamma_star",
+            "always_accepted_though_p_is_not_q",
+            "above_spectr_gbv",
+            "without_replacement_not_concave",
+        ),
+    ),
+    Theorem(
+        "counterexamples to claims on lossy targets",
+        "Computed: clip(q, a p, b p) with two drafts, ensembles and token-specific cascades are off the frontier.",
+        "refuted",
+        (
+            "clipped_draft_not_best",
+            "ensemble_off_the_frontier",
+            "ensemble_off_the_frontier_chi_squared",
+            "cascade_off_the_frontier",
+        ),
     ),
     Theorem(
         "the bridge",
