@@ -173,6 +173,13 @@ Definition optimal (p q : T -> A) (k : nat) : seq T -> selection A T :=
   let m := optimal_law p q k s in
   fun x => optimal_with p s l m x.
 
+(* Hybrid drafts: the given tokens first, the others drawn from q; `outside` is the draft's law without the given tokens. *)
+Definition outside (q : T -> A) (tops : seq T) : T -> A := norm (fun y => if y \in tops then 0 else q y) q.
+Definition hybrid (q : T -> A) (tops x : seq T) : A :=
+  if take (size tops) x == tops then iid q (drop (size tops) x) else 0.
+Definition optimal_hybrid (p q : T -> A) (tops : seq T) (r : nat) (x : seq T) : selection A T :=
+  let s := optimal p q r (drop (size tops) x) in Selection (nseq (size tops) 0 ++ accept s) (residual s).
+
 End Rules.
 
 Arguments least : simpl never. Arguments most : simpl never. Arguments mass : simpl never. Arguments table : simpl never.

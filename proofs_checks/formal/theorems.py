@@ -125,6 +125,12 @@ THEOREMS = (
         ("optimal_selection", "optimal_rule"),
     ),
     Theorem(
+        "optimal selection of hybrid drafts, every j",
+        "Given tokens first, r >= 1 draws outside them: lossless, accepts 1 + p(H) - Q(all drafts in H) for some H, no lossless rule more.",
+        "hybrid",
+        ("optimal_hybrid_selection", "optimal_hybrid_rule"),
+    ),
+    Theorem(
         "counterexamples to claims on rules",
         "Computed: k independent tests, gamma* literally, SpecTr-GBV, p = q, concavity, rejection against K-SEQ are false as claimed.",
         "refuted",
