@@ -131,6 +131,12 @@ THEOREMS = (
         ("optimal_hybrid_selection", "optimal_hybrid_rule"),
     ),
     Theorem(
+        "block verification, every model and length",
+        "Lossless for any target and draft model; accepts the sum of E[w_i] tokens, w_i >= the product of min(1, p/q) on every path.",
+        "block",
+        ("block_verification_lossless", "block_verification_length", "longer_than_token_wise", "ladder"),
+    ),
+    Theorem(
         "counterexamples to claims on rules",
         "Computed: k independent tests, gamma* literally, SpecTr-GBV, p = q, concavity, rejection against K-SEQ are false as claimed.",
         "refuted",
