@@ -60,6 +60,23 @@ Proof.
 move=> w1 ml; rewrite mulrA tested // -left_over_sum norm_mass ?left_overE; last exact: left_over_ge0.
 lra.
 Qed.
+(* Over the next token, drawn by m: some longer beginning passes or this one does; the token c comes out, then something of probability a. *)
+Lemma ladder_passes h w m : 0 <= w -> w <= 1 -> law m ->
+  \sum_y m y * (next_weight h w m y + (1 - next_weight h w m y) * test h w m) = w.
+Proof.
+move=> w0 w1 ml; have e := tested h w1 ml; under eq_bigr do rewrite mulrDr mulrA mulrBr mulr1 next_weightE //.
+by rewrite big_split /= -mulr_suml sumrB (proj2 ml) e; lra.
+Qed.
+Lemma ladder_emits h w m c (a : R) : 0 <= w -> w <= 1 -> law m ->
+  \sum_y m y * ((if c == y then next_weight h w m y * a else 0)
+    + (1 - next_weight h w m y) * (test h w m * following h w m c * a)) = w * (p h c * a).
+Proof.
+move=> w0 w1 ml; rewrite [RHS]mulrA -(ladder h c w1 ml) [RHS]mulrDl -[X in _ = _ + X]mulrA.
+under eq_bigr do rewrite mulrDr mulrA mulrBr mulr1 next_weightE //.
+rewrite big_split /= -mulr_suml sumrB (proj2 ml); congr (_ + _).
+rewrite (bigD1 c) //= eqxx big1 ?addr0 => [|y /negbTE yc]; first by rewrite mulrA next_weightE.
+by rewrite eq_sym yc mulr0.
+Qed.
 End Ladder.
 
 Section Block.
@@ -81,14 +98,8 @@ Proof. by rewrite mulr_sumr; apply: eq_bigr => x _; rewrite /= mulrA. Qed.
 Lemma block_passes_sum k h w : 0 <= w -> w <= 1 -> \sum_(x <- drafts k) in_sequence q h x * passes h w x = w.
 Proof.
 elim: k h w => [|k ih] h w w0 w1; first by rewrite sum_drafts0 /= mul1r.
-rewrite sum_drafts; under eq_bigr do rewrite expect.
-pose S := \sum_y Num.min (w * p h y) (q h y); have e := tested p_law h w1 (q_law h) : (1 - S) * _ = w - S.
-set t := test _ _ _ _ _ _ in e.
-have mean : \sum_y q h y * (next_weight h w (q h) y + (1 - next_weight h w (q h) y) * t) = w.
-  under eq_bigr do rewrite mulrDr mulrA mulrBr mulr1 next_weightE //.
-  by rewrite big_split /= -mulr_suml sumrB (proj2 (q_law h)) -/S e; lra.
-rewrite -[RHS]mean; apply: eq_bigr => y _; congr (_ * _); have /andP[v0 v1] := next_weight01 p_law h y w0 (q_law h).
-rewrite /= -/t; move: (next_weight h w (q h) y) v0 v1 => v v0 v1.
+rewrite sum_drafts -[RHS](ladder_passes p_law h w0 w1 (q_law h)); apply: eq_bigr => y _; rewrite expect; congr (_ * _).
+have /andP[v0 v1] := next_weight01 p_law h y w0 (q_law h); rewrite /=; move: (next_weight h w (q h) y) v0 v1 => v v0 v1.
 under eq_bigr do rewrite mulrDr mulrBl mul1r mulrBr mulrA.
 by rewrite big_split sumrB /= -!mulr_suml ih // total; lra.
 Qed.
@@ -97,22 +108,12 @@ Lemma block_emits_sum k h w z : 0 <= w -> w <= 1 -> size z = k.+1 ->
   \sum_(x <- drafts k) in_sequence q h x * emits h w x z = w * in_sequence p h z.
 Proof.
 elim: k h w z => [|k ih] h w [|c z] //= w0 w1 => [_|[sz]]; first by rewrite sum_drafts0 /= mul1r.
-rewrite sum_drafts; under eq_bigr do rewrite expect /=.
-rewrite [RHS]mulrA -(ladder p_law h c w1 (q_law h)) [RHS]mulrDl -[X in _ = _ + X]mulrA.
-pose S := \sum_y Num.min (w * p h y) (q h y); set K := _ * following _ _ _ _ _ _ _ * _.
-have -> : Num.min (w * p h c) (q h c) * in_sequence p (rcons h c) z
-   = \sum_y q h y * (if c == y then next_weight h w (q h) y * in_sequence p (rcons h y) z else 0).
-  rewrite (bigD1 c) //= eqxx big1 ?addr0 => [|y /negbTE yc]; first by rewrite mulrA next_weightE.
-  by rewrite eq_sym yc mulr0.
-have -> : (1 - S) * K = \sum_y q h y * ((1 - next_weight h w (q h) y) * K).
-  under eq_bigr do rewrite mulrA mulrBr mulr1 next_weightE //.
-  by rewrite -mulr_suml sumrB (proj2 (q_law h)).
-rewrite -big_split; apply: eq_bigr => y _ /=; rewrite -mulrDr; congr (_ * _).
+rewrite sum_drafts -[RHS](ladder_emits p_law h c _ w0 w1 (q_law h)); apply: eq_bigr => y _; rewrite expect /=; congr (_ * _).
 have /andP[v0 v1] := next_weight01 p_law h y w0 (q_law h); move: (next_weight h w (q h) y) v0 v1 => v v0 v1.
 under eq_bigr do rewrite mulrDr mulrBl mul1r mulrBr [in_sequence _ _ _ * (passes _ _ _ * _)]mulrA.
 rewrite big_split sumrB /= -!mulr_suml total block_passes_sum // mul1r mulrBl mul1r; congr (_ + _).
-case: (c == y); last by rewrite big1 // => x _; rewrite mulr0.
-exact: ih.
+case: eqP => [->|_]; first exact: ih.
+by rewrite big1 // => x _; rewrite mulr0.
 Qed.
 
 Theorem block_verification_lossless k z : size z = k.+1 ->

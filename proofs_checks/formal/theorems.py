@@ -137,6 +137,18 @@ THEOREMS = (
         ("block_verification_lossless", "block_verification_length", "longer_than_token_wise", "ladder"),
     ),
     Theorem(
+        "token-wise selection, every rule, K and L",
+        "A rule that is lossless for every number of i.i.d. drafts is lossless along K paths of L tokens, for any models.",
+        "joint",
+        ("token_wise_lossless",),
+    ),
+    Theorem(
+        "joint selection, every K, L and m",
+        "Whichever way the living drafts are selected from, m being the law of the selected token: lossless, for any models.",
+        "joint",
+        ("joint_lossless",),
+    ),
+    Theorem(
         "counterexamples to claims on rules",
         "Computed: k independent tests, gamma* literally, SpecTr-GBV, p = q, concavity, rejection against K-SEQ are false as claimed.",
         "refuted",
