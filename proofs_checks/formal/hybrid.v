@@ -75,7 +75,8 @@ Theorem optimal_hybrid_selection :
     & forall other, proper k (hybrid q tops) other -> lossless k (hybrid q tops) p other ->
         acceptance k (hybrid q tops) other <= acceptance k (hybrid q tops) rule].
 Proof.
-have [draws_ok draws_out [top e]] := optimal_selection p_law q_law r_pos (by_ratio_order p q).
+have p1 : \sum_y p y <= 1 by rewrite (proj2 p_law).
+have [draws_ok draws_out [top e]] := optimal_selection (proj1 p_law) p1 q_law r_pos (by_ratio_order p q) p_law.
 rewrite /= in e.
 have ok : proper k (hybrid q tops) rule.
   move=> x xk; rewrite /hybrid; case: (take _ x =P tops) => [tx|_]; last by rewrite eqxx.

@@ -6,11 +6,12 @@
    THEOREM (joint_lossless). Go down the paths; at every node, with weight w, select one of the living drafts in any way, let m
    be the law of its token, and put w <- min(1, w p/m). Block verification at the end, with m in the place of q, is
    lossless: for every K, every L, every way to select and hence every m.
+   THEOREM (optimal_joint_lossless). So it is with optimal selection for the scaled target w p, as it is computed.
 
    Models: any laws of the next token given the tokens so far, and thus Markov models. Any finite set of tokens, any real
    field. The reason: given the walk to a node, what follows on the living paths is drawn anew (survivors_law). *)
 
-From Draft Require Import head problem bound couple sampling path_rules block.
+From Draft Require Import head problem bound couple sampling optimal path_rules block.
 
 Section Bundles.
 Variables (R : realFieldType) (T : finType) (p q : seq T -> T -> R).
@@ -105,7 +106,7 @@ Hypothesis sel : selects.
 
 Lemma chance_outside h w x y : y \notin x -> chance h w x y = 0.
 Proof. by move=> yx; rewrite /path_rules.chance sumE; exact: (chosen_outside (choice h w)). Qed.
-Lemma selected_law h w k : 0 <= w -> w <= 1 -> (0 < k)%N -> law (m h w k).
+Lemma token_law h w k : 0 <= w -> w <= 1 -> (0 < k)%N -> law (m h w k).
 Proof.
 move=> w0 w1 k0; have [c0 c1 cm] := sel h w0 w1 k0; split=> [y|].
   rewrite -cm big_seq sumr_ge0 // => x xk; have [->|ne] := eqVneq (iid (q h) x) 0; first by rewrite mul0r.
@@ -134,7 +135,7 @@ Lemma joint_passes_sum L K h w : 0 <= w -> w <= 1 -> (0 < K)%N ->
   \sum_(xs <- bundles L K) bundle_law h xs * passes h w L xs = w.
 Proof.
 elim: L K h w => [|L ih] K h w w0 w1 K0; first by rewrite -mulr_suml bundle_total mul1r.
-have ml := selected_law h w0 w1 K0; rewrite -[RHS](ladder_passes p_law h w0 w1 ml).
+have ml := token_law h w0 w1 K0; rewrite -[RHS](ladder_passes p_law h w0 w1 ml).
 set t := test _ _ _ _ _ _.
 rewrite -(one_node (L := L) (F := fun y xs => let longer := passes (rcons h y) (next_weight h w (m h w K) y) L xs in
   longer + (1 - longer) * t)) // => [|y k k0].
@@ -149,7 +150,7 @@ Lemma joint_emits_sum L K h w z : 0 <= w -> w <= 1 -> (0 < K)%N -> size z = L.+1
   \sum_(xs <- bundles L K) bundle_law h xs * emits h w L xs z = w * in_sequence p h z.
 Proof.
 elim: L K h w z => [|L ih] K h w [|c z] //= w0 w1 K0 => [_|[sz]]; first by rewrite -mulr_suml bundle_total mul1r.
-have ml := selected_law h w0 w1 K0; rewrite -[RHS](ladder_emits p_law h c _ w0 w1 ml).
+have ml := token_law h w0 w1 K0; rewrite -[RHS](ladder_emits p_law h c _ w0 w1 ml).
 set rest := _ * following _ _ _ _ _ _ _ * _.
 rewrite -(one_node (L := L) (F := fun y xs => let w' := next_weight h w (m h w K) y in
   (if c == y then emits (rcons h y) w' L xs z else 0) + (1 - passes (rcons h y) w' L xs) * rest)) // => [|y k k0].
@@ -167,7 +168,26 @@ Theorem joint_lossless L K z : (0 < K)%N -> size z = L.+1 ->
 Proof. by move=> K0 sz; rewrite /joint_output sumE joint_emits_sum ?mul1r ?ler01. Qed.
 
 End Joint.
+
+(* Optimal selection for the scaled target w p. *)
+Theorem optimal_joint_lossless L K z : (0 < K)%N -> size z = L.+1 ->
+  optimal_joint_output (real R) (index_enum T) p q L K z = in_sequence p [::] z.
+Proof.
+move=> K0 sz; apply: joint_lossless => // h w k w0 w1 k0; pose wp y := w * p h y.
+have wp0 y : 0 <= wp y by rewrite mulr_ge0 //; case: (p_law h).
+have wp1 : \sum_y wp y <= 1 by rewrite -mulr_sumr (proj2 (p_law h)) mulr1.
+have [c0 c1 cm] := selection_by_levels wp0 wp1 (q_law h) k0 (by_ratio_order wp (q h)).
+set s := by_ratio _ _ _ _ in c0 c1 cm.
+have chosenE x y : x \in drafts k -> chance (real R) (optimal_choice (real R) (index_enum T) p q) h w x y
+    = chosen (choose (real R) (optimal_levels (real R) wp (q h) k s) [seq index z s | z <- x]) x y.
+  by rewrite mem_drafts /path_rules.chance sumE /optimal_choice => /eqP->.
+split=> [x y xk ne|x xk ne|y]; first by rewrite chosenE // c0.
+  by under eq_bigr do rewrite chosenE //; exact: c1.
+by rewrite -[RHS]cm !big_seq; apply: eq_bigr => x xk; rewrite chosenE.
+Qed.
+
 End Bundles.
 
 Print Assumptions token_wise_lossless.
 Print Assumptions joint_lossless.
+Print Assumptions optimal_joint_lossless.

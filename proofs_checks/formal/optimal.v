@@ -10,15 +10,6 @@ From Draft Require Import head problem bound couple levels selected selected_law
 
 Section Optimal.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat).
-Hypotheses (p_law : law p) (q_law : law q) (k_pos : (0 < k)%N).
-
-Lemma a_token : {y : T | 0 < q y}.
-Proof.
-case: (pickP (fun y => 0 < q y)) => [y qy|none]; first by exists y.
-exfalso; have : \sum_y q y = 0 by apply: big1 => y _; apply/eqP; rewrite eq_le (proj1 q_law) andbT leNgt none.
-by rewrite (proj2 q_law) => /eqP; rewrite oner_eq0.
-Qed.
-
 (* An order of the tokens with q > 0 by p/q. *)
 Definition order_of (s : seq T) := [/\ uniq s, forall y, (y \in s) = (0 < q y)
   & forall y0 i j, (i < j)%N -> (j < size s)%N -> p (nth y0 s i) * q (nth y0 s j) <= p (nth y0 s j) * q (nth y0 s i)].
@@ -37,6 +28,16 @@ have tr : {in (fun y => 0 < q y) & &, transitive le}.
   have := ler_wpmul2r (ltW qc) ab; have := ler_wpmul2r (ltW qa) bc; lra.
 have so : sorted le (sort le l) by apply: sort_sorted => a b; exact: le_total.
 exact: (sorted_ltn_nth_in tr y0 all_l so _ _ (ltn_trans ij jN) jN ij).
+Qed.
+
+(* The target may be a part of a law: what is left of one, or w p with a weight w. *)
+Hypotheses (p_ge0 : forall y, 0 <= p y) (p_le1 : \sum_y p y <= 1) (q_law : law q) (k_pos : (0 < k)%N).
+
+Lemma a_token : {y : T | 0 < q y}.
+Proof.
+case: (pickP (fun y => 0 < q y)) => [y qy|none]; first by exists y.
+exfalso; have : \sum_y q y = 0 by apply: big1 => y _; apply/eqP; rewrite eq_le (proj1 q_law) andbT leNgt none.
+by rewrite (proj2 q_law) => /eqP; rewrite oner_eq0.
 Qed.
 
 Variable s : seq T.
@@ -63,8 +64,8 @@ Let choice (x : seq T) := choose (real R) l [seq index y s | y <- x].
 Let t_one : t N = 1. Proof. exact: t_N. Qed.
 Let F_le1 : F N <= 1.
 Proof.
-rewrite FE take_size -(proj2 p_law) (big_uniq _ s_uniq) [leRHS](bigID (mem s)) /= ler_addl.
-by apply: sumr_ge0 => y _; case: p_law.
+rewrite FE take_size (big_uniq _ s_uniq); apply: le_trans p_le1; rewrite [leRHS](bigID (mem s)) /= ler_addl.
+by apply: sumr_ge0 => y _; exact: p_ge0.
 Qed.
 Let N_pos : (0 < N)%N. Proof. by rewrite lt0n size_eq0; apply/eqP => e; move: (svalP a_token); rewrite -s_pos e. Qed.
 Let best := largest_index D N.
@@ -149,6 +150,13 @@ suff -> : all (fun z => (index z s < N)%N) x by [].
 by apply/allP => z zx; rewrite index_mem; move/allP: xs; exact.
 Qed.
 
+Theorem selection_by_levels :
+  [/\ forall x y, x \in drafts k -> iid q x != 0 -> 0 <= chosen (choice x) x y,
+      forall x, x \in drafts k -> iid q x != 0 -> \sum_y chosen (choice x) x y = 1
+    & forall y, \sum_(x <- drafts k) iid q x * chosen (choice x) x y = m y].
+Proof. by split; [exact: chosen_ge0 | exact: chosen_sum | exact: chosen_law]. Qed.
+
+Hypothesis p_law : law p.
 Theorem optimal_selection :
   [/\ proper k (iid q) rule, lossless k (iid q) p rule
     & exists top, let H := fun y => (index y s < top)%N in
@@ -193,8 +201,9 @@ Theorem optimal_rule (R : realFieldType) (T : finType) (p q : T -> R) k : law p 
           <= acceptance k (iid q) rule].
 Proof.
 move=> pl ql k0 rule; have o := by_ratio_order p q.
-have [ok out _] := optimal_selection pl ql k0 o.
-by split=> // other ok' out'; exact: (optimal_is_optimal pl ql k0 o).
+have p1 : \sum_y p y <= 1 by case: pl => _ ->.
+have [ok out _] := optimal_selection (proj1 pl) p1 ql k0 o pl.
+by split=> // other ok' out'; exact: (optimal_is_optimal (proj1 pl) p1 ql k0 o pl).
 Qed.
 
 Print Assumptions optimal_selection.

@@ -146,7 +146,7 @@ THEOREMS = (
         "joint selection, every K, L and m",
         "Whichever way the living drafts are selected from, m being the law of the selected token: lossless, for any models.",
         "joint",
-        ("joint_lossless",),
+        ("joint_lossless", "optimal_joint_lossless"),
     ),
     Theorem(
         "counterexamples to claims on rules",
