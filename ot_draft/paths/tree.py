@@ -161,6 +161,9 @@ class FreeShape(TreeShape):
             "the shapes of these trees are data, which this path rule does not take: take Joint() or TokenWise(...)"
         )
 
+    def path(self, node: int) -> tuple[int, ...]:
+        return self.depths
+
     @property
     def _children(self) -> tuple[range, ...]:  # type: ignore[override]
         return self.depths and ()

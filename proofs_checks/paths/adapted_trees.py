@@ -8,17 +8,18 @@ THEOREM. If no place is drafted after twice, `Joint` and `TokenWise(Optimal)` ke
 lossless if the numbers of a level come from the levels above; depth first, and in any order of confidence, are as good; and what a level
 leaves of the budget (equal draws, say, which are one place) may be used below.
 
-PROOF. Let c be a place, H everything drafted up to the step of c, without it (if c is never drafted after, everything but what is below c,
-which is nothing). The walk of selection from the root down to c looks at the children of the places on the way only, and these were
-drafted before c: a place is drafted after only when a node holds it. So the walk's choices are functions of H and of their
-own uniforms. Given H, the draws after c are r i.i.d. draws from q outside T, with T and r known: the token selected among them has the
-law m that the rule computes from p, q, T and r. Let G be H with the walk's choices, w the weight of the walk (a function of G).
-CLAIM: given G, the probability that the place c or one below it is accepted and what is emitted from there on begins with z is w p(z | c), for
-every z. By induction from the deepest place upward. Where nothing is drafted after c, that is the last test: accepted with w, and the target
-follows. Else a token y is selected by m, its weight is min(1, w p(y) / m(y)), and what is emitted beyond it follows the target by the claim for c y, whose
-G holds more, and does not change m(y): min(m(y), w p(y)) in all. With probability 1 - sum of min(m, w p) = 1 - w + R nothing longer is accepted;
-then the test of c passes with R / (R + 1 - w), and (w p - m)+ / R follows: (w p - m)+ in all. Both sum to w p(y). At the root w = 1.
-For TokenWise(Optimal) the same with w = 1 at every place, because the output of the rule at c, given G, follows p. QED
+PROOF. Let c be a place, and H everything drafted up to the step of c, without that step (if nothing is drafted after c: everything).
+The walk of selection from the root down to c looks at the children of the places on the way only, and these were drafted before: a
+place is drafted after only when a node holds it. So the choices of the walk are functions of H and of uniforms of their own. Given
+H, the draws after c are r i.i.d. draws from q outside T, with T and r known: the token selected among them has the law m that the
+rule computes from p, q, T and r. Let G be H with the choices of the walk, and w the weight of the walk, a function of G.
+CLAIM: given G, the probability that the place c or one below it is accepted, and that what is emitted from there on begins with z,
+is w p(z | c), for every z. By induction from the deepest place upward. Where nothing is drafted after c, that is the last test:
+accepted with w, and the target follows. Else a token y is selected by m, its weight is min(1, w p(y) / m(y)), and what is emitted beyond it
+follows the target by the claim for c y, whose G holds more and changes nothing about m(y): min(m(y), w p(y)) in all. With probability
+1 - sum of min(m, w p) = 1 - w + R nothing longer is accepted; then the test of c passes with R / (R + 1 - w), and (w p - m)+ / R
+follows: (w p(y) - m(y))+ in all. Both together are w p(y). At the root w = 1. For TokenWise(Optimal) the same with w = 1 at every place,
+because the output of the rule at c, given G, follows p. QED
 
 A place that is drafted after twice breaks the second sentence: r then depends on draws after c, and they are no longer i.i.d. given r.
 Three ways to do so that look harmless are refuted by counterexample below. Whether the two nodes are equal siblings matters: numbers
@@ -31,7 +32,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -117,9 +117,11 @@ def with_error(plan: Plan, error: str) -> Plan:
 
     def step(history: History) -> Step | None:
         again = {ANEW: _drawn_anew, ONE_BY_ONE: _one_by_one, LOOK: _after_a_look}[error](history)
-        return plan(tuple(drafted for number, drafted in enumerate(history) if number not in again.ignored)) if (
-            again.step is None
-        ) else again.step
+        return (
+            plan(tuple(drafted for number, drafted in enumerate(history) if number not in again.ignored))
+            if (again.step is None)
+            else again.step
+        )
 
     return step if error else plan
 
@@ -132,7 +134,9 @@ class _Again:
     ignored: tuple[int, ...]
 
 
-def _second(history: History, due: Callable[[paths.Expansion], bool], after: Callable[[paths.Expansion], bool]) -> _Again:
+def _second(
+    history: History, due: Callable[[paths.Expansion], bool], after: Callable[[paths.Expansion], bool]
+) -> _Again:
     """One more draw at the first place for which it is due, once: as soon as `after` says that the plan has come so far."""
     ignored = tuple(i for i, d in enumerate(history) if any(d.prefix == other.prefix for other in history[:i]))
     if not ignored:
@@ -183,6 +187,9 @@ def _always(p: str, q: str) -> paths.MarkovModel:
 
 
 SMALL = AdaptedCase(_always("1/4 1/2 1/4", "1/4 1/4 1/2"), 3, 2)
+
+
+CAUGHT = (AdaptedCase(SMALL.model, 4, 2),)  # every error, with the plan of this number
 
 
 def drawn_anew(history: History) -> Step | None:
@@ -268,7 +275,9 @@ STATEMENTS = (
         METHOD,
         any_order_is_lossless,
         ERRORS,
+        first=CAUGHT,
         draw=draw_adapted,
+        limit=200,
     ),
     Statement(
         "the tree that follows the draft",
@@ -277,7 +286,9 @@ STATEMENTS = (
         METHOD,
         ours_is_lossless,
         ERRORS,
+        first=CAUGHT,
         draw=draw_adapted,
+        limit=200,
     ),
     _refuted(
         "a repeated draw may be drawn anew",

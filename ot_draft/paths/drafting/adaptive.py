@@ -27,6 +27,7 @@ from ...arrays import (
     maximum,
     minimum,
     namespace,
+    on_host,
     positions,
     prefix_minimum,
     prefix_sums,
@@ -234,6 +235,8 @@ class Growing:
         place = positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = argsort(where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
+        if on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
+            kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
         there, parent = take(present, kept), kept // drafting.most
         slot = where(there, self._used + positions(kept.shape[-1], kept), size)
         uniforms = gather(self._uniforms, where(there, slot, -1))
