@@ -4,7 +4,8 @@ The product of masses is supermodular (a token adds the more to it, the more is 
 from different laws is submodular. First come the tokens that one look decides: a token that costs no more than it adds to the
 smallest set in question is in H, one that costs no less than it adds to the largest is not. What is left goes to the algorithm of
 the minimum-norm point (Fujishige 1980; Wolfe 1976): the negative coordinates of the shortest point x of the base polytope are the
-minimiser H, and sum of min(x, 0) = f(H) proves it: no set has less than that sum, for any base x. On Fractions all of it is exact.
+minimiser H, and sum of min(x, 0) = f(H) proves it: no set has less than that sum, for any base x (a coordinate counts by the mass
+of its token, which changes neither). On Fractions all of it is exact.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_exact, one, zero
+from ..arrays import is_exact, one, ratio, zero
 from ..errors import SolverFailed
 
 ROUNDING = 1e-10  # on floats: how far the proof may be from the value
 STEPS = 10_000
+SHARE = 10  # the search goes on without the tokens decided on the way where they are one in so many
 
 
 def least_cut(p: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, Any]:
@@ -51,6 +53,9 @@ def _decided(p: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _shortest(p: np.ndarray, laws: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Minimiser of p(H) - prod_i (start_i + q_i(H)) over the sets H of these tokens: bool (m,)."""
     base = _product(start)
+    scale = p + laws.sum(
+        0
+    )  # the length of x is that of x / sqrt(scale), which makes light and heavy tokens alike; > 0 here
 
     def vertex(direction: np.ndarray) -> np.ndarray:
         """The point of the base polytope that is least in this direction (Edmonds' greedy algorithm)."""
@@ -65,14 +70,22 @@ def _shortest(p: np.ndarray, laws: np.ndarray, start: np.ndarray) -> np.ndarray:
     def value(chosen: np.ndarray) -> Any:
         return p[chosen].sum() - _product(start + laws[:, chosen].sum(-1)) + base
 
-    points, weights, x = [vertex(p)], [one(p)], vertex(p)
+    x = vertex(ratio(p, laws.sum(0)))
+    points, weights = [x], [one(p)]
     for _ in range(STEPS):
         chosen, gap = _best_prefix(x, value)
         if gap <= (0 if is_exact(p) else ROUNDING):
             return chosen
-        points.append(vertex(x))
+        new = vertex(x / scale)
+        # The shortest point lies within the root of this of x: coordinates further from 0 have its sign.
+        certain = x * x / scale > 2 * (x * (x - new) / scale).sum()
+        if certain.sum() * SHARE > len(p):
+            inside = certain & (x < 0)
+            inside[~certain] = _shortest(p[~certain], laws[:, ~certain], start + laws[:, inside].sum(-1))
+            return inside
+        points.append(new)
         weights.append(zero(p))
-        points, weights, x = _inner(points, weights)
+        points, weights, x = _inner(points, weights, scale)
     raise SolverFailed(
         f"the least cut of {len(p)} tokens is not proved after {STEPS} steps: the gap is {float(gap):.1e}"
     )
@@ -87,10 +100,12 @@ def _best_prefix(x: np.ndarray, value: Any) -> tuple[np.ndarray, Any]:
     return sets[best], values[best] - bound
 
 
-def _inner(points: list[np.ndarray], weights: list[Any]) -> tuple[list[np.ndarray], list[Any], np.ndarray]:
+def _inner(
+    points: list[np.ndarray], weights: list[Any], scale: np.ndarray
+) -> tuple[list[np.ndarray], list[Any], np.ndarray]:
     """Wolfe's inner loop: the shortest point of the points' hull, and the points and weights that make it."""
     while True:
-        affine = _affine_minimiser(points)
+        affine = _affine_minimiser(points, scale)
         if all(share > 0 for share in affine):
             break
         # As far towards the minimiser of the affine hull as the convex hull goes; the point that stops it leaves.
@@ -106,10 +121,12 @@ def _inner(points: list[np.ndarray], weights: list[Any]) -> tuple[list[np.ndarra
     return points, affine, sum(share * point for share, point in zip(affine, points, strict=True))
 
 
-def _affine_minimiser(points: list[np.ndarray]) -> list[Any]:
+def _affine_minimiser(points: list[np.ndarray], scale: np.ndarray) -> list[Any]:
     """Weights, of sum 1, of the shortest point of the affine hull."""
     rows = np.stack(points)
-    matrix = rows.dot(rows.T) + one(rows)  # the added ones make it regular where the points are affinely independent
+    matrix = (rows / scale).dot(rows.T) + one(
+        rows
+    )  # the added ones make it regular where the points are affinely independent
     right = np.full(len(points), one(rows), dtype=rows.dtype)
     weights = _solved(matrix, right) if is_exact(rows) else list(np.linalg.lstsq(matrix, right, rcond=None)[0])
     whole = sum(weights)
