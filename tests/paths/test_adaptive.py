@@ -139,6 +139,14 @@ def test_it_spends_its_budget_where_the_draft_is_sure() -> None:
     assert drafting.numbers(sure[None, None], np.ones((1, 1)), np.array([[0]]), 3)[0].sum() == 0
 
 
+def test_the_stand_in_is_fitted_to_a_draft() -> None:
+    q = np.random.default_rng(6).dirichlet(np.full(40, 0.3), 50)
+    head = np.where(q >= np.sort(q, -1)[:, -8:-7], q**0.6, 0)
+    p = 0.75 * head / head.sum(-1, keepdims=True) + 0.25 * (head == 0) / (head == 0).sum(-1, keepdims=True)
+    found = ot.laws.StandIn.fitted(p, q, head=8)
+    assert (found.head, found.power) == (8, 0.6) and abs(found.seen - 0.75) < 1e-9
+
+
 def test_torch_drafts_the_same() -> None:
     torch = pytest.importorskip("torch")
     generator = np.random.default_rng(5)

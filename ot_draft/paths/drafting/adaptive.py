@@ -53,7 +53,8 @@ class AdaptiveTree:
     """Draft at most `budget` nodes, at most `length` deep and `most` children a node, as many where as the draft's q says.
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
-    because it has to say, too, how likely each token is. Lossless with `Joint`, `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`.
+    because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
+    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`.
     """
 
     budget: int
