@@ -12,7 +12,7 @@ holds the children of all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class AdaptiveTree:
     length: int = 8
     most: int = 12
     estimator: StandIn = field(default=StandIn(head=128, power=0.8, seen=0.9))
+    spread: float = 0.5
 
     @property
     def shape(self) -> FreeShape:
@@ -90,7 +91,7 @@ class AdaptiveTree:
         fixed = positions(tokens.shape[-1], tokens) < tops
         drawn = gather(outside(q, where(fixed, tokens, -1)), tokens)
         caught = 1 - (1 - minimum(drawn, 1)) ** maximum(count - tops, 0)
-        shared = minimum(c / where(caught > 0, caught, 1), 1)
+        shared = self.spread * minimum(c / where(caught > 0, caught, 1), 1) + (1 - self.spread) * c
         return where(tokens < 0, 0, where(fixed, c, where(caught > 0, shared, 0)))
 
     def draft(self, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
@@ -141,6 +142,15 @@ class AdaptiveTree:
 
         return step
 
+    def fitted(self, p: Array, q: Array) -> AdaptiveTree:
+        """The same with the stand-in and the spread that fit pairs (rows, n) of a target and its draft, numpy: so that one draw is accepted as often."""
+        found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
+        head, c = found._head(q)
+        all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
+        accepted = minimum(p, q).sum(-1).mean()
+        spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
+        return replace(found, spread=float(min(max(spread, 0.0), 1.0)))
+
     def _acceptances(self, q: Array) -> tuple[Array, Array]:
         """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
         head, c = self._head(q)
@@ -158,7 +168,8 @@ class AdaptiveTree:
         for _ in range(self.most + 1):
             spread_out = 1 + smallest(where(beyond, covered[..., None, :] - all_in, 0))[..., 0]
             caught = where(beyond[:, :-1], c[..., None, :] * (1 - none), 0).sum(-1)
-            table.append((spread_out + covered[..., : most + 1] + caught) / 2)
+            one_token = covered[..., : most + 1] + caught
+            table.append(self.spread * spread_out + (1 - self.spread) * one_token)
             all_in, none = all_in * inside, none * missed
         best, which = [], []
         for k in range(self.most + 1):
