@@ -23,6 +23,7 @@ SCRIPTS = (
     "laws.draft_laws",
     "laws.hybrid",
     "laws.without_replacement",
+    "laws.several_drafts",
     "acceptance.temperature",
     "acceptance.truncation",
     "acceptance.lossy",
