@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sizes import thorough
 from click.testing import CliRunner
 
 import ot_draft as ot
@@ -63,7 +64,7 @@ def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.mark.filterwarnings("ignore")  # dask and ray warn about the machine and about each other
-@pytest.mark.parametrize("name", ["loky", "threading", "dask", "ray"])
+@pytest.mark.parametrize("name", ["loky", "threading", thorough("dask"), thorough("ray")])
 def test_every_engine_writes_the_same_bytes(
     name: str, shards: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
