@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, namespace, positions
-from ..rules.compiled import compiled
+from ..rules.compiled import REORDERED, compiled
 
 SHIFT = 15  # bits of a float32's fraction that are dropped: 2^8 groups an octave of p/q
 WIDTH = 2.0 ** (SHIFT - 23)  # largest p/q over the smallest in a group, less 1
-LEAST, MOST = 2.0**-24, 2.0**8  # ratios beyond are one group each: r clips them, at 1 and above, and at the floor
+LEAST, MOST = 2.0**-24, 2.0**24  # ratios beyond are one group each: r clips them, at 1 and above, and at the floor
 FIRST = int(np.float32(LEAST).view(np.int32)) >> SHIFT
 GROUPS = (int(np.float32(MOST).view(np.int32)) >> SHIFT) - FIRST + 3
+FLOORS, LEFT = 8, 1e-10  # steps to the floor at most, and what a law may lack, or have too much, where they end
+NARROW = 1e-13  # rounding of a ratio
+AT_A_TIME = 1024  # tokens in the processor's cache
 AT_ONCE = 256  # groups on a device, where every pair of them is looked at
 
 
@@ -20,22 +23,24 @@ def groups_of(p: np.ndarray, q: np.ndarray, group: np.ndarray) -> tuple[np.ndarr
 
     Group 0 holds the tokens with p = 0, the last those with q = 0.
     """
-    p_mass, q_mass = (compiled(_groups) or _groups_without_numba)(p, q, FIRST, SHIFT, GROUPS, group)
+    p_mass, q_mass = (compiled(_groups, REORDERED, "numpy") or _groups_without_numba)(p, q, FIRST, SHIFT, GROUPS, group)
     return p_mass, q_mass
 
 
 def _groups(p, q, first, shift, count, group):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    p_mass, q_mass = np.zeros(count), np.zeros(count)
-    for y in range(len(p)):
-        if p[y] <= 0:
-            c = 0
-        elif q[y] <= 0:
-            c = count - 1
-        else:
-            c = min(max((np.float32(min(p[y] / q[y], 1e30)).view(np.int32) >> shift) - first, 0) + 1, count - 2)
-        group[y] = c
-        p_mass[c] += p[y]
-        q_mass[c] += q[y]
+    p_mass, q_mass, least = np.zeros(count), np.zeros(count), np.float64(1e-300)
+    keys = np.empty(AT_A_TIME, dtype=np.float32)
+    for start in range(0, len(p), AT_A_TIME):
+        stop = min(start + AT_A_TIME, len(p))
+        for y in range(start, stop):
+            keys[y - start] = min(p[y] / max(q[y], least), 1e30)
+        bits = keys.view(np.int32)
+        for y in range(start, stop):
+            c = min(max((bits[y - start] >> shift) - first, 0) + 1, count - 2)
+            group[y] = 0 if p[y] <= 0 else (count - 1 if q[y] <= 0 else c)
+        for y in range(start, stop):
+            p_mass[group[y]] += p[y]
+            q_mass[group[y]] += q[y]
     return p_mass, q_mass
 
 
@@ -59,27 +64,61 @@ def mixture_without_numba(p, q, group, by_p, by_q, m):  # type: ignore[no-untype
 
 
 def settle(p, m, idle, floor, ceiling, share, step, r):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """r = clip(m, floor p, ceiling p) + share idle for one row, with the floor moved, and the rest shifted, so that it sums to 1."""
-    mass, low = 0.0, 0.0
-    for y in range(len(p)):
-        v = max(min(m[y], ceiling * p[y]), floor * p[y])
-        mass += v + share * idle[y]
-        if v <= floor * p[y]:
-            low += p[y]
-    if low > 0:
+    """r = clip(m, floor p, ceiling p) + share idle for one row, with the floor moved, and the rest shifted, so that it sums to 1.
+
+    Returns r/p where m was at the floor, and where it was at the ceiling.
+    """
+    for _ in range(FLOORS):  # Newton's method, each time by no more than a group's width
+        mass, low = 0.0, 0.0
+        for y in range(len(p)):
+            least = floor * p[y]
+            v = max(min(m[y], ceiling * p[y]), least)
+            mass += v
+            low += p[y] if v <= least else 0.0
+        if share > 0:
+            mass += share * idle.sum()
+        if low <= 0 or abs(1 - mass) <= LEFT:
+            break
         floor += max(min((1 - mass) / low, floor / step), -floor / step)
+    for y in range(len(p)):
+        r[y] = max(min(m[y], ceiling * p[y]), floor * p[y])
+    if share > 0:
+        for y in range(len(p)):
+            r[y] += share * idle[y]
     mass, up, down = 0.0, 0.0, 0.0
     for y in range(len(p)):
-        v = max(min(m[y], ceiling * p[y]), floor * p[y]) + share * idle[y]
-        r[y] = v
-        mass += v
-        up += max(p[y] - v, 0.0)
-        down += max(v - p[y], 0.0)
+        mass += r[y]
+        up += max(p[y] - r[y], 0.0)
+        down += max(r[y] - p[y], 0.0)
     lacks = 1 - mass
     rise = lacks / up if lacks > 0 and up > 0 else 0.0
     fall = lacks / down if lacks < 0 and down > 0 else 0.0
     for y in range(len(p)):
         r[y] += rise * max(p[y] - r[y], 0.0) + fall * max(r[y] - p[y], 0.0)
+    return floor + rise * max(1 - floor, 0.0), ceiling + fall * max(ceiling - 1, 0.0)
+
+
+def unclipped(p, r, low, high, masses, ratios):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes p and r/p of the tokens with p > 0 and low < r/p < high into masses and ratios (n,); returns how many, and p at each end."""
+    low, high = low * (1 + NARROW), high * (1 - NARROW)
+    count, at_low, at_high = 0, 0.0, 0.0
+    for y in range(len(p)):
+        at_low += p[y] if r[y] <= low * p[y] else 0.0
+        at_high += p[y] if r[y] >= high * p[y] else 0.0
+    for y in range(len(p)):
+        masses[count], ratios[count] = p[y], r[y]  # to be written over by the next one, where it is none: no branch
+        count += (r[y] > low * p[y]) & (r[y] < high * p[y])
+    for i in range(count):
+        ratios[i] /= masses[i]
+    return count, at_low, at_high
+
+
+def sum_of_least(law, selected, idle):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Sum of min(law, selected + idle) of one row."""
+    accepted = 0.0
+    for y in range(len(law)):
+        accepted += min(law[y], selected[y] + idle[y])
+    return accepted
 
 
 def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:

@@ -15,25 +15,34 @@ ROWS = pytest.StashKey[list[str]]()
 
 @pytest.fixture
 def in_softmaxes(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., float]]:
-    """measure(name, logits, target, call): median over rounds of call time / softmax time, on one thread.
+    """measure(name, logits, target, call, beside): median over rounds of call time / softmax time, on one thread.
 
-    Every round times one softmax and one call, in turn, so that both see the same machine.
+    Every round times one softmax, one call, and one of `beside` if it is given, in turn, so that all see the same machine. With
+    `beside` the ratio is what the call takes more. Once a test.
     """
     torch = pytest.importorskip("torch")
 
-    def measure(name: str, logits: Any, target: float, call: Callable[[], Any]) -> float:
+    def measure(
+        name: str, logits: Any, target: float, call: Callable[[], Any], beside: Callable[[], Any] | None = None
+    ) -> float:
         softmaxes: list[float] = []
         calls: list[float] = []
 
-        def both() -> None:
+        def all_in_turn() -> None:
             start = perf_counter()
             torch.softmax(logits, -1)
-            middle = perf_counter()
+            after = perf_counter()
+            softmaxes.append(after - start)
+            alone = 0.0
+            if beside is not None:
+                start = perf_counter()
+                beside()
+                alone = perf_counter() - start
+            start = perf_counter()
             call()
-            softmaxes.append(middle - start)
-            calls.append(perf_counter() - middle)
+            calls.append(perf_counter() - start - alone)
 
-        benchmark.pedantic(both, rounds=ROUNDS, warmup_rounds=WARM_UP)
+        benchmark.pedantic(all_in_turn, rounds=ROUNDS, warmup_rounds=WARM_UP)
         pairs = list(zip(softmaxes, calls, strict=True))[WARM_UP:]
         ratio = statistics.median(c / s for s, c in pairs)
         softmax, each = (1e3 * statistics.median(x) for x in zip(*pairs, strict=True))

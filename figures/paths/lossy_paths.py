@@ -1,0 +1,180 @@
+"""Block efficiency against the KL of a text: path rules for other targets, and the rules of engines, on strings of real contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from figures import style
+from figures.about import About, Number
+from figures.acceptance.lossy import curve_of_kl, lossy_rules
+from figures.paths.path_rules import look
+from figures.paths.strung import Drafted, Strung, drafted, emitted
+from ot_draft.compare import read_pairs
+
+FILE = style.DATA / "smollm2_pairs.npz"
+TEXT = 100  # tokens of a text
+PATHS, LENGTH = 4, 4
+ITERATIONS, FULL = 400, 4000
+SEED = 19
+# Budgets a token: KL in nats, total variation, ratio in nats.
+KLS, TVS, RATIOS = (0.002, 0.01, 0.03, 0.1, 0.3), (0.02, 0.05, 0.1, 0.2), (0.05, 0.15, 0.4, 1.0)
+ONE_PATH, SEVERAL = "one path", f"{PATHS} paths"
+FRONTIER, ENGINE = "frontier", "engine"
+JOINT, OPTIMAL = ot.paths.Joint(), ot.paths.TokenWise(ot.rules.Optimal())
+ABOUT = About(
+    title="Tokens a target call bought with bias, along paths",
+    claim="The KL of a text is the sum of its tokens' KL, so a budget a token is a budget a text. On one path the rules of engines lie"
+    " below what token-wise selection for the best r has at their KL; with several paths joint selection for r stays above token-wise.",
+    source="this project; rules: Leviathan et al. 2023, Medusa 2024 and vLLM, TensorRT-LLM, Narasimhan et al. 2025",
+    comparison="No paper gives these numbers: the biases of these rules were not known.",
+)
+CAPTION = """{contexts} real contexts (figures/data/smollm2_pairs.npz, temperature 1), strung together: the laws after a prefix are
+those of one context, chosen by a hash of its last tokens, so that the laws are real and the texts are not. Paths of length {length}; a text
+has {text} tokens, and its KL is the sum of its tokens' KL(r || p), 0 for the token after the last drafted one. Left: one path, where joint
+selection is block verification. Black: the most that any rule has token by token, its KL spread over the contexts as is best; red: rules
+of engines by their exact output law (those with infinite KL, ensembles and Chow's cascade, are left out); both exact. Coloured: one budget
+for every token. Right: {paths} i.i.d. paths. Simulated: {iterations} iterations, a panel's rules on the same drafts, bars of one standard
+error. Lines begin without bias, at KL 0."""
+
+
+def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
+    """A row for each rule and budget: tokens a target call and KL of a text, on one path and on several."""
+    pairs = read_pairs(FILE).at_temperature(1.0)
+    pairs = pairs.first(limit) if limit else pairs
+    model, iterations = Strung(pairs.p, pairs.q), limit or (FULL if full else ITERATIONS)
+    exact = [(FRONTIER, point) for point in curve_of_kl(pairs.p, pairs.q)]
+    rows = [_row(ONE_PATH, kind, "", _on_one_path(point["acceptance"], point["bias"])) for kind, point in exact] + list(
+        _engines(model)
+    )
+    for name, number in ((ONE_PATH, 1), (SEVERAL, PATHS)):
+        trees = drafted(model, number, LENGTH, iterations, SEED)
+        for rule, kinds in PATH_RULES[name]:
+            for budget, target in budgets(kinds):
+                rows.append(_row(name, rule.name, budget, _simulated(model, rule, target, trees)))
+    common = {"contexts": len(model.p), "length": LENGTH, "text": TEXT, "number": PATHS, "iterations": iterations}
+    return [row | common for row in rows]
+
+
+MAKERS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
+    "KL": (ot.targets.KL, KLS),
+    "TV": (ot.targets.TotalVariation, TVS),
+    "ratio": (ot.targets.Ratio, RATIOS),
+}
+# What selects, and for which kinds of budgets.
+PATH_RULES: dict[str, tuple[tuple[ot.paths.PathRule, tuple[str, ...]], ...]] = {
+    ONE_PATH: ((JOINT, ("KL",)), (OPTIMAL, tuple(MAKERS))),
+    SEVERAL: (
+        (JOINT, tuple(MAKERS)),
+        (OPTIMAL, ("KL",)),
+        (ot.paths.TokenWise(ot.rules.KSeq()), ("KL",)),
+    ),
+}
+
+
+def budgets(kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The budgets of these kinds, from 0: name and target."""
+    for kind in kinds:
+        make, values = MAKERS[kind]
+        yield from ((f"{kind} {value:g}", make(value)) for value in (0.0, *values))
+
+
+def _row(paths: str, rule: str, budget: str, found: dict[str, float], name: str = "") -> dict[str, Any]:
+    return {"paths": paths, "rule": rule, "budget": budget, "name": name} | found
+
+
+def _engines(model: Strung) -> Iterator[dict[str, Any]]:
+    for name, rule in lossy_rules().items():
+        result = ot.evaluate(rule, ot.Problem(model.p, model.q, 1))
+        taken = result.accept.sum(-1)  # the walk goes on only where the draft itself is taken
+        yield _row(ONE_PATH, ENGINE, "", _on_one_path(taken.mean(), result.bias.kl.mean()), name)
+
+
+def _on_one_path(accepted: float, spent: float) -> dict[str, float]:
+    """Exact: every context is a new draw, so that depth i is reached with probability accepted^i."""
+    reached = accepted ** np.arange(LENGTH + 1)
+    tokens = float(reached.sum())
+    return {"kl": TEXT * spent * float(reached[:-1].sum()) / tokens, "block_efficiency": tokens, "error": 0.0}
+
+
+def _simulated(model: Strung, rule: Any, target: Any, trees: list[Drafted]) -> dict[str, float]:
+    tokens, spent = emitted(rule, target, model, trees)
+    error = float(tokens.std(ddof=1) / np.sqrt(len(tokens)))
+    return {"kl": float(TEXT * spent.sum() / tokens.sum()), "block_efficiency": float(tokens.mean()), "error": error}
+
+
+def finite_engines(rows: style.Rows) -> style.Rows:
+    """The rules of engines whose KL is finite."""
+    return [row for row in rows if row["rule"] == ENGINE and np.isfinite(float(row["kl"]))]
+
+
+def frontier(rows: style.Rows) -> tuple[list[float], list[float]]:
+    """KL of a text, tokens a target call: the most, token by token, on one path."""
+    line = sorted((float(row["kl"]), float(row["block_efficiency"])) for row in rows if row["rule"] == FRONTIER)
+    return [kl for kl, _ in line], [tokens for _, tokens in line]
+
+
+def numbers(rows: style.Rows) -> list[Number]:
+    """What the frontier has at the KL of each engine's rule, and what the budgets buy with several paths."""
+    found = []
+    for row in finite_engines(rows):
+        kl = float(row["kl"])
+        what = f"frontier at the KL of {row['name']}, {kl:.1f} a text; that rule: {float(row['block_efficiency']):.3f}"
+        found.append(Number(what, float(np.interp(kl, *frontier(rows)))))
+    for row in rows:
+        if row["paths"] == SEVERAL:
+            what = f"{look(row['rule']).label}, {SEVERAL}, {row['budget']}: KL of a text {float(row['kl']):.1f}, tokens a call"
+            found.append(Number(what, float(row["block_efficiency"]), error=float(row["error"])))
+    return found
+
+
+def draw(rows: style.Rows) -> Any:
+    """Tokens a target call against the KL of a text: one path on the left, several on the right."""
+    figure, panels = style.canvas(2, _caption(rows[0]))
+    entries = [_lines(axes, rows, paths) for axes, paths in zip(panels, (ONE_PATH, SEVERAL), strict=True)]
+    panels[0].plot(*frontier(rows), color="#000000", lw=1.3)
+    for place, row in enumerate(finite_engines(rows)):
+        x, y = float(row["kl"]), float(row["block_efficiency"])
+        panels[0].plot([x], [y], marker="o", ms=4, ls="", color="#B03A2E")
+        below = {"fontsize": 5.5, "xytext": (4, 4 - 8 * (place % 2)), "textcoords": "offset points"}
+        panels[0].annotate(row["name"], (x, y), **below)
+    for axes, paths in zip(panels, (ONE_PATH, SEVERAL), strict=True):
+        axes.set(title=paths, xlabel=f"KL of a text of {TEXT} tokens, nats")
+        axes.set_xscale("symlog", linthresh=0.5)
+    panels[0].set(ylabel="tokens a target call")
+    style.label(panels, entries)
+    return figure
+
+
+def _caption(row: dict[str, str]) -> str:
+    names = ("contexts", "length", "text", "iterations")
+    return CAPTION.format(paths=row["number"], **{name: row[name] for name in names})
+
+
+MARKS = {"KL": ("o", "-"), "TV": ("s", "--"), "ratio": ("^", ":")}
+
+
+def _lines(axes: Any, rows: style.Rows, paths: str) -> list[style.Entry]:
+    entries = []
+    here = [row | {"kind": row["budget"].split()[0]} for row in rows if row["paths"] == paths and row["budget"]]
+    for line in style.split(here, "rule", "kind"):
+        rule_look, (marker, dashes) = look(line[0]["rule"]), MARKS[line[0]["kind"]]
+        x, y, error = ([float(row[name]) for row in line] for name in ("kl", "block_efficiency", "error"))
+        axes.errorbar(x, y, error, color=rule_look.colour, marker=marker, ls=dashes, ms=4, lw=1.3, elinewidth=0.7)
+        entries.append((x[-1], y[-1], f"{rule_look.label}, {line[0]['kind']}", rule_look.colour))
+    return entries
+
+
+def table(rows: style.Rows) -> str:
+    """Every point of the figure but the frontier's."""
+    lines = [["paths", "rule", "budget a token", "KL of a text", "tokens a target call"]]
+    for row in rows:
+        if row["rule"] != FRONTIER:
+            error = f" ± {float(row['error']):.3f}" if float(row["error"]) else ""
+            efficiency = f"{float(row['block_efficiency']):.3f}{error}"
+            name = row["name"] or look(row["rule"]).label
+            lines.append([row["paths"], name, row["budget"], f"{float(row['kl']):.2f}", efficiency])
+    return style.markdown(lines)
