@@ -26,25 +26,17 @@ from ot_draft.decoding.loop import Options, decode  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
-N, EMITTED, TEXTS, FALSE_ALARM = 8, 3, 1200, 1e-9
+N, FALSE_ALARM = 8, 1e-9
 PROMPT = [1, 2, 3, 4]
 WARPED = {"temperature": 0.8, "top_k": 7, "top_p": 0.98}
-EVEN = paths.TreeShape.by_level((2, 2, 2))  # as many children at every node: r depends on the tokens before alone
+EVEN = paths.TreeShape.by_level((2, 2))  # as many children at every node: r depends on the tokens before alone
+TV = targets.TotalVariation(0.3)
 
-# The rule, how it drafts, and the k that its target is told: all drafts are as deep as what is looked at.
-WAYS: dict[str, tuple[Any, dict[str, Any], int]] = {
-    "paths.Toward, joint": (paths.Toward(targets.TotalVariation(0.3), paths.Joint()), {"tree": EVEN}, 2),
-    "paths.Toward, one path": (
-        paths.Toward(targets.KL(0.4), paths.BlockVerification()),
-        {"paths": 1, "length": EMITTED},
-        1,
-    ),
-    "rules.Toward": (rules.Toward(targets.KL(0.4), rules.KSeq()), {"paths": 3, "length": EMITTED}, 3),
-    "rules.Toward, by classes": (
-        rules.Toward(targets.Ratio(0.7), rules.Optimal()),
-        {"paths": 2, "length": EMITTED},
-        2,
-    ),
+# The rule, how it drafts, and the k that its target is told; texts, and tokens of each: no more than are drafted at once.
+WAYS: dict[str, tuple[Any, dict[str, Any], int, int, int]] = {
+    "joint": (paths.Toward(TV, paths.Joint()), {"tree": EVEN}, 2, 200, 2),
+    "one path": (paths.Toward(targets.KL(0.4), paths.BlockVerification()), {"paths": 1, "length": 3}, 1, 1000, 3),
+    "token by token": (rules.Toward(TV, rules.KSeq()), {"paths": 3, "length": 3}, 3, 1000, 3),
 }
 
 
@@ -66,45 +58,41 @@ def next_laws(depth: int) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def law_of_texts(make: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-    """Law (N,) * EMITTED of a text whose tokens follow make(p, q)."""
+def law_of_texts(tokens: int, make: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """Law (N,) * tokens of a text whose tokens follow make(p, q)."""
     law = np.ones(())
-    for depth in range(EMITTED):
+    for depth in range(tokens):
         law = law[..., None] * make(*next_laws(depth))
     return law
 
 
 def generated(name: str) -> np.ndarray:
-    """How often each text came, (N,) * EMITTED, from `generate` with `multi_draft`."""
-    rule, drafting, _ = WAYS[name]
+    """How often each text came, (N,) * tokens, from `generate` with `multi_draft`."""
+    rule, drafting, _, number, tokens = WAYS[name]
     loop = multi_draft(pair().draft, rule, seed=3, **drafting)
-    prompts = torch.tensor([PROMPT] * TEXTS)
-    given = {"attention_mask": torch.ones_like(prompts), "max_new_tokens": EMITTED, "do_sample": True}
-    texts = pair().target.generate(prompts, custom_generate=loop, **given, **WARPED)
-    return counted(texts[:, len(PROMPT) :].numpy())
-
-
-def counted(tokens: np.ndarray) -> np.ndarray:
-    counts = np.zeros((N,) * tokens.shape[1])
-    np.add.at(counts, tuple(tokens.T), 1)
+    prompts = torch.tensor([PROMPT] * number)
+    given = {"attention_mask": torch.ones_like(prompts), "max_new_tokens": tokens, "do_sample": True}
+    texts = pair().target.generate(prompts, custom_generate=loop, **given, **WARPED)[:, len(PROMPT) :].numpy()
+    counts = np.zeros((N,) * tokens)
+    np.add.at(counts, tuple(texts.T), 1)
     return counts
 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_texts_of_generate_follow_the_target_of_the_rule(name: str) -> None:
-    rule, _, k = WAYS[name]
+    rule, _, k, _, tokens = WAYS[name]
     counts = generated(name)
-    assert chance(counts, law_of_texts(lambda p, q: rule.target(p, q, k))) > FALSE_ALARM
-    assert chance(counts, law_of_texts(lambda p, q: p)) < FALSE_ALARM
+    assert chance(counts, law_of_texts(tokens, lambda p, q: rule.target(p, q, k))) > FALSE_ALARM
+    assert chance(counts, law_of_texts(tokens, lambda p, q: p)) < FALSE_ALARM
 
 
-def _below_the_root_p_is_kept(patch: pytest.MonkeyPatch) -> None:
+def _the_target_of_the_first_text_is_everyones(patch: pytest.MonkeyPatch) -> None:
     made = targets.TotalVariation.__call__
 
-    def only_at_the_root(self: Any, p: Any, q: Any, k: int = 1, law: Any = None) -> Any:
-        return made(self, p, q, k, law) if p.shape[-2] == 1 else p
+    def of_the_first(self: Any, p: Any, q: Any, k: int = 1, law: Any = None) -> Any:
+        return made(self, p, q, k, law)[:1].expand(p.shape)
 
-    patch.setattr(targets.TotalVariation, "__call__", only_at_the_root)
+    patch.setattr(targets.TotalVariation, "__call__", of_the_first)
 
 
 def _the_target_is_made_for_one_draft(patch: pytest.MonkeyPatch) -> None:
@@ -118,14 +106,19 @@ def _draft_and_target_change_places(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", [_below_the_root_p_is_kept, _the_target_is_made_for_one_draft, _draft_and_target_change_places]
+    "plant",
+    [
+        _the_target_of_the_first_text_is_everyones,
+        _the_target_is_made_for_one_draft,
+        _draft_and_target_change_places,
+    ],
 )
 def test_a_planted_error_is_rejected(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "paths.Toward, joint"
-    rule, _, k = WAYS[name]
-    right = law_of_texts(lambda p, q: rule.target(p, q, k))
+    name = "token by token"
+    rule, _, k, _, tokens = WAYS[name]
+    right = law_of_texts(tokens, lambda p, q: rule.target(p, q, k))
     plant(monkeypatch)
     assert chance(generated(name), right) < FALSE_ALARM
 
@@ -133,14 +126,14 @@ def test_a_planted_error_is_rejected(
 @pytest.mark.parametrize(
     "rule",
     [
-        paths.Toward(targets.TotalVariation(0.3), paths.Joint()),
+        paths.Toward(TV, paths.Joint()),
         paths.Toward(targets.Ensemble(0.2), paths.TokenWise(rules.KSeq())),
     ],
 )
 def test_the_first_token_of_the_engine_follows_the_target_of_the_rule(rule: paths.Toward) -> None:
     sampling = Sampling(WARPED["temperature"], int(WARPED["top_k"]), WARPED["top_p"])
     drafting = Drafting.chains(3, 2, rule)
-    tokens = np.array(decode(pair(), [PROMPT] * TEXTS, drafting, Options(sampling, max_tokens=1)).tokens)
+    tokens = np.array(decode(pair(), [PROMPT] * 400, drafting, Options(sampling, max_tokens=1)).tokens)
     counts = np.bincount(tokens[:, 0], minlength=N)
     p, q = next_laws(0)
     assert chance(counts, rule.target(p, q, 3)) > FALSE_ALARM
