@@ -23,7 +23,7 @@ LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1), ot.Hybrid(-1)]
 EPS, FACTOR = Fraction(1, 7), Fraction(3, 2)
 KLS = (0.01, 0.05, 0.3)
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-CLARABEL = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+CLARABEL = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
 
 def draw(number: int) -> ot.Problem:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, divide, is_exact, on_host, one, settled, small, total, unsmall, where
-from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, FDivergence, as_floats
+from ..arrays import Array, divide, is_exact, maximum, on_host, one, settled, small, total, unsmall, where
+from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY, FDivergence, as_floats
 from .base import Nearest, budget, toward
 from .envelope import Envelope
 
@@ -78,7 +78,9 @@ class WithinDivergence(Nearest):
         fall = _fall(found, divergence, missing)
         multiplier = divide(one(fall) + 0 * fall, fall, 0.0)
         low = divergence.slope(found.floor(missing))
-        ratio = where(found.mass > 0, found.ratio(missing), found.ceiling(missing))
+        ratio = maximum(
+            where(found.mass > 0, found.ratio(missing), found.ceiling(missing)), TINY
+        )  # f'(0) may be infinite
         weight = multiplier * (divergence.slope(ratio) - low)
         weight = where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
         conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
@@ -157,8 +159,8 @@ def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
 
 
 def _between(found: Envelope, divergence: FDivergence, floor: Array, ceiling: Array) -> Array:
-    mass = found.mass
-    return total(where(mass > 0, mass * divergence.value(found.clipped(floor, ceiling)), 0.0))
+    mass = found.mass  # where it is 0, f(1) = 0 stands in: f may be infinite there
+    return total(mass * divergence.value(where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)))
 
 
 def _fall(found: Envelope, divergence: FDivergence, missing: Array) -> Array:

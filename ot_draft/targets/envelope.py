@@ -31,7 +31,6 @@ from ..arrays import (
     is_exact,
     largest,
     maximum,
-    minimum,
     namespace,
     normalise,
     on_host,
@@ -46,26 +45,16 @@ from ..arrays import (
     where,
     zero,
 )
-from ..bias import BLOCK, FDivergence, as_floats
+from ..bias import FDivergence, as_floats
 from ..laws import DraftLaw
 from ..rules.compiled import REORDERED, compiled
-from .grouped import (
-    GROUPS,
-    WIDTH,
-    chain_of_groups,
-    groups_of,
-    mixture,
-    mixture_without_numba,
-    settle,
-    slopes_at_once,
-    sum_of_least,
-    unclipped,
-)
+from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba
+from .passes import settle, spent_between, sum_of_least
+from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
 STEP = 64  # share of the floor that one correction may be
 FREE = 2.0**100
-STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
 
 
 @dataclass(frozen=True)
@@ -113,7 +102,7 @@ class Envelope:
     def ceiling(self, missing: Array) -> Array:
         """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
         bounds = largest(divide(self.drafted - missing, self.target, zero(self.target)))
-        return _finite(where(missing <= self.unreachable, largest(self.slope), bounds))
+        return finite(where(missing <= self.unreachable, largest(self.slope), bounds))
 
     def floor(self, missing: Array) -> Array:
         """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
@@ -138,9 +127,7 @@ class Envelope:
         law = self._law(floor, ceiling, missing)
         if is_exact(self.p):
             return law
-        if (
-            self.approximate
-        ):  # groups gave the floor nearly: one step of Newton's method, of no more than a group's width
+        if self.approximate:  # the floor is nearly right: one step of Newton's method, of no more than a group's width
             low = total(self.p * as_number(law <= floor * self.p, self.p))
             step = divide(1 - total(law), low, zero(low))
             law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
@@ -188,7 +175,7 @@ class Envelope:
         for row, (p, m, idle, a, b, mixed, r) in enumerate(zip(*rows, out, strict=True)):
             ends = pass_of_row(p, m, idle, a[0], b[0], mixed[0], STEP, r)
             if divergence:
-                spent[row] = _spent(p, r, ends, divergence)
+                spent[row] = spent_between(p, r, ends, divergence)
         batch = tuple(self.p.shape)
         return unsmall(out.reshape(batch), self.p), unsmall(spent.reshape(*batch[:-1], 1), self.p)
 
@@ -197,15 +184,6 @@ class Envelope:
         if on_host(idle) and not bool((missing < idle).any()):
             return law
         return law + where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle)) * self.idle
-
-
-def _spent(p: np.ndarray, r: np.ndarray, ends: tuple[float, float], divergence: FDivergence) -> float:
-    """The divergence of r from p, (n,) each, where r/p is `ends` for most tokens: f is computed for the others only."""
-    between: np.ndarray = np.empty((2, len(p)))
-    count, *masses = compiled(unclipped, REORDERED, "numpy")(p, r, *ends, *between)  # type: ignore[misc]
-    clipped = np.array(masses) * divergence.value(np.array(ends))
-    parts = [between[:, start : min(start + BLOCK, count)] for start in range(0, count, BLOCK)]
-    return float(sum(mass @ divergence.value(ratio) for mass, ratio in parts) + clipped.sum())
 
 
 def _within(x: Array, low: Array, high: Array) -> Array:
@@ -242,7 +220,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     steps = take(where(target[..., 1:] > 0, zero(p), drafted[..., 1:] - drafted[..., :-1]), rank)
     idle = normalise(where(p > 0, zero(q), q), zero(q) * q) * total(steps) if law.all_independent else steps
     if on_host(p):
-        slope = _slopes_of_rows(target, drafted)
+        slope = slopes_of_rows(target, drafted)
         return Envelope(target, drafted, slope, p, p * take(slope, rank), idle)
     ends, group = chain_of_groups(target, drafted)
     target, drafted = take(target, ends), take(drafted, ends)
@@ -265,7 +243,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     target = prefix_sums(p_mass)
     target = target / target[..., -1:]
     drafted = law.along(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
-    slope = _slopes_of_rows(target, drafted)
+    slope = slopes_of_rows(target, drafted)
     gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
     factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
     by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
@@ -285,7 +263,7 @@ def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     order = broadcast(positions(p.shape[-1], p), tuple(q.shape))
     drafted = law.along(q, order, k)
     target = target / target[..., -1:]
-    slope = _slopes_of_rows(target, drafted)
+    slope = slopes_of_rows(target, drafted)
     return Envelope(target, drafted, slope, p, p * slope, zero(p) * p)
 
 
@@ -298,38 +276,3 @@ def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndar
     above = prefix_sums(gain) - drafted
     room = np.minimum(above[..., 1:], above[..., :-1])
     return (room > gain * WIDTH / 4) & (number > 1) & (number < GROUPS - 2)
-
-
-def _slopes_of_rows(target: Array, drafted: Array) -> Array:
-    """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
-    f, g = (np.reshape(small(x), (-1, x.shape[-1])) for x in (target, drafted))
-    slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
-    sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
-    with np.errstate(over="ignore"):
-        for row in range(len(f)):
-            rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
-            sweep(np.ascontiguousarray(f[row]), rising, corners, slope[row])
-    return unsmall(_finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
-
-
-def _finite(ratio: Array) -> Array:
-    """Ratios to the least masses that floats know overflow."""
-    return ratio if is_exact(ratio) else minimum(ratio, STEEPEST)
-
-
-def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    size = 1  # corners of the curve so far; the first is the origin
-    for i in range(1, len(f)):
-        while size > 0 and f[corners[size - 1]] == f[i] and g[corners[size - 1]] <= g[i]:
-            size -= 1
-        while size > 1:
-            a, b = corners[size - 2], corners[size - 1]
-            if (g[b] - g[a]) * (f[i] - f[b]) > (g[i] - g[b]) * (f[b] - f[a]):
-                break
-            size -= 1
-        corners[size] = i
-        size += 1
-    for c in range(1, size):
-        a, b = corners[c - 1], corners[c]
-        if f[b] > f[a]:
-            slope[a:b] = (g[b] - g[a]) / (f[b] - f[a])
