@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -18,8 +18,8 @@ def in_softmaxes(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Cal
     """measure(name, logits, target, call, beside): call time / softmax time, on one thread; of the fastest rounds.
 
     Every round times one softmax, one call, and one of `beside` if it is given, in turn, so that all see the same machine. With
-    `beside` the ratio is what the call takes more. The table has the ratio of the medians, too: on a busy machine that of the fastest
-    rounds is the one to compare, since a long call is interrupted more often than a softmax. Once a test.
+    `beside` the ratio is what the call takes more. Time is the thread's own, so that what else runs on the machine counts by the caches
+    that it empties and no more; the table has the ratio of the medians, too. Once a test.
     """
     torch = pytest.importorskip("torch")
 
@@ -29,9 +29,9 @@ def in_softmaxes(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Cal
         rounds: list[tuple[float, float, float]] = []
 
         def timed(what: Callable[[], Any]) -> float:
-            start = perf_counter()
+            start = thread_time()
             what()
-            return perf_counter() - start
+            return thread_time() - start
 
         def all_in_turn() -> None:
             rounds.append((timed(lambda: torch.softmax(logits, -1)), timed(beside) if beside else 0.0, timed(call)))
