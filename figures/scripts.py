@@ -32,6 +32,7 @@ SCRIPTS = (
     "paths.spectr_real",
     "speed.latency",
     "paths.path_gap",
+    "paths.lossy_paths",
     "paths.decoding_tree",
 )
 MODULES = {module.rpartition(".")[2]: module for module in SCRIPTS}

@@ -47,6 +47,7 @@ TINY: dict[str, dict[str, Any]] = {
     "spectr_real": {},
     "latency": {},
     "path_gap": {"count": 2},
+    "lossy_paths": {"limit": 4},
     "decoding_tree": {},
 }
 
