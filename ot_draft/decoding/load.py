@@ -62,11 +62,11 @@ def _each_gguf_file_read_once() -> Iterator[None]:
     import gguf
 
     reader = gguf.GGUFReader
-    gguf.GGUFReader = cache(reader)
+    gguf.GGUFReader = cache(reader)  # type: ignore[misc, assignment]
     try:
         yield
     finally:
-        gguf.GGUFReader = reader
+        gguf.GGUFReader = reader  # type: ignore[misc]
 
 
 def _packed(pair: Pair, wanted: bool) -> Pair:

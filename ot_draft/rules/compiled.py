@@ -21,5 +21,6 @@ def compiled(
         import numba
     except ImportError:
         return None
-    jit: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath), error_model=errors)(function)
+    options: Any = {"cache": True, "fastmath": set(fastmath), "error_model": errors}
+    jit: Callable[..., Any] = numba.njit(**options)(function)
     return jit

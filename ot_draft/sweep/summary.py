@@ -58,7 +58,7 @@ def _sums(table: Any) -> Iterator[tuple[tuple[str, str, int, str], list[float]]]
 
 
 def _mean(key: tuple[str, str, int, str], pairs: float, acceptance: float, square: float, optimum: float) -> Mean:
-    *place, target = key
+    rule, law, k, target = key
     mean = acceptance / pairs
     variance = max(square / pairs - mean**2, 0.0)
-    return Mean(*place, int(pairs), mean, sqrt(variance / pairs), optimum / pairs, target)
+    return Mean(rule, law, k, int(pairs), mean, sqrt(variance / pairs), optimum / pairs, target)

@@ -249,7 +249,9 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
     factor[..., used] = by_p, np.where(by_p > 0, 0.0, divide(gain, q_mass, 0.0))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
-        (compiled(mixture) or mixture_without_numba)(p_row, q_row, group[row], *factor[:, row], selected[row])
+        (compiled(mixture) or mixture_without_numba)(
+            p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row]
+        )
     idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros(selected.shape)
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)

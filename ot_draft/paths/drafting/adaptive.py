@@ -120,7 +120,8 @@ class AdaptiveTree:
 
         def step(history: History) -> tuple[Path, Path, int] | None:
             drafted = {expansion.prefix: expansion for expansion in history}
-            level, left, levels = {(): 1.0}, self.budget, self.length
+            level: dict[Path, float] = {(): 1.0}
+            left, levels = self.budget, self.length
             while level and left and levels:
                 q = np.stack([nodes.draft(prefix) for prefix in level]).astype(np.float64)
                 reached = np.array([list(level.values())])
@@ -143,7 +144,7 @@ class AdaptiveTree:
         return step
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
-        """The same with the stand-in and the spread that fit pairs (rows, n) of a target and its draft, numpy: so that one draw is accepted as often."""
+        """The same with the stand-in and the spread under which one draw is accepted as often as by pairs (rows, n) of target and draft."""
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
         head, c = found._head(q)
         all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()

@@ -37,7 +37,7 @@ def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) 
     batch, n, k = batch_shape(p, q), p.shape[-1], drafts.shape[-1]
     rows = [broadcast(small(x), (*batch, n)).reshape(-1, n) for x in (p, q)]
     rank = np.zeros(rows[0].shape, dtype=np.int64)
-    laws = [_law_of_row(target, *row, k, layout(classes, k)) for row in zip(*rows, rank, strict=True)]
+    laws = [_law_of_row(target, *row, k, layout(classes, k)) for row in zip(rows[0], rows[1], rank, strict=True)]
     number = total(as_number(drafts >= 0, p))
     counts = sorted({int(count) for count in np.ravel(small(number))})
     if len(counts) == 1 and not is_exact(p) and compiled(_residual, REORDERED):
@@ -45,7 +45,7 @@ def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) 
     kept = np.empty_like(rows[0])
     level = selected = p  # of the first count, then of the others where they are
     for place, count in enumerate(counts):
-        new = [unsmall(x.reshape(*batch, -1), p) for x in _written(laws, *rows, rank, count, kept)]
+        new = [unsmall(x.reshape(*batch, -1), p) for x in _written(laws, rows[0], rows[1], rank, count, kept)]
         level, selected = (
             new if not place else (where(number == count, a, b) for a, b in zip(new, (level, selected), strict=True))
         )
