@@ -126,7 +126,7 @@ class FreeShape(TreeShape):
     """
 
     is_fixed: ClassVar[bool] = False
-    is_even: ClassVar[bool] = False  # type: ignore[assignment]  # not a question of one tree
+    is_even: ClassVar[bool] = False  # not a question of one tree
     nodes: int
     deepest: int
     most: int
@@ -151,12 +151,12 @@ class FreeShape(TreeShape):
         return self.nodes
 
     @property
-    def branching(self) -> frozenset[int]:  # type: ignore[override]  # worked out in a TreeShape
+    def branching(self) -> frozenset[int]:  # worked out in a TreeShape
         """Numbers of children that may occur, other than 0."""
         return frozenset(range(1, self.most + 1))
 
     @property
-    def depths(self) -> tuple[int, ...]:  # type: ignore[override]
+    def depths(self) -> tuple[int, ...]:
         raise InvalidDrafts(
             "the shapes of these trees are data, which this path rule does not take: take Joint() or TokenWise(...)"
         )
@@ -164,9 +164,8 @@ class FreeShape(TreeShape):
     def path(self, node: int) -> tuple[int, ...]:
         return self.depths
 
-    @property
-    def _children(self) -> tuple[range, ...]:  # type: ignore[override]
-        return self.depths and ()
+    def children(self, node: int) -> range:
+        return range(self.depths[node])  # which says why not
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ class AdaptiveTree:
 
         def step(history: History) -> tuple[Path, Path, int] | None:
             drafted = {expansion.prefix: expansion for expansion in history}
-            level, left, levels = {(): 1.0}, self.budget, self.length
+            level: dict[Path, float] = {(): 1.0}
+            left, levels = self.budget, self.length
             while level and left and levels:
                 q = np.stack([nodes.draft(prefix) for prefix in level]).astype(np.float64)
                 reached = np.array([list(level.values())])

@@ -49,7 +49,8 @@ def drafted_tree(history: History) -> PlainTree:
         return tuple(children)
 
     forest = below(())
-    tokens, level = [], [forest]
+    tokens: list[int] = []
+    level = [forest]
     while level:
         tokens += [token for children in level for token, _ in children]
         level = [further for children in level for _, further in children]
