@@ -103,7 +103,7 @@ def draw(rows: style.Rows) -> Any:
     """A panel a k: the ways against how much of the errors is shared."""
     parts = style.split(rows, "k")
     figure, panels = style.canvas(len(parts), CAPTION.format(**rows[0]))
-    entries: list[list[Any]] = []
+    entries: list[list[style.Entry]] = []
     for axes, k_rows in zip(panels, parts, strict=True):
         entries.append([])
         for way_rows in style.split(k_rows, "way"):

@@ -151,7 +151,7 @@ class FreeShape(TreeShape):
         return self.nodes
 
     @property
-    def branching(self) -> frozenset[int]:
+    def branching(self) -> frozenset[int]:  # worked out in a TreeShape
         """Numbers of children that may occur, other than 0."""
         return frozenset(range(1, self.most + 1))
 
@@ -164,9 +164,8 @@ class FreeShape(TreeShape):
     def path(self, node: int) -> tuple[int, ...]:
         return self.depths
 
-    @property
-    def _children(self) -> tuple[range, ...]:
-        return tuple(range(depth) for depth in self.depths)  # which raises
+    def children(self, node: int) -> range:
+        return range(self.depths[node])  # which says why not
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def any_order_is_lossless(case: AdaptedCase, error: str) -> bool:
 
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`AdaptiveTree`, whose numbers come from an estimate by q, is such a plan."""
-    drafting = paths.AdaptiveTree(case.budget, case.length, most=3)
+    drafting = paths.AdaptiveTree(case.budget, case.length, most=3, spread=case.seed % 2)  # drawn more, or fixed more
     return case.lossless(with_error(drafting.plan(case.model), error))
 
 
@@ -190,6 +190,7 @@ SMALL = AdaptedCase(_always("1/4 1/2 1/4", "1/4 1/4 1/2"), 3, 2)
 
 
 CAUGHT = (AdaptedCase(SMALL.model, 4, 2),)  # every error, with the plan of this number
+CAUGHT_IN_OURS = (AdaptedCase(_always("1/4 1/2 1/4", "2/5 2/5 1/5"), 3, 2, 1),)  # two draws at its root
 
 
 def drawn_anew(history: History) -> Step | None:
@@ -285,8 +286,8 @@ STATEMENTS = (
         "this project",
         METHOD,
         ours_is_lossless,
-        ERRORS,
-        first=CAUGHT,
+        (ANEW, LOOK),
+        first=CAUGHT_IN_OURS,
         draw=draw_adapted,
         limit=200,
     ),

@@ -147,6 +147,16 @@ def test_the_stand_in_is_fitted_to_a_draft() -> None:
     assert (found.head, found.power) == (8, 0.6) and abs(found.seen - 0.75) < 1e-9
 
 
+def test_the_drafting_is_fitted_so_that_a_draw_is_accepted_as_often() -> None:
+    model = paths.SimulatedModel(n=50)
+    p, q = map(np.array, zip(*(model.pair(model.root(number)) for number in range(30)), strict=True))
+    drafting = paths.AdaptiveTree(8, 3, 1).fitted(p, q)
+    estimates, tops = drafting._acceptances(q)
+    drawn = np.minimum(p, q).sum(-1).mean()
+    assert 0 < drafting.spread < 1 and estimates.shape == (30, 2) == tops.shape
+    assert estimates[:, 1].mean() >= drawn - 1e-9  # a draw, or the top token where that promises more
+
+
 def test_torch_drafts_the_same() -> None:
     torch = pytest.importorskip("torch")
     generator = np.random.default_rng(5)

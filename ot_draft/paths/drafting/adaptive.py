@@ -61,7 +61,9 @@ class AdaptiveTree:
     length: int = 8
     most: int = 12
     estimator: StandIn = field(default=StandIn(head=128, power=0.8, seen=0.9))
-    spread: float = 0.5
+    spread: float = (
+        0.5  # weight of the estimate for a target spread out like the stand-in; the rest, for one token drawn from it
+    )
 
     @property
     def shape(self) -> FreeShape:
@@ -144,7 +146,10 @@ class AdaptiveTree:
         return step
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
-        """The same with the stand-in and the spread under which one draw is accepted as often as by pairs (rows, n) of target and draft."""
+        """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
+
+        The stand-in is the likeliest; with the spread, one draw is estimated to be accepted as often as it is.
+        """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
         head, c = found._head(q)
         all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
