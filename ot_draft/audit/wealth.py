@@ -21,6 +21,7 @@ import numpy as np
 from ..arrays import Array
 from .bets import BETS
 from .learner import PRECISIONS
+from .past import CELLS, PRIORS
 
 TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
 TILT_WEIGHTS = (
@@ -39,6 +40,7 @@ TILT_WEIGHTS = (
 FAMILIES = {  # weight of each; shared alike among its bets
     "rank": 0.13,
     "mass": 0.1,
+    "entropy": 0.05,
     "calibration": 0.1,
     "learned": 0.05,
     "repeat": 0.06,
@@ -48,8 +50,10 @@ FAMILIES = {  # weight of each; shared alike among its bets
     "draft law": 0.15,
 }
 COMBINED = "combined"
-COMBINED_WEIGHT = 0.2
+COMBINED_WEIGHT = 0.25
 COMBINED_SLOPES = np.array([1.0, 2.0])  # 1: the learned weights are believed
+CONTEXT = "context"
+CONTEXT_WEIGHT = 0.15
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
 NOTHING = 1e-15  # a probability below this is no mass
@@ -70,11 +74,12 @@ class Wealth:
         self._log = np.zeros((len(BETS), len(steps)))
         sizes = {name: sum(bet.family == name for bet in BETS) for name in FAMILIES}
         each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in BETS])
-        each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT) / each.sum()
+        each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT - CONTEXT_WEIGHT) / each.sum()
         tilts = np.tile(TILT_WEIGHTS, 2) / (2 * sum(TILT_WEIGHTS))
         self._weights = np.log(each)[:, None] + np.log(tilts)
         self._no_mass, self._tolerance = np.zeros(len(STAKES)), tolerance
         self._combined = np.zeros((len(PRECISIONS), len(COMBINED_SLOPES)))
+        self._context = np.zeros(len(CELLS) * len(PRIORS))
 
     def settle(self, y: Array, m: Array) -> None:
         """Pay out a block of bets: y, m (T, K)."""
@@ -92,6 +97,10 @@ class Wealth:
         asked = 1 + COMBINED_SLOPES * (m[:, :, None] + self._tolerance / 2)
         self._combined += np.log((1 + COMBINED_SLOPES * y[:, :, None]) / asked).sum(axis=0)
 
+    def settle_context(self, y: Array, m: Array) -> None:
+        """Pay out the bets on what came too often in its context: y, m (T, C) in [-1/2, 1/2], as above, all at the slope 1."""
+        self._context += np.log((1 + y) / (1 + m + self._tolerance / 2)).sum(axis=0)
+
     def settle_no_mass(self, came: int, others: int) -> None:
         """Pay out the bet on tokens of no mass.
 
@@ -104,7 +113,8 @@ class Wealth:
     def total(self) -> float:
         """Logarithm of the whole wealth, from 0 on."""
         mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
-                self._combined.ravel() + log(COMBINED_WEIGHT / self._combined.size)]  # fmt: skip
+                self._combined.ravel() + log(COMBINED_WEIGHT / self._combined.size),
+                self._context + log(CONTEXT_WEIGHT / self._context.size)]  # fmt: skip
         return float(np.logaddexp.reduce(np.concatenate(mine)))
 
     def families(self) -> dict[str, float]:
@@ -117,6 +127,7 @@ class Wealth:
                 np.logaddexp.reduce((self._log[mine] + weights).ravel()) - np.logaddexp.reduce(weights.ravel())
             )
         found[COMBINED] = float(np.logaddexp.reduce(self._combined.ravel()) - log(self._combined.size))
+        found[CONTEXT] = float(np.logaddexp.reduce(self._context) - log(self._context.size))
         found[NO_MASS] = float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
         return found
 
