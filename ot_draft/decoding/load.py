@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +38,9 @@ def load_pair(
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     where = _device(device)
-    big = _model(target, "target", DTYPES[dtype], where, device_map)
-    tokenizer = _tokenizer(target, "target")
+    with _each_gguf_file_read_once():
+        big = _model(target, "target", DTYPES[dtype], where, device_map)
+        tokenizer = _tokenizer(target, "target")
     if Path(draft).suffix == ".safetensors":
         return _packed(Pair(big, _own_draft(big, Path(draft)), tokenizer), packed and device_map is None)
     small = _model(draft, "draft", DTYPES[dtype], where, None)
@@ -47,6 +51,22 @@ def load_pair(
             " take two models of one family"
         )
     return _packed(Pair(big, small, tokenizer), packed and device_map is None)
+
+
+@contextmanager
+def _each_gguf_file_read_once() -> Iterator[None]:
+    """transformers parses a GGUF file for the configuration, for the tokenizer and for the weights: seconds each, all the same."""
+    if importlib.util.find_spec("gguf") is None:
+        yield
+        return
+    import gguf
+
+    reader = gguf.GGUFReader
+    gguf.GGUFReader = cache(reader)  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = reader  # type: ignore[misc]
 
 
 def _packed(pair: Pair, wanted: bool) -> Pair:

@@ -33,7 +33,8 @@ def multi_draft(
     """A decoding loop for transformers' `generate`: K paths of length L (or a tree) drafted and verified in every target call.
 
     draft_model: a causal language model; where its vocabulary has another size than the target's, equal ids must mean equal tokens.
-    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default. law: of the children of a
+    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.Toward` for texts
+    that follow another target than the model, on purpose. law: of the children of a
     node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
     torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`. stateless: types of logits processors of
     your own whose answer depends on input_ids and scores alone, row by row.

@@ -39,7 +39,7 @@ def imports(text: str) -> list[str]:
     """The files of this folder that a file's text requires."""
     return [
         name
-        for line in re.findall(r"^From Draft Require Import ([^.]*)\.", text, re.MULTILINE)
+        for line in re.findall(r"^From Draft Require (?:Import|Export) ([^.]*)\.", text, re.MULTILINE)
         for name in line.split()
     ]
 

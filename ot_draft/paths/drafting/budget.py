@@ -18,6 +18,7 @@ from ..rules.token_wise import TokenWise
 from ..rules.traversal import Traversal
 from ..simulation.run import simulate
 from ..tree import TreeShape
+from .adaptive import AdaptiveTree
 from .dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .shapes import acceptance_by_child, expected_accepted, sequoia
 from .trees import draft_trees
@@ -31,7 +32,7 @@ STATIC: dict[str, tuple[PathRule, DraftLaw]] = {
     "Sequoia, traversal": (Traversal(), WithoutReplacement()),
     "hybrid, joint": (Joint(), Hybrid(1)),
 }
-DYNAMIC = ("DySpec", "EAGLE-2", "SpecDec++")
+DYNAMIC = ("DySpec", "EAGLE-2", "adaptive, joint", "SpecDec++")
 WAYS = (*STATIC, *DYNAMIC)
 
 
@@ -57,6 +58,7 @@ def simulate_budget(
     that was measured on the model; children without replacement, by recursive rejection or traversal; "hybrid, joint": the k-ary
     tree whose first children are the draft's top tokens. "EAGLE-2", "DySpec": `confident_tree`, `sampled_tree`.
     "SpecDec++": one path, with the threshold at which it is `budget` long on average, or as near as its greatest length allows.
+    "adaptive, joint": `AdaptiveTree`, which follows the draft level by level.
     """
     if way not in WAYS or budget < 1 or length < 1:
         raise InvalidArgument(
@@ -69,6 +71,8 @@ def simulate_budget(
         return Drafted(way, shape.size, simulate(rule, model, shape, iterations, seed, law).lengths)
     if way == "SpecDec++":
         return _stopped(model, budget, length, iterations, seed)
+    if way == "adaptive, joint":
+        return _adaptive(model, AdaptiveTree(budget, length), iterations, seed)
     lengths = []
     for number in range(iterations):
         generator, root = np.random.default_rng([seed, number]), model.root(number)
@@ -94,6 +98,16 @@ def _by_level(budget: int, length: int, widest: int, width: int = 1) -> Iterator
             yield (children,)
             for further in _by_level(budget - nodes, length - 1, children, nodes):
                 yield (children, *further)
+
+
+def _adaptive(model: Any, drafting: AdaptiveTree, iterations: int, seed: int) -> Drafted:
+    rule, lengths, nodes = Joint(), [], 0
+    for number in range(iterations):
+        generator = np.random.default_rng([seed, number])
+        tree = drafting.draft(model, [model.root(number)], generator.random((1, drafting.budget)))
+        lengths.append(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).length[0])
+        nodes += int((tree.tokens >= 0).sum())
+    return Drafted("adaptive, joint", nodes / iterations, np.array(lengths))
 
 
 def _stopped(model: Any, budget: int, length: int, iterations: int, seed: int) -> Drafted:
