@@ -123,10 +123,10 @@ def rejection_sample(
     lengths = stop.diff(prepend=0 * stop[:1])
     drafts = Drafts(draft_token_ids.long(), stop - lengths, lengths, max_spec_len)
     step = _Step(drafts, target_logits, draft_probs, bonus_token_ids.long())
+    cold = lengths >= 0 if sampling_metadata.all_greedy else sampling_metadata.temperature == 0
     if sampling_metadata.all_greedy:
-        cold, emitted = lengths >= 0, step.greedy()
+        emitted = step.greedy()
     else:
-        cold = sampling_metadata.temperature == 0
         uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
         emitted = step.sampled(rule, uniforms) if sampling_metadata.all_random else step.mixed(rule, uniforms, cold)
     if log is not None:

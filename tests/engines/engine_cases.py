@@ -16,7 +16,7 @@ from requests_and_laws import KINDS
 HERE = Path(__file__).parent
 RULES = ("SpeculativeSampling", "BlockVerification")
 SAMPLERS = ("own", *RULES)
-EACH = 700  # requests of each kind in a batch
+EACH = 500  # requests of each kind in a batch
 ERRORS = [f"{rule}, {error}" for rule in RULES for error in PLANTED]
 PIECES = 160  # tokens a step: prompts are read in pieces
 WEAK = "one uniform used twice"  # takes more requests to be seen
@@ -47,7 +47,7 @@ def runs(drafts: str) -> list[tuple[str, list[str], int]]:
     mixed = [(name, kinds, EACH) for name in SAMPLERS]
     if drafts != "probabilistic":
         return mixed
-    planted = [(name, ["sampled"], (6 if name.endswith(WEAK) else 2) * EACH) for name in ERRORS]
+    planted = [(name, ["sampled"], (4 if name.endswith(WEAK) else 2) * EACH) for name in ERRORS]
     return [*mixed, *planted, *((name, kinds, EACH) for name, kinds in DEFECTS.items())]
 
 
