@@ -41,7 +41,7 @@ from ...arrays import (
 from ...laws import ByNode, StandIn, outside
 from ..model import Model, Path
 from ..rules.path_rule import Nodes
-from ..tree import DraftTree, FreeShape
+from ..tree import DraftTree, FreeShape, TreeShape
 from .plans import History, Plan
 from .trees import Rows
 
@@ -54,7 +54,7 @@ class AdaptiveTree:
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
     because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`.
+    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`, and, one tree at a time (`one_shape`), with `Traversal`.
     """
 
     budget: int
@@ -227,6 +227,15 @@ class AdaptiveTree:
         least = gather(forest, minimum(left, forest.shape[-1]) - 1)  # 0 where nothing is left: then `left` bounds
         number = minimum(total(where((best >= least) & (best > 0), 1, 0)), left)
         return argsort(order) < number
+
+
+def one_shape(tree: DraftTree) -> DraftTree:
+    """A batch of one tree whose shape is data, as one of a `TreeShape` without absent nodes: on the host, for rules that need it."""
+    assert tree.parents is not None and tree.tops is not None, "a tree of AdaptiveTree"
+    number = int((tree.tokens[0] >= 0).sum())
+    shape = TreeShape(tuple(tree.parents[0, :number].tolist()))
+    p, q = tree.p[:, : number + 1], tree.q[:, : number + 1]
+    return DraftTree(shape, tree.tokens[:, :number], p, q, tree.law, tree.tops[:, : q.shape[1]])
 
 
 class Growing:
