@@ -132,6 +132,10 @@ class Scores:
         m = np.einsum("jtn,tn->jt", self.listed, tokens.mass) + tokens.rest * self.rest
         return y.T, m.T
 
+    def spread(self, tokens: Tokens) -> Array:
+        """Mean of the scores without their signs: (T, J). Probabilities off by a relative t move m by at most t times this."""
+        return Scores(np.abs(self.listed), np.abs(self.rest)).outcomes(tokens)[1]
+
 
 def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
     """The scores of the bets of SCORED, which depend on the past and the law alone."""

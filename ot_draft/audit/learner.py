@@ -21,16 +21,21 @@ from .past import Past, Seen
 from .records import Tokens
 
 PRECISIONS = np.array(
-    [300.0, 5000.0]
-)  # of the prior of each weight: spreads of .06 and .014, for large biases and small ones
-REACH = 0.45  # of the combined score; with slopes up to 2 the wealth stays positive
+    [300.0, 5000.0, 60_000.0]
+)  # of the prior of each weight: spreads of .06, .014 and .004, for large biases and small ones
+REACH = 0.9  # of the combined score; below 1 the wealth stays positive
+Payout = tuple[Array, Array, Array]  # y, its mean, and its mean without signs (`Scores.spread`): (T, C) each
 
 
-def in_context(tokens: Tokens, past: Past, seen: Seen) -> tuple[Array, Array]:
-    """Tilts of the emitted tokens, in [-REACH, REACH], by every table of the past and every prior, and their means: (T, C) each."""
+def in_context(tokens: Tokens, past: Past, seen: Seen) -> Payout:
+    """Tilts of the emitted tokens, in [-REACH, REACH], by every table of the past and every prior."""
     tilts = np.concatenate([table.tilts(cells) for table, cells in past.tables(tokens, seen)])
     listed = np.where(tokens.ids >= 0, np.clip(tilts, -REACH, REACH), 0.0)
-    return Scores(listed, np.zeros(listed.shape[:2])).outcomes(tokens)
+    return _payout(Scores(listed, np.zeros(listed.shape[:2])), tokens)
+
+
+def _payout(tilts: Scores, tokens: Tokens) -> Payout:
+    return *tilts.outcomes(tokens), tilts.spread(tokens)
 
 
 class Learner:
@@ -40,13 +45,13 @@ class Learner:
         self._sum, self._covariance = np.zeros(len(SCORED)), np.zeros((len(SCORED), len(SCORED)))
         self.weights: Array = np.zeros((len(SCORED), len(PRECISIONS)))
 
-    def bet(self, tokens: Tokens, scores: Scores, m: Array) -> tuple[Array, Array]:
-        """Combined scores of the emitted tokens, in [-REACH, REACH], and their means: (T, 2) each; m (T, J): means of the scores."""
+    def bet(self, tokens: Tokens, scores: Scores, m: Array) -> Payout:
+        """Combined scores of the emitted tokens, in [-REACH, REACH], for every precision; m (T, J): means of the scores."""
         weights, shape = self.weights.T, tokens.mass.shape
         centre = weights @ m.T
         listed = (weights @ scores.listed.reshape(len(SCORED), -1)).reshape(-1, *shape) - centre[:, :, None]
         rest = weights @ scores.rest - centre
-        return Scores(np.clip(listed, -REACH, REACH), np.clip(rest, -REACH, REACH)).outcomes(tokens)
+        return _payout(Scores(np.clip(listed, -REACH, REACH), np.clip(rest, -REACH, REACH)), tokens)
 
     def learn(self, tokens: Tokens, scores: Scores, y: Array, m: Array) -> None:
         """Take a block in, and find the weights for the next."""

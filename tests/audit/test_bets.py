@@ -8,7 +8,7 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.audit.bets import BETS, SCORED, overlaps, scores
 from ot_draft.audit.bound import Bound
-from ot_draft.audit.learner import REACH, Learner, in_context
+from ot_draft.audit.learner import PRECISIONS, REACH, Learner, in_context
 from ot_draft.audit.past import CELLS, PRIORS, Past, Seen
 from ot_draft.audit.records import Tokens, dense_block
 from ot_draft.audit.rows import Added, dense_row, stack, top_row
@@ -75,16 +75,16 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     generator = np.random.default_rng(listed)
     past, learner, tokens, seen = state(generator, listed)
     means = np.zeros((len(tokens), len(BETS)))
-    combined, contexts = np.zeros((len(tokens), 2)), np.zeros((len(tokens), len(CELLS) * len(PRIORS)))
+    combined, contexts = np.zeros((len(tokens), len(PRECISIONS))), np.zeros((len(tokens), len(CELLS) * len(PRIORS)))
     for mass, each in atoms(tokens):
         scored = scores(each, past, seen)
         sides = (scored.outcomes(each), overlaps(each, seen))
         y, m = (np.hstack(side) for side in zip(*sides, strict=True))
         assert np.all((y >= 0) & (y <= 1 + 1e-12))
         means += mass[:, None] * y
-        score, centre = learner.bet(each, scored, m[:, : len(SCORED)])
+        score, centre, spread = learner.bet(each, scored, m[:, : len(SCORED)])
         combined += mass[:, None] * score
-        tilt, tilt_centre = in_context(each, past, seen)
+        tilt, tilt_centre, tilt_spread = in_context(each, past, seen)
         assert np.all(np.abs(tilt) <= REACH)
         contexts += mass[:, None] * tilt
     assert learner.weights.any()
@@ -93,6 +93,25 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     assert np.allclose(combined, centre, atol=1e-12)
     assert np.allclose(contexts, tilt_centre, atol=1e-12)
     assert contexts.any(axis=0).all()
+    for share in (spread, tilt_spread):
+        assert np.all((share > 0).any(axis=0)) and np.all(share <= REACH)
+
+
+def test_a_tolerance_covers_every_error_of_its_size() -> None:
+    """The learner's bets, where all probabilities are off by a relative .1 in the directions that pay most."""
+    generator = np.random.default_rng(6)
+    past, learner, tokens, seen = state(generator, 5)
+    learner.weights = 20 * learner.weights  # bold bets
+    means, worst = 0.0, 0.0
+    for mass, each in atoms(tokens):
+        scored = scores(each, past, seen)
+        y, m, spread = learner.bet(each, scored, scored.outcomes(each)[1])
+        means, worst = means + mass[:, None] * y, worst + mass[:, None] * (y + 0.1 * np.abs(y))
+    assert np.allclose(worst, means + 0.1 * spread)
+    assert (spread > 0.01).any()
+    wealth = Wealth(0.1)
+    wealth.settle_learned((worst, m, spread), (0 * worst[:, :1], 0 * worst[:, :1], 0 * worst[:, :1]))
+    assert np.all(wealth._combined <= 1e-9)
 
 
 def test_the_wealth_is_fair_at_every_tilt() -> None:
