@@ -21,7 +21,7 @@ FILE = Path(__file__).with_name("bridge_cases.v")
 CASES = 210
 PATH_FILE = Path(__file__).with_name("bridge_path_cases.v")
 PATH_CASES = 12
-PATH_SIZES = ((2, 1, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2), (3, 1, 2), (2, 1, 3))  # tokens, paths K, length L
+PATH_SIZES = ((2, 1, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2), (3, 1, 1), (2, 3, 1))  # tokens, paths K, length L
 HEAD = """(* Written by `python -m proofs_checks.formal.bridge`: small problems, and what ot.evaluate gives for them in Fractions.
 
    A case is (p, q, k, factor of K-SEQ, [(output law, acceptance) for each rule, in the order of bridge.v]). *)
