@@ -57,6 +57,13 @@ def test_the_committed_bridge_is_what_evaluate_gives() -> None:
         assert bridge.case(number) in committed
 
 
+def test_the_committed_bridge_of_paths_is_what_evaluate_gives() -> None:
+    committed = bridge.PATH_FILE.read_text(encoding="utf-8")
+    assert committed.count("\n  ([[") == bridge.PATH_CASES
+    for number in (0, 2, 4):  # one path, two paths, three tokens
+        assert bridge.path_case(number) in committed
+
+
 def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "found", lambda: False)
     for statement in formal.STATEMENTS:
