@@ -17,9 +17,9 @@ import numpy as np
 import ot_draft as ot
 from ot_draft import paths
 
-FILE = Path(__file__).with_name("bridge_cases.v")
+FILE = Path(__file__).parent / "computed" / "bridge_cases.v"
 CASES = 210
-PATH_FILE = Path(__file__).with_name("bridge_path_cases.v")
+PATH_FILE = Path(__file__).parent / "computed" / "bridge_path_cases.v"
 PATH_CASES = 12
 PATH_SIZES = ((2, 1, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2), (3, 1, 1), (2, 3, 1))  # tokens, paths K, length L
 HEAD = """(* Written by `python -m proofs_checks.formal.bridge`: small problems, and what ot.evaluate gives for them in Fractions.
@@ -117,8 +117,8 @@ def path_case(number: int) -> str:
     target, draft, K, L = path_problem(number)
     n = len(target) - 1
     contexts: list[tuple[int, ...]] = [(), *((token,) for token in range(n))]
-    tables = [dict(zip(contexts, [np.array(law) for law in laws], strict=True)) for laws in (target, draft)]
-    model = paths.MarkovModel(*tables, order=1)
+    targets, drafts = (dict(zip(contexts, map(np.array, laws), strict=True)) for laws in (target, draft))
+    model = paths.MarkovModel(targets, drafts, order=1)
     given = []
     for rule in path_rules(K):
         found = paths.evaluate(rule, model, K, L)
