@@ -94,8 +94,7 @@ def along_tree(
     Law: every emitted token follows the target given those before it. Nothing is asked of the device without a log.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
-    parents = _parents(retrive_next_token, retrive_next_sibling)
-    rows = positions(len(candidates), candidates)
+    parents, rows = _parents(retrive_next_token, retrive_next_sibling), positions(len(candidates), candidates)
     here = 0 * candidates[:, :1]
     place, alive, accepted = retrive_index[:, :1], here == 0, here[:, 0]
     accept_index[:, :1] = place
@@ -104,8 +103,7 @@ def along_tree(
         law = target_probs[rows, here[:, 0]]
         token = inverse_cdf(law, uniform_samples.gather(-1, here))
         _store(predicts, place, token, alive)
-        if log is not None:
-            walked.append((where(alive, token, -1), law))
+        walked += [] if log is None else [(where(alive, token, -1), law)]
         if depth == accept_index.shape[1]:
             break
         child = (parents == here) & (candidates == token) & alive
@@ -113,13 +111,16 @@ def along_tree(
         accepted = accepted + alive[:, 0]
         here = where(alive, child.int().argmax(-1, keepdim=True), here)
         place = where(alive, retrive_index.gather(-1, here), place)
-        accept_index[:, depth : depth + 1] = where(
-            alive, place.to(accept_index.dtype), accept_index[:, depth : depth + 1]
-        )
+        column = slice(depth, depth + 1)
+        accept_index[:, column] = where(alive, place.to(accept_index.dtype), accept_index[:, column])
     accept_token_num.copy_(accepted)
+    _write(log, walked)
+
+
+def _write(log: StepLog | None, walked: list[tuple[Array, Array]]) -> None:
     if log is not None:
         tokens, laws = zip(*walked, strict=True)
-        log.add_padded(namespace(here).cat(tokens, -1), namespace(here).stack(laws, 1), None)
+        log.add_padded(namespace(tokens[0]).cat(tokens, -1), namespace(tokens[0]).stack(laws, 1), None)
 
 
 def along_chain(
