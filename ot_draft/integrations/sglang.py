@@ -94,27 +94,33 @@ def along_tree(
     Law: every emitted token follows the target given those before it. Nothing is asked of the device without a log.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
-    parents = _parents(retrive_next_token, retrive_next_sibling)
-    rows = positions(len(candidates), candidates)
+    parents, rows = _parents(retrive_next_token, retrive_next_sibling), positions(len(candidates), candidates)
     here = 0 * candidates[:, :1]
-    place, alive = retrive_index[:, :1], here == 0
+    place, alive, accepted = retrive_index[:, :1], here == 0, here[:, 0]
     accept_index[:, :1] = place
     walked: list[tuple[Array, Array]] = []
     for depth in range(1, accept_index.shape[1] + 1):
-        token = inverse_cdf(target_probs[rows, here[:, 0]], uniform_samples.gather(-1, here))
+        law = target_probs[rows, here[:, 0]]
+        token = inverse_cdf(law, uniform_samples.gather(-1, here))
         _store(predicts, place, token, alive)
-        walked.append((where(alive, token, -1), here))
+        walked += [] if log is None else [(where(alive, token, -1), law)]
         if depth == accept_index.shape[1]:
             break
         child = (parents == here) & (candidates == token) & alive
         alive = child.any(-1, keepdim=True)
+        accepted = accepted + alive[:, 0]
         here = where(alive, child.int().argmax(-1, keepdim=True), here)
         place = where(alive, retrive_index.gather(-1, here), place)
-        _accept(accept_index, depth, place, alive)
-    emitted, nodes = (namespace(here).cat(side, -1) for side in zip(*walked, strict=True))
-    accept_token_num.copy_((emitted >= 0).sum(-1) - 1)
+        column = slice(depth, depth + 1)
+        accept_index[:, column] = where(alive, place.to(accept_index.dtype), accept_index[:, column])
+    accept_token_num.copy_(accepted)
+    _write(log, walked)
+
+
+def _write(log: StepLog | None, walked: list[tuple[Array, Array]]) -> None:
     if log is not None:
-        log.add_padded(emitted, target_probs[rows[:, None], nodes], None)
+        tokens, laws = zip(*walked, strict=True)
+        log.add_padded(namespace(tokens[0]).cat(tokens, -1), namespace(tokens[0]).stack(laws, 1), None)
 
 
 def along_chain(
@@ -155,7 +161,8 @@ def along_chain(
     for depth in range(length + 1):
         place, alive = retrive_index[:, depth : depth + 1], accepted >= depth
         _store(predicts, place, emitted[:, depth : depth + 1], alive)
-        _accept(accept_index, depth, place, alive)
+        old = accept_index[:, depth : depth + 1]
+        accept_index[:, depth : depth + 1] = where(alive, place.to(old.dtype), old)
     accept_token_num.copy_(accepted[:, 0])
     if log is not None:
         log.add_padded(emitted, target_probs[:, : length + 1], draft_probs[:, :length])
@@ -172,11 +179,6 @@ def _refuse_thresholds(single: float, accumulated: float) -> None:
 def _store(predicts: Array, place: Array, token: Array, alive: Array) -> None:
     place = place[:, 0].long()
     predicts[place] = where(alive[:, 0], token[:, 0].to(predicts.dtype), predicts[place])
-
-
-def _accept(accept_index: Array, depth: int, place: Array, alive: Array) -> None:
-    old = accept_index[:, depth : depth + 1]
-    accept_index[:, depth : depth + 1] = where(alive, place.to(old.dtype), old)
 
 
 def _parents(next_token: Array, next_sibling: Array) -> Array:

@@ -81,6 +81,38 @@ Fixpoint token_wise_emits (rule : seq T -> seq T -> selection A T) h L xs z : A 
 Definition token_wise_output rule L K z : A :=
   sum (bundles L K) (fun xs => bundle_law [::] xs * token_wise_emits rule [::] L xs z).
 
+(* The number of accepted tokens. *)
+Fixpoint token_wise_length (rule : seq T -> seq T -> selection A T) h L xs : A :=
+  if L is L'.+1 then
+    sum [seq c <- tokens | c \in heads xs] (fun c => row N (heads xs) (rule h (heads xs)) c
+      * (1 + token_wise_length rule (rcons h c) L' (survivors c xs)))
+  else 0.
+(* Traversal: the paths one after the other, each by block verification below its first token; what is refused at the root takes
+   the target from r to norm((w r - q)+) and the weight from w to the test. *)
+Fixpoint traversal_emits (r : T -> A) w xs z : A :=
+  match xs, z with
+  | (y :: x) :: xs', c :: z' =>
+    let v := least N 1 (w * r y / q [::] y) in
+    let left := excess N tokens (fun y => w * r y) (q [::]) in
+    let rest := mass N tokens left in
+    let w' := if rest + (1 - w) <=? 0 then 1 else rest / (rest + (1 - w)) in
+    (if c == y then block_emits [:: y] v x z' else 0)
+    + (1 - block_passes [:: y] v x) * traversal_emits (norm N tokens left r) w' xs' z
+  | _, c :: z' => w * (r c * continued [:: c] z')
+  | _, [::] => 0
+  end.
+Definition traversal_output L K z : A :=
+  sum (bundles L K) (fun xs => bundle_law [::] xs * traversal_emits (p [::]) 1 xs z).
+Fixpoint traversal_length (r : T -> A) w xs : A :=
+  if xs is (y :: x) :: xs' then
+    let v := least N 1 (w * r y / q [::] y) in
+    let left := excess N tokens (fun y => w * r y) (q [::]) in
+    let rest := mass N tokens left in
+    let w' := if rest + (1 - w) <=? 0 then 1 else rest / (rest + (1 - w)) in
+    let passes := block_passes [:: y] v x in
+    passes + block_length [:: y] v x + (1 - passes) * traversal_length (norm N tokens left r) w' xs'
+  else 0.
+
 (* Joint selection: at every node one of the tokens x is selected, position i with probability (choice h w x)_i; its law is
    m h w j where j paths are alive; then the ladder of block verification with m in the place of q. *)
 Section Joint.
@@ -104,6 +136,19 @@ Fixpoint joint_emits h w L xs z : A :=
         * (test h w m * following h w m c * continued (rcons h c) z'))
   | _, _ => w * continued h z
   end.
+Fixpoint joint_length h w L xs : A :=
+  if L is L'.+1 then
+    let m := m h w (size xs) in
+    sum tokens (fun y => chance h w (heads xs) y *
+      let w' := next_weight h w m y in
+      let longer := joint_passes (rcons h y) w' L' (survivors y xs) in
+      longer + joint_length (rcons h y) w' L' (survivors y xs))
+  else 0.
+Fixpoint joint_weights h w L xs : A :=
+  if L is L'.+1 then
+    sum tokens (fun y => chance h w (heads xs) y *
+      let w' := next_weight h w (m h w (size xs)) y in w' + joint_weights (rcons h y) w' L' (survivors y xs))
+  else 0.
 Definition joint_output L K z : A := sum (bundles L K) (fun xs => bundle_law [::] xs * joint_emits [::] 1 L xs z).
 End Joint.
 
@@ -114,6 +159,14 @@ Definition optimal_choice h w x : seq A :=
 Definition optimal_selected h w j : T -> A :=
   let wp := fun y => w * p h y in optimal_law N tokens wp (q h) j (by_ratio N tokens wp (q h)).
 Definition optimal_joint_output := joint_output optimal_choice optimal_selected.
+
+(** The expected number of accepted tokens. *)
+
+Definition expected L K (accepted : seq (seq T) -> A) : A := sum (bundles L K) (fun xs => bundle_law [::] xs * accepted xs).
+Definition expected_block L : A := sum (drafts tokens L) (fun x => in_sequence N q [::] x * block_length [::] 1 x).
+Definition expected_token_wise rule L K : A := expected L K (token_wise_length rule [::] L).
+Definition expected_traversal L K : A := expected L K (traversal_length (p [::]) 1).
+Definition expected_joint L K : A := expected L K (joint_length optimal_choice optimal_selected [::] 1 L).
 
 End Paths.
 

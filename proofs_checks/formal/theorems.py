@@ -144,9 +144,15 @@ THEOREMS = (
     ),
     Theorem(
         "joint selection, every K, L and m",
-        "Whichever way the living drafts are selected from, m being the law of the selected token: lossless, for any models.",
+        "However the living drafts are selected from, m being the selected token's law: lossless, accepts sum E[w_i], any models.",
         "joint",
-        ("joint_lossless", "optimal_joint_lossless"),
+        ("joint_lossless", "optimal_joint_lossless", "joint_length_weights"),
+    ),
+    Theorem(
+        "Traversal of K paths, every K and L",
+        "Path after path by block verification, the root's target handed on: lossless, for any models.",
+        "joint",
+        ("traversal_lossless",),
     ),
     Theorem(
         "counterexamples to claims on rules",
@@ -173,10 +179,22 @@ THEOREMS = (
         ),
     ),
     Theorem(
+        "counterexamples to claims on paths",
+        "Computed: on two paths Joint can accept less than token-wise K-SEQ and than Traversal.",
+        "refuted_paths",
+        ("joint_below_k_seq", "joint_below_traversal"),
+    ),
+    Theorem(
         "the bridge",
         "On 210 small problems the rules computed in Coq give the numbers of ot.evaluate, equal as rationals.",
         "bridge",
         ("bridge",),
+    ),
+    Theorem(
+        "the bridge for paths",
+        "On 12 small Markov models the path rules computed in Coq give the laws and lengths of ot.paths.evaluate, equal as rationals.",
+        "bridge_paths",
+        ("bridge_paths",),
     ),
 )
 FILES = tuple(dict.fromkeys(theorem.file for theorem in THEOREMS))

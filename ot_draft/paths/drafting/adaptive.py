@@ -41,7 +41,7 @@ from ...arrays import (
 from ...laws import ByNode, StandIn, outside
 from ..model import Model, Path
 from ..rules.path_rule import Nodes
-from ..tree import DraftTree, FreeShape
+from ..tree import DraftTree, FreeShape, TreeShape
 from .plans import History, Plan
 from .trees import Rows
 
@@ -54,16 +54,17 @@ class AdaptiveTree:
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
     because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`.
+    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`, and, one tree at a time (`one_shape`), with `Traversal`.
     """
 
     budget: int
     length: int = 8
     most: int = 12
     estimator: StandIn = field(default=StandIn(head=128, power=0.8, seen=0.9))
-    spread: float = (
-        0.5  # weight of the estimate for a target spread out like the stand-in; the rest, for one token drawn from it
-    )
+    spread: float = 0.5  # weight of a target spread out like the stand-in; the rest, of one token drawn from it
+    typical: tuple[
+        float, ...
+    ] = ()  # what each child of a node adds on average, where it is known; else as on the level drafted
 
     @property
     def shape(self) -> FreeShape:
@@ -75,11 +76,11 @@ class AdaptiveTree:
 
         levels: how many may still be drafted, that of the children included.
         """
-        acceptance, tops = self._acceptances(q)
-        gains = maximum(prefix_minimum(acceptance[..., 1:] - acceptance[..., :-1]), 0)
+        gains, tops = self._gains(q)
         weights = (reached[..., None] * gains).reshape(len(reached), -1)
-        everywhere = maximum(total(reached), 1e-300)
-        average = (reached[..., None] * gains).sum(-2) / everywhere
+        average = (reached[..., None] * gains).sum(-2) / maximum(total(reached), 1e-300)
+        for place, gain in enumerate(self.typical):  # numbers, not an array: nothing is copied to the device
+            average[..., place] = gain
         drafted = self._drafted(weights, self._imagined(average, levels - 1), left)
         count = drafted.reshape(gains.shape).sum(-1)
         return count, gather(tops, count[..., None])[..., 0]
@@ -116,6 +117,11 @@ class AdaptiveTree:
             growing.grow(q[np.arange(batch)[:, None], np.maximum(nodes, 0)])
         return growing.tree(p, q)
 
+    def _gains(self, q: Array) -> Chosen:
+        """What each further child adds to the estimated acceptance (..., most), and the number of top tokens among 0 .. most children."""
+        acceptance, tops = self._acceptances(q)
+        return maximum(prefix_minimum(acceptance[..., 1:] - acceptance[..., :-1]), 0), tops
+
     def plan(self, model: Model) -> Plan:
         """The same drafting in plain form, one prefix after the other, for exact work: `ot.paths.evaluate_plan`."""
         nodes = Nodes.of(model)
@@ -148,14 +154,16 @@ class AdaptiveTree:
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
         """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
 
-        The stand-in is the likeliest; with the spread, one draw is estimated to be accepted as often as it is.
+        The stand-in is the likeliest; with the spread, one draw is estimated to be accepted as often as it is; the forest below
+        is imagined as the pairs are on average.
         """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
         head, c = found._head(q)
         all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
         accepted = minimum(p, q).sum(-1).mean()
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
-        return replace(found, spread=float(min(max(spread, 0.0), 1.0)))
+        found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
+        return replace(found, typical=tuple(found._gains(q)[0].mean(0).tolist()))
 
     def _acceptances(self, q: Array) -> tuple[Array, Array]:
         """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
@@ -219,6 +227,15 @@ class AdaptiveTree:
         least = gather(forest, minimum(left, forest.shape[-1]) - 1)  # 0 where nothing is left: then `left` bounds
         number = minimum(total(where((best >= least) & (best > 0), 1, 0)), left)
         return argsort(order) < number
+
+
+def one_shape(tree: DraftTree) -> DraftTree:
+    """A batch of one tree whose shape is data, as one of a `TreeShape` without absent nodes: on the host, for rules that need it."""
+    assert tree.parents is not None and tree.tops is not None, "a tree of AdaptiveTree"
+    number = int((tree.tokens[0] >= 0).sum())
+    shape = TreeShape(tuple(tree.parents[0, :number].tolist()))
+    p, q = tree.p[:, : number + 1], tree.q[:, : number + 1]
+    return DraftTree(shape, tree.tokens[:, :number], p, q, tree.law, tree.tops[:, : q.shape[1]])
 
 
 class Growing:

@@ -49,13 +49,13 @@ def drafted_tree(history: History) -> PlainTree:
         return tuple(children)
 
     forest = below(())
-    listed: list[int] = []
+    numbered: list[int] = []
     level = [forest]
     while level:
-        listed += [token for children in level for token, _ in children]
+        numbered += [token for children in level for token, _ in children]
         level = [further for children in level for _, further in children]
     law = ByNode(tuple(sorted((prefix, given) for prefix, given in fixed.items() if given)))
-    return PlainTree(as_shape(_unlabelled(forest)), tuple(listed), law)
+    return PlainTree(as_shape(_unlabelled(forest)), tuple(numbered), law)
 
 
 def _unlabelled(forest: Forest) -> tuple[Any, ...]:

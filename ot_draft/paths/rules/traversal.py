@@ -92,7 +92,7 @@ class Traversal(PathRule):
         for token, below in children:
             if token >= 0:
                 child = integers([token], p)
-                drawn_by = law.child(nodes.draft(path), integers(elder, p), child, len(children))
+                drawn_by = law.at(path).child(nodes.draft(path), integers(elder, p), child, len(children))
                 chance = min(one(p), divide(weight * gather(p, child), gather(drawn_by, child), zero(p)).tolist()[0])
                 known = len(elder) if law.all_independent else elder
                 emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)

@@ -54,6 +54,14 @@ case: ifPn => [le|]; first by lra.
 by rewrite -ltNge => gt; rewrite mulrC divfK // gt_eqF.
 Qed.
 
+Lemma test01 h w m : 0 <= w -> w <= 1 -> law m -> 0 <= test h w m <= 1.
+Proof.
+move=> w0 w1 ml; rewrite /path_rules.test massE /=; have : 0 <= \sum_y left_over h w m y.
+  by apply: sumr_ge0 => y _; exact: left_over_ge0.
+move: (\sum_y _) => rest r0; case: ifPn => [_|]; first by rewrite ler01 lexx.
+rewrite -ltNge => gt; rewrite divr_ge0 ?(ltW gt) //= ler_pdivr_mulr // mul1r; lra.
+Qed.
+
 Theorem ladder h w m y : w <= 1 -> law m ->
   Num.min (w * p h y) (m y) + (1 - \sum_z Num.min (w * p h z) (m z)) * (test h w m * following h w m y) = w * p h y.
 Proof.

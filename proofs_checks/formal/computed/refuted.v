@@ -21,7 +21,7 @@
 
 From Coq Require Import QArith.
 From mathcomp Require Import all_ssreflect all_algebra.
-From Draft Require Import rules.
+From Draft Require Import rules computed.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -31,7 +31,6 @@ Local Open Scope Q_scope.
 Section Computed.
 Variables (ps qs : seq Q).
 Let tokens := iota 0 (size ps).
-Definition by_place (masses : seq Q) (y : nat) : Q := nth 0 masses y.
 Let p := by_place ps.
 Let q := by_place qs.
 
@@ -54,10 +53,7 @@ Definition p_acc (g : Q) (k : nat) : Q := 1 - pow binary (1 - some_test g) k.
 Definition claimed k : Q := mass binary tokens (fun y => p y * (1 - pow binary (1 - least binary 1 (q y / p y)) k)).
 End Computed.
 
-Fixpoint same (a b : seq Q) : bool :=
-  match a, b with x :: a', y :: b' => Qeq_bool x y && same a' b' | [::], [::] => true | _, _ => false end.
 Definition is_law (a : seq Q) : bool := all (Qle_bool 0) a && Qeq_bool (sum_of binary a id) 1.
-Definition less (a b : Q) : bool := ~~ Qle_bool b a.
 Definition pairs (f : Q -> Q -> Q) (a b : seq Q) : seq Q := [seq f z.1 z.2 | z <- zip a b].
 Definition total_variation (r p : seq Q) : Q := sum_of binary (pairs (fun a b => most binary (a - b) 0) r p) id.
 Definition chi_squared (r p : seq Q) : Q := sum_of binary (pairs (fun a b => (a - b) * (a - b) / b) r p) id.

@@ -3,10 +3,14 @@
    THEOREM (token_wise_lossless). K paths of L tokens each are drawn from the draft model. A rule that is lossless for every
    number of i.i.d. drafts, used at every node for the drafts that are still alive, up to the first output that nobody
    drafted, is lossless along the path: the L + 1 tokens that come out have the target's law.
+   THEOREM (traversal_lossless). Traversal of K paths, one after the other, each by block verification, with what the root's
+   target has left handed on from one to the next, is lossless.
    THEOREM (joint_lossless). Go down the paths; at every node, with weight w, select one of the living drafts in any way, let m
    be the law of its token, and put w <- min(1, w p/m). Block verification at the end, with m in the place of q, is
    lossless: for every K, every L, every way to select and hence every m.
    THEOREM (optimal_joint_lossless). So it is with optimal selection for the scaled target w p, as it is computed.
+
+   THEOREM (joint_length_weights). Joint selection accepts sum_i E[w_i] tokens on average.
 
    Models: any laws of the next token given the tokens so far, and thus Markov models. Any finite set of tokens, any real
    field. The reason: given the walk to a node, what follows on the living paths is drawn anew (survivors_law). *)
@@ -89,6 +93,43 @@ Theorem token_wise_lossless (rule : seq T -> seq T -> selection R T) L K z :
   token_wise_output (real R) (index_enum T) p q rule L K z = in_sequence p [::] z.
 Proof. by move=> out K0 sz; rewrite /token_wise_output sumE token_wise_sum. Qed.
 
+(** Traversal: path after path, the state of the root handed on. *)
+
+Lemma traversal_sum L K (r : T -> R) w c z : law r -> 0 <= w -> w <= 1 -> size z = L.+1 ->
+  \sum_(xs <- bundles L.+1 K) bundle_law [::] xs * traversal_emits (real R) (index_enum T) p q r w xs (c :: z)
+  = w * (r c * in_sequence p [:: c] z).
+Proof.
+elim: K r w => [|K ih] r w rl w0 w1 sz.
+  by rewrite /path_rules.bundles /= big_seq1 /path_rules.bundle_law /= mul1r.
+have root_law (h : seq T) : law r by []; have ql := q_law [::].
+have /andP[t0 t1] : 0 <= test (real R) (index_enum T) (fun _ => r) [::] w (q [::]) <= 1.
+  exact: test01.
+have fl : law (following (real R) (index_enum T) (fun _ => r) [::] w (q [::])).
+  by apply: norm_law => // y; exact: excess_ge0.
+have next := ih _ _ fl t0 t1 sz.
+rewrite sum_bundles -[RHS](ladder_emits root_law [::] c _ w0 w1 ql); apply: eq_bigr => y _; congr (_ * _).
+set v := next_weight _ _ _ _ _ _; have /andP[v0 v1] : 0 <= v <= 1 by exact: next_weight01.
+rewrite -[rcons [::] y]/[:: y]; set f := following _ _ _ _ _ _ in fl next *; set t := test _ _ _ _ _ _ in t0 t1 next *.
+have one x : \sum_(xs <- bundles L.+1 K) bundle_law [::] xs
+    * traversal_emits (real R) (index_enum T) p q r w ((y :: x) :: xs) (c :: z)
+  = (if c == y then block_emits (real R) (index_enum T) p q [:: y] v x z else 0)
+    + (1 - block_passes (real R) (index_enum T) p q [:: y] v x) * (t * f c * in_sequence p [:: c] z).
+  rewrite -[t * f c * _]mulrA -next mulr_sumr -[X in _ = X + _]mul1r -[X in _ = X * _ + _](bundle_total L.+1 K [::]) mulr_suml -big_split.
+  by apply: eq_bigr => xs _; rewrite /= mulrDr [X in _ = _ + X]mulrCA.
+under eq_bigr do rewrite one mulrDr mulrBl mul1r mulrBr [in_sequence _ _ _ * (block_passes _ _ _ _ _ _ _ * _)]mulrA.
+rewrite big_split sumrB /= -!mulr_suml (proj2 (in_sequence_law _ _ q_law)) mul1r.
+rewrite (block_passes_sum p_law q_law L [:: y] v0 v1) mulrBl mul1r; congr (_ + _).
+case: eqP => [->|_]; first by rewrite (block_emits_sum p_law q_law [:: y] v0 v1 sz).
+by rewrite big1 // => x _; rewrite mulr0.
+Qed.
+
+Theorem traversal_lossless L K z : size z = L.+2 ->
+  traversal_output (real R) (index_enum T) p q L.+1 K z = in_sequence p [::] z.
+Proof.
+by case: z => [//|c z] [sz]; rewrite /traversal_output sumE traversal_sum ?ler01 // mul1r.
+Qed.
+
+
 (** Joint selection. *)
 
 Section Joint.
@@ -163,6 +204,32 @@ case: eqP => [->|_]; first exact: ih.
 by rewrite big1 // => xs _; rewrite mulr0.
 Qed.
 
+(* What is accepted is, on average, the sum of the weights w_1 .. w_L. *)
+Theorem joint_length_weights L K h w : 0 <= w -> w <= 1 -> (0 < K)%N ->
+  \sum_(xs <- bundles L K) bundle_law h xs * joint_length (real R) (index_enum T) p choice m h w L xs
+  = \sum_(xs <- bundles L K) bundle_law h xs * joint_weights (real R) (index_enum T) p choice m h w L xs.
+Proof.
+elim: L K h w => [//|L ih] K h w w0 w1 K0; have ml := token_law h w0 w1 K0.
+pose v := next_weight h w (m h w K); pose below F := \sum_(xs <- bundles L.+1 K) bundle_law h xs
+  * (\sum_y chance h w (heads xs) y * F y (survivors y xs)) : R.
+transitivity (below (fun y xs => passes (rcons h y) (v y) L xs + joint_length (real R) (index_enum T) p choice m (rcons h y) (v y) L xs)).
+  by rewrite /below big_seq [RHS]big_seq; apply: eq_bigr => xs xsK; rewrite /= sumE (size_drafts_of xsK).
+transitivity (below (fun y xs => v y + joint_weights (real R) (index_enum T) p choice m (rcons h y) (v y) L xs)); last first.
+  by rewrite /below big_seq [RHS]big_seq; apply: eq_bigr => xs xsK; rewrite /= sumE (size_drafts_of xsK).
+rewrite /below; under eq_bigr do rewrite mulr_sumr; under [RHS]eq_bigr do rewrite mulr_sumr.
+rewrite exchange_big [RHS]exchange_big; apply: eq_bigr => y _ /=.
+rewrite (survivors_law L K h y (fun x xs => chance h w x y * (passes (rcons h y) (v y) L xs
+  + joint_length (real R) (index_enum T) p choice m (rcons h y) (v y) L xs))).
+rewrite (survivors_law L K h y (fun x xs => chance h w x y * (v y
+  + joint_weights (real R) (index_enum T) p choice m (rcons h y) (v y) L xs))).
+have /andP[v0 v1] := next_weight01 p_law h y w0 ml; rewrite -/(v y) in v0 v1.
+apply: eq_bigr => x _; congr (_ * _); have [yx|yx] := boolP (y \in x); last first.
+  by rewrite !big1 // => xs _; rewrite chance_outside // mul0r mulr0.
+have k0 : (0 < count_mem y x)%N by rewrite -has_count has_pred1.
+under eq_bigr do rewrite mulrCA mulrDr; under [RHS]eq_bigr do rewrite mulrCA mulrDr.
+by rewrite -!mulr_sumr !big_split /= ih // joint_passes_sum // -mulr_suml bundle_total mul1r.
+Qed.
+
 Theorem joint_lossless L K z : (0 < K)%N -> size z = L.+1 ->
   joint_output (real R) (index_enum T) p q choice m L K z = in_sequence p [::] z.
 Proof. by move=> K0 sz; rewrite /joint_output sumE joint_emits_sum ?mul1r ?ler01. Qed.
@@ -191,3 +258,5 @@ End Bundles.
 Print Assumptions token_wise_lossless.
 Print Assumptions joint_lossless.
 Print Assumptions optimal_joint_lossless.
+Print Assumptions joint_length_weights.
+Print Assumptions traversal_lossless.
