@@ -9,12 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import Array, full, is_exact, prefix_sums, take, zero
+from ..errors import SolverFailed
 from ..laws import DraftLaw, WithoutReplacement
 from ..selection import Selection, SelectionRule
 from .by_pair import HostRows
 from .coupling import couple
 
 REMEMBERED = 64  # mixtures of recently seen (p, q, number of drafts)
+WAYS = (
+    {"method": "highs"},
+    {"method": "highs-ds", "options": {"presolve": False}},
+    {"method": "highs-ipm"},
+)  # to solve a program, in turn
 UNIT = 1 << 40  # weights on Fractions are multiples of about 1 / UNIT
 
 
@@ -109,7 +115,6 @@ def _column(law: DraftLaw, q: np.ndarray, order: np.ndarray, k: int) -> np.ndarr
 
 def _master(columns: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """Weights w that maximise sum min(p, w columns), the value, and the price of each token's mass: (R, n), (n,)."""
-    from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack
 
     orders, n = columns.shape  # z_y <= p_y is a bound, z <= w columns a row for each token
@@ -119,10 +124,21 @@ def _master(columns: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, float, np.n
     rows = hstack((eye_array(n), csr_array(-columns.T)), format="csr")
     sums = np.concatenate((np.zeros(n), np.ones(orders)))[None]
     bounds = [(0, mass) for mass in p] + [(0, None)] * orders
-    answer = linprog(cost, A_ub=rows, b_ub=np.zeros(n), A_eq=sums, b_eq=[1], bounds=bounds, method="highs")
+    answer = _solved(cost, A_ub=rows, b_ub=np.zeros(n), A_eq=sums, b_eq=[1], bounds=bounds)
     weights = np.clip(answer.x[n:], 0, None)
     weights = weights / weights.sum()
     return weights, float(np.minimum(p, weights @ columns).sum()), -answer.ineqlin.marginals
+
+
+def _solved(cost: np.ndarray, **program: Any) -> Any:
+    """The program's solution: it has one, and where masses differ by many powers of ten one way of HiGHS may miss it that another finds."""
+    from scipy.optimize import linprog
+
+    for way in WAYS:
+        answer = linprog(cost, **program, **way)
+        if answer.x is not None:
+            return answer
+    raise SolverFailed(f"HiGHS found no mixture of orders in {len(WAYS)} ways: {answer.message}")
 
 
 def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:
