@@ -7,9 +7,9 @@ mass c the target is taken to be either all of it, spread out (then the acceptan
 c), or one token drawn from it (then the acceptance is the chance that this token is drafted); the estimate is the mean
 of the two.
 
-The three fields of `StandIn` were chosen once, on the real pairs of figures/data, where their neighbours do about as well;
-half of the head costs .006 at temperature 1 and k = 8 (figures/laws/hybrid.py). They are made for language models: where p has nothing
-to do with q, i.i.d. drafting is better.
+The three fields of `StandIn` were chosen once, on the contexts of figures/data with an earlier draft model. With the present one
+their neighbours do about as well, within .003 of acceptance (figures/laws/hybrid.py). They are made for language models: where p has
+nothing to do with q, i.i.d. drafting is better.
 """
 
 from __future__ import annotations
