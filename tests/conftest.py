@@ -30,12 +30,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Unless all cases are asked for, leave out those marked thorough, and all but n of a test marked few(n)."""
     if config.getoption("cases") == "all":
         return
-    chosen = _of_few(items)
-    quick = [
-        item for item in items if not item.get_closest_marker("thorough") and (not _few(item) or item.nodeid in chosen)
-    ]
-    if len(quick) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(quick)])
+    chosen, quick, left_out = _of_few(items), [], []
+    for item in items:
+        wanted = not item.get_closest_marker("thorough") and (not _few(item) or item.nodeid in chosen)
+        (quick if wanted else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
         items[:] = quick
 
 

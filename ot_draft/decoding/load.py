@@ -38,13 +38,10 @@ def load_pair(
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     where = _device(device)
-    with _each_gguf_file_read_once():
-        big = _model(target, "target", DTYPES[dtype], where, device_map)
-        tokenizer = _tokenizer(target, "target")
+    big, tokenizer = _model_and_tokenizer(target, "target", DTYPES[dtype], where, device_map)
     if Path(draft).suffix == ".safetensors":
         return _packed(Pair(big, _own_draft(big, Path(draft)), tokenizer), packed and device_map is None)
-    small = _model(draft, "draft", DTYPES[dtype], where, None)
-    theirs = _tokenizer(draft, "draft")
+    small, theirs = _model_and_tokenizer(draft, "draft", DTYPES[dtype], where, None)
     if theirs.get_vocab() != tokenizer.get_vocab():
         raise CannotDecode(
             f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's, or other ids):"
@@ -54,9 +51,9 @@ def load_pair(
 
 
 @contextmanager
-def _each_gguf_file_read_once() -> Iterator[None]:
+def _gguf_read_once(name: str) -> Iterator[None]:
     """transformers parses a GGUF file for the configuration, for the tokenizer and for the weights: seconds each, all the same."""
-    if importlib.util.find_spec("gguf") is None:
+    if Path(name).suffix != ".gguf" or importlib.util.find_spec("gguf") is None:
         yield
         return
     import gguf
@@ -117,6 +114,11 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         raise CannotDecode(
             f"{role} {name!r} cannot be loaded, neither from this machine nor from the hub: {reason}"
         ) from None
+
+
+def _model_and_tokenizer(name: str, role: str, *how: Any) -> tuple[Any, Any]:
+    with _gguf_read_once(name):
+        return _model(name, role, *how), _tokenizer(name, role)
 
 
 def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> Any:

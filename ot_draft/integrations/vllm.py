@@ -123,13 +123,16 @@ def rejection_sample(
     lengths = stop.diff(prepend=0 * stop[:1])
     drafts = Drafts(draft_token_ids.long(), stop - lengths, lengths, max_spec_len)
     step = _Step(drafts, target_logits, draft_probs, bonus_token_ids.long())
-    cold = lengths >= 0 if sampling_metadata.all_greedy else sampling_metadata.temperature == 0
     if sampling_metadata.all_greedy:
         emitted = step.greedy()
     else:
         uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
-        emitted = step.sampled(rule, uniforms) if sampling_metadata.all_random else step.mixed(rule, uniforms, cold)
+        if sampling_metadata.all_random:
+            emitted = step.sampled(rule, uniforms)
+        else:
+            emitted = step.mixed(rule, uniforms, sampling_metadata.temperature == 0)
     if log is not None:
+        cold = lengths >= 0 if sampling_metadata.all_greedy else sampling_metadata.temperature == 0
         log.add(*step.chosen(emitted, cold))
     return emitted.int()
 

@@ -47,11 +47,12 @@ def rejection_sample(
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
     request = idx_mapping.long().clamp(min=0)  # -1 in rows that only pad a batch
     node, present = _nodes(cu_num_logits, num_speculative_steps, target_logits)
-    tokens, heat = where(present, draft_sampled.long()[node[:, 1:]], -1), temperature[request].float()[:, None]
+    tokens = where(present, draft_sampled.long()[node[:, 1:]], -1)
+    heat = temperature[request].float()[:, None]
     greedy = along_greedy_chains(target_logits[:, :n].argmax(-1)[node], tokens)
-    p, count = target_logits[:, :n].float().softmax(-1)[node], number_of_uniforms(rule, num_speculative_steps)
-    tokens = tokens if draft_logits is None else with_refused(tokens, present, p)
-    q = _draft(draft_logits, request, heat, tokens, p)
+    p = target_logits[:, :n].float().softmax(-1)[node]
+    tokens, q = _drafts(draft_logits, request, heat, tokens, present, p)
+    count = number_of_uniforms(rule, num_speculative_steps)
     uniforms = seeded_uniforms(seed.long()[request], pos.long()[node[:, 0]], count)
     emitted = where(heat == 0, greedy, along_chains(rule, p, q, tokens, uniforms))
     if log is not None:
@@ -79,13 +80,16 @@ def _nodes(cu_num_logits: Array, steps: int, logits: Array) -> tuple[Array, Arra
     return node, places[1:] <= lengths[:, None]
 
 
-def _draft(draft_logits: Array | None, request: Array, heat: Array, tokens: Array, p: Array) -> Array:
-    """The drafts' laws: (B, L, n), zeros where there is no draft, since what stands there in the host is of no meaning."""
+def _drafts(
+    draft_logits: Array | None, request: Array, heat: Array, tokens: Array, present: Array, p: Array
+) -> tuple[Array, Array]:
+    """Drafts and their laws (B, L, n), zeros where there is no draft, since what stands there in the host is of no meaning."""
     if draft_logits is None:
-        return one_hot(tokens, p.shape[-1], p)
+        return tokens, one_hot(tokens, p.shape[-1], p)
+    tokens = with_refused(tokens, present, p)
     steps = draft_logits[request, : tokens.shape[1], : p.shape[-1]].float()
     q = (steps / where(heat == 0, 1, heat)[..., None]).softmax(-1)
-    return q.masked_fill_((tokens < 0)[..., None], 0)
+    return tokens, q.masked_fill_((tokens < 0)[..., None], 0)
 
 
 GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # SplitMix64, as signed integers

@@ -129,7 +129,7 @@ class DraftLaw(ABC):
 
     def spelled(self, name: str) -> DraftLaw | None:
         """The law of this family that goes by the name on the command line; None if the name is another's."""
-        return self if name == self.spelling else None
+        return self if name in self.spellings else None
 
     # What other laws it agrees with.
 

@@ -43,8 +43,5 @@ class ByNode(FixedFirst):
     def spellings(self) -> tuple[str, ...]:
         return ()  # it says nothing without a tree
 
-    def spelled(self, name: str) -> DraftLaw | None:
-        return None
-
     def plain(self, k: int) -> DraftLaw:
         return ByNode()

@@ -53,9 +53,8 @@ def _decided(p: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _shortest(p: np.ndarray, laws: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Minimiser of p(H) - prod_i (start_i + q_i(H)) over the sets H of these tokens: bool (m,)."""
     base = _product(start)
-    scale = p + laws.sum(
-        0
-    )  # the length of x is that of x / sqrt(scale), which makes light and heavy tokens alike; > 0 here
+    # The length of x is that of x / sqrt(scale), which makes light and heavy tokens alike; no token left here has scale 0.
+    scale = p + laws.sum(0)
 
     def vertex(direction: np.ndarray) -> np.ndarray:
         """The point of the base polytope that is least in this direction (Edmonds' greedy algorithm)."""
@@ -124,9 +123,8 @@ def _inner(
 def _affine_minimiser(points: list[np.ndarray], scale: np.ndarray) -> list[Any]:
     """Weights, of sum 1, of the shortest point of the affine hull."""
     rows = np.stack(points)
-    matrix = (rows / scale).dot(rows.T) + one(
-        rows
-    )  # the added ones make it regular where the points are affinely independent
+    # The added ones make it regular where the points are affinely independent.
+    matrix = (rows / scale).dot(rows.T) + one(rows)
     right = np.full(len(points), one(rows), dtype=rows.dtype)
     weights = _solved(matrix, right) if is_exact(rows) else list(np.linalg.lstsq(matrix, right, rcond=None)[0])
     whole = sum(weights)

@@ -127,9 +127,6 @@ class Several(DraftLaw):
     def spellings(self) -> tuple[str, ...]:
         return ()  # its laws are data: it has no name on the command line
 
-    def spelled(self, name: str) -> DraftLaw | None:
-        return None
-
     def _of(self, q: Array, place: int) -> Array:
         """Law of a draft: (..., n)."""
         if not place:

@@ -62,9 +62,8 @@ class AdaptiveTree:
     most: int = 12
     estimator: StandIn = field(default=StandIn(head=128, power=0.8, seen=0.9))
     spread: float = 0.5  # weight of a target spread out like the stand-in; the rest, of one token drawn from it
-    typical: tuple[
-        float, ...
-    ] = ()  # what each child of a node adds on average, where it is known; else as on the level drafted
+    # What each child of a node adds on average, where it is known; else as on the level that is drafted.
+    typical: tuple[float, ...] = ()
 
     @property
     def shape(self) -> FreeShape:
@@ -177,7 +176,7 @@ class AdaptiveTree:
         inside = minimum(maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 0), 1)
         missed = 1 - minimum(head[..., None, :] / rest, 1)
         beyond = place >= j
-        all_in, none = where(beyond, inside, 0) * 0 + 1, missed * 0 + 1
+        all_in, none = 1 + 0 * inside, 1 + 0 * missed
         table = []  # by number of draws: (..., j)
         for _ in range(self.most + 1):
             spread_out = 1 + smallest(where(beyond, covered[..., None, :] - all_in, 0))[..., 0]

@@ -76,7 +76,7 @@ class Toward(PathRule):
         return replace(self, rule=self.rule.quick(law))
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        if not _even(shape):
+        if not _one_count_a_level(shape):
             raise InvalidDrafts(
                 f"{self.name}: all nodes of a level need equally many children, or none but the last level, for the target to depend on"
                 " the tokens alone: draw K paths, or TreeShape.by_level"
@@ -120,5 +120,6 @@ def _drafts(shape: TreeShape) -> tuple[int, ...]:
     return tuple(len(shape.children(level.start)) for level in shape.levels[:-1])
 
 
-def _even(shape: TreeShape) -> bool:
+def _one_count_a_level(shape: TreeShape) -> bool:
+    """Whether all nodes of a level have equally many children; `TreeShape.is_even` lets some have none."""
     return all(len({len(shape.children(node)) for node in level}) == 1 for level in shape.levels)

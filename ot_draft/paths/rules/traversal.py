@@ -27,9 +27,8 @@ from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
 from .fits import refuse
-from .free_walk import survivors_of
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
-from .walk import Draws
+from .walk import Draws, Survivors
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
 
@@ -103,7 +102,7 @@ class Traversal(PathRule):
         return emitted, refused * (1 - weight)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = survivors_of(tree)
+        survivors = Survivors(tree)
         root = survivors.here
         accepted = _Accepted(root < 0, root, tree.p[:, 0])
         self._visit_all(tree, draws, 0, one(tree.p) + 0 * tree.p[:, 0, :1], accepted)
