@@ -16,7 +16,8 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 REPRODUCE := .venv/.reproduce
 # Modules are compiled when they are first imported: most never are.
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-compile
+PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar off --no-compile
+INSTALL := $(BIN)/python $(PIP_INSTALL)
 ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
@@ -82,7 +83,7 @@ bench: $(STAMP)  ## time the rules and solvers, one thread
 .venv-engines/.installed: tests/engines/set_up.py
 	test -x $(ENGINES)/python || $(PYTHON) -m venv .venv-engines \
 		|| { $(PYTHON) -m venv --without-pip .venv-engines && $(PYTHON) -m pip --python $(ENGINES)/python install pip; }
-	$(ENGINES)/python -m pip install --disable-pip-version-check --progress-bar off $(TORCH)
+	$(ENGINES)/python $(PIP_INSTALL) $(TORCH)
 	$(ENGINES)/python tests/engines/set_up.py
 	touch $@
 
