@@ -51,7 +51,8 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/mypy
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
-test: lint docs  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
+test: $(STAMP)  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
+	$(MAKE) --no-print-directory --jobs=$(WORKERS) lint docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --cases=$(CASES)
 
 reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
