@@ -8,7 +8,6 @@ import sys
 
 from engine_cases import HERE, RULES, environment
 
-
 ALONE = 1.25  # for one request, whose call takes two milliseconds: what counts as equal
 
 
