@@ -15,6 +15,7 @@ from .language_model import SubsetDraft
 from .packed import pack
 from .pair import Pair
 
+LOOKUP = "lookup"  # in the place of a draft model's name
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -28,7 +29,8 @@ def load_pair(
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
-    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it. device_map: how
+    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model at
+    all. device_map: how
     accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
     float32 models on a CPU into the layout that its matrix products want (`pack`), but not where accelerate has spread the target.
     """
@@ -37,6 +39,8 @@ def load_pair(
     where = _device(device)
     big = _model(target, "target", DTYPES[dtype], where, device_map)
     tokenizer = _tokenizer(target, "target")
+    if draft == LOOKUP:
+        return _packed(Pair(big, None, tokenizer), packed and device_map is None)
     if Path(draft).suffix == ".safetensors":
         return _packed(Pair(big, _own_draft(big, Path(draft)), tokenizer), packed and device_map is None)
     small = _model(draft, "draft", DTYPES[dtype], where, None)
@@ -51,8 +55,9 @@ def load_pair(
 
 def _packed(pair: Pair, wanted: bool) -> Pair:
     if wanted:
-        pack(pair.target)
-        pack(pair.draft)
+        for model in (pair.target, pair.draft):
+            if model is not None:
+                pack(model)
     return pair
 
 
