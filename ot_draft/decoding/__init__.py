@@ -4,15 +4,8 @@ from typing import Any
 from warnings import warn
 
 from ..errors import CannotDecode
-from .auto import Auto
-from .chooser import Chooser, Plan, Run
-from .draft_plan import Drafting
-from .language_model import SubsetDraft
-from .load import DTYPES, load_draft, load_pair
-from .lookup import Lookup, Match
-from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
-from .measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
-from .methods import (
+from .compared.measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
+from .compared.methods import (
     AutoMethod,
     Call,
     Method,
@@ -22,9 +15,16 @@ from .methods import (
     methods_to_compare,
     shape_of,
 )
+from .compared.peer_methods import Peer, assistant, generate, peers
+from .draft_plan import Drafting
+from .language_model import SubsetDraft
+from .load import DTYPES, load_draft, load_pair
+from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
 from .packed import pack
 from .pair import Pair, prompt_text, unpadded
-from .peer_methods import Peer, assistant, generate, peers
+from .plans.auto import Auto
+from .plans.chooser import Chooser, Plan, Run
+from .plans.lookup import Lookup, Match
 from .processed import Processed
 from .reference import reference_decode
 from .sampling_settings import Sampling

@@ -10,8 +10,8 @@ from itertools import groupby
 import ot_draft as ot
 
 from ..errors import CannotDecode
-from .chooser import Always, Chooser, Run
-from .lookup import Lookup
+from .plans.chooser import Always, Chooser, Run
+from .plans.lookup import Lookup
 
 
 @dataclass(frozen=True)

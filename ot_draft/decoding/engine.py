@@ -32,6 +32,12 @@ class Memory:
     n: int
     number: torch.dtype
 
+    def narrow(self, slots: int) -> None:
+        """Let passes look at so many slots of every text."""
+        for reader in (self.target, self.draft):
+            if reader is not None:
+                reader.cache.narrow(slots)
+
     @classmethod
     def of(
         cls,

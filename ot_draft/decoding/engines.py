@@ -7,10 +7,10 @@ from typing import Any
 from warnings import warn
 
 from ..errors import CannotDecode
-from .chooser import Chooser
 from .draft_plan import Drafting
 from .engine import Engine, Memory
 from .graphs import capture
+from .plans.chooser import Chooser
 from .step import Step
 
 Part = Callable[[], Any]
@@ -22,12 +22,16 @@ class Engines:
     def __init__(self, memory: Memory, chooser: Chooser, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
         self.memory, self._chooser, self._graphs = memory, chooser, graphs
         self._texts = [list(prompt) for prompt in prompts]
+        # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
+        self._narrows = memory.texts.tokens.device.type == "cpu"
         self._read = [len(prompt) - 1 for prompt in prompts]
         self._known: dict[Drafting, tuple[Engine, tuple[Part, ...]]] = {}
 
     def next(self) -> tuple[Engine, tuple[Part, ...]]:
         """The engine of the coming step, and its parts: propose, verify, select and keep."""
         drafting = self._chooser.choose(self._texts)
+        if self._narrows:
+            self.memory.narrow(max(map(len, self._texts)) + drafting.shape.size)
         if drafting not in self._known:
             engine = Engine(self.memory, drafting)
             whole = engine.propose, engine.verify, engine.select, engine.keep

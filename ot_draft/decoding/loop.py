@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
-from .chooser import Plan, Run
 from .draft_plan import Drafting
 from .engine import Engine, Memory
 from .engines import Engines
 from .language_model import LanguageModel, vocabulary_size
 from .node_laws import NodeLaws
 from .pair import Pair
+from .plans.chooser import Plan, Run
 from .processed import Processed, ProcessedTexts
 from .sampling_settings import Sampling
 from .step import Details, Seconds, Step, Stopwatch, details

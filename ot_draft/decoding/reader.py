@@ -50,9 +50,11 @@ class Reader:
         filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
         tokens = torch.tensor(filled, dtype=torch.int64, device=device)
         slots = torch.arange(longest, device=device).expand_as(tokens)
-        mask = causal_mask(longest, self.cache.slots_per_row, self.model.dtype, device)
+        self.cache.narrow(longest)
+        mask = causal_mask(longest, self.cache.live, self.model.dtype, device)
         if longest:
             self.model.logits(self.cache, tokens, slots, slots, mask, last=1)
+        self.cache.narrow(self.cache.slots_per_row)
 
     def verify(self, tokens: Tensor) -> Tensor:
         """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
@@ -94,7 +96,7 @@ class Reader:
                     tops[:, draw.nodes] = number[..., 0]
 
     def _mask(self) -> Tensor:
-        return self.mask.of(self.texts.lengths, self.cache.slots_per_row)
+        return self.mask.of(self.texts.lengths, self.cache.live)
 
     def _laws(self, logits: Tensor, tokens: Tensor, nodes: slice) -> Tensor:
         return self.sampling.laws(NodeLogits(logits, self.model, self.texts, self.drafting.shape, tokens, nodes))
@@ -105,7 +107,7 @@ class Reader:
         The token before the root may have been a leaf of the last tree, which the draft model has not read. Reading it always,
         though it is mostly in the cache already, keeps the shape fixed.
         """
-        lengths, slots = self.texts.lengths, torch.arange(self.cache.slots_per_row, device=self.texts.lengths.device)
+        lengths, slots = self.texts.lengths, torch.arange(self.cache.live, device=self.texts.lengths.device)
         # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
         places = (lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)).clamp(min=0)
         mask = torch.zeros(1, dtype=self.model.dtype, device=self.model.device).expand(*places.shape, len(slots))

@@ -13,12 +13,12 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .chooser import Plan, Run
 from .draft_plan import Drafting
 from .language_model import LanguageModel, vocabulary_size
 from .loop import Options
 from .node_laws import NodeLaws
 from .pair import Pair
+from .plans.chooser import Plan, Run
 from .uniforms import uniforms
 
 

@@ -38,7 +38,7 @@ from ot_draft.decoding import (  # noqa: E402  # noqa: E402
     peers,
     reference_decode,
 )
-from ot_draft.decoding.methods import method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.decoding.compared.methods import method_called, methods_to_compare, shape_of  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 

@@ -23,11 +23,11 @@ pytest.importorskip("transformers")
 
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
-from ot_draft.decoding.chooser import Plan  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
-from ot_draft.decoding.lookup import Lookup  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
+from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ...decoding import COSTS, Comparison, Measured, MethodCosts
-from ...decoding.measure import OFF
+from ...decoding.compared.measure import OFF
 
 NOT_TOLD = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")

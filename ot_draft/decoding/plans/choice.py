@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..chooser import Chooser
 from ..draft_plan import Drafting
 from ..step import Step
 from .acceptance import Acceptance, Expected, Key
+from .chooser import Chooser
 from .costs import StepCosts
 
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import ot_draft as ot
 
-from ..errors import CannotDecode
-from ..laws import law_called
-from .auto import Auto
-from .chooser import Plan
-from .draft_plan import Drafting
-from .lookup import Lookup
-from .loop import Options, decode_steps
-from .pair import Pair
-from .step import Seconds, Step
+from ...errors import CannotDecode
+from ...laws import law_called
+from ..draft_plan import Drafting
+from ..loop import Options, decode_steps
+from ..pair import Pair
+from ..plans.auto import Auto
+from ..plans.chooser import Plan
+from ..plans.lookup import Lookup
+from ..step import Seconds, Step
 
 AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}

@@ -21,11 +21,11 @@ import numpy as np
 
 import ot_draft as ot
 
-from ..compare import clustered_error
-from .loop import Options, decode_steps
+from ...compare import clustered_error
+from ..loop import Options, decode_steps
+from ..pair import Pair
+from ..step import Seconds, Step
 from .methods import Call, Method
-from .pair import Pair
-from .step import Seconds, Step
 
 WARM_UP, TIMED = 1, 4  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .language_model import SubsetDraft
-from .lookup import Lookup
-from .loop import Options
+from ..language_model import SubsetDraft
+from ..loop import Options
+from ..pair import Pair
+from ..plans.lookup import Lookup
+from ..step import Step
 from .methods import Call, Method, lookup_method, method_called, shape_of
-from .pair import Pair
-from .step import Step
 
 PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
 

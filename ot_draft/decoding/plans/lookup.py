@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import CannotDecode
+from ...errors import CannotDecode
 
 
 @dataclass(frozen=True)

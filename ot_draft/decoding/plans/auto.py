@@ -8,13 +8,13 @@ from typing import Any
 import ot_draft as ot
 
 from ...errors import CannotDecode
-from ..chooser import Chooser, Run
 from ..draft_plan import Drafting
 from ..language_model import split_between_processes
-from ..lookup import Lookup
 from .acceptance import Acceptance
 from .choice import Choice
+from .chooser import Chooser, Run
 from .costs import GivenCosts, MeasuredCosts, StepCosts
+from .lookup import Lookup
 
 PLAIN = Drafting()
 ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
