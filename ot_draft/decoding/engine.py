@@ -72,9 +72,10 @@ class Engine:
 
     def __init__(self, memory: Memory, drafting: Drafting) -> None:
         self.memory, self.drafting, self.texts, self.behind = memory, drafting, memory.texts, 0
+        self.number = memory.number
         self.target = memory.target.on(drafting)
         self.draft = memory.draft.on(drafting) if memory.draft is not None and drafting.asks_draft_model else None
-        batch, device, number = len(self.texts.tokens), self.texts.tokens.device, memory.number
+        batch, device, number = len(self.texts.tokens), self.texts.tokens.device, self.number
         size, length = drafting.shape.size, drafting.shape.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=number, device=device)
         self.tokens = torch.zeros(batch, size, dtype=torch.int64, device=device)

@@ -78,7 +78,7 @@ class Auto:
         """For models and a batch of this size; what depends on the machine's load is measured again on the way."""
         if self.costs is not None:
             return GivenCosts(self.costs)
-        key = (id(run.pair.target), id(run.pair.draft), run.batch)
+        key = (run.pair.target, run.pair.draft, run.batch)
         if key not in self.measured:
             target, draft = run.pair.target, run.pair.draft
             on_cpu = next(target.parameters()).device.type == "cpu"
