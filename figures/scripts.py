@@ -23,6 +23,7 @@ SCRIPTS = (
     "laws.draft_laws",
     "laws.hybrid",
     "laws.without_replacement",
+    "laws.several_drafts",
     "acceptance.temperature",
     "acceptance.truncation",
     "acceptance.lossy",
@@ -31,6 +32,7 @@ SCRIPTS = (
     "paths.spectr_real",
     "speed.latency",
     "paths.path_gap",
+    "paths.lossy_paths",
     "paths.decoding_tree",
 )
 MODULES = {module.rpartition(".")[2]: module for module in SCRIPTS}

@@ -13,7 +13,7 @@ from .errors import (
     SolverFailed,
 )
 from .exact import Evaluation, evaluate
-from .laws import IID, DraftLaw, Hub, Hybrid, WithoutReplacement
+from .laws import IID, DraftLaw, Fixed, Hub, Hybrid, Several, WithoutReplacement
 from .lp import Solution, solve
 from .optimum import cut_value, kseq_bound, optimal_acceptance
 from .problem import Problem
@@ -30,6 +30,7 @@ __all__ = [
     "DraftLaw",
     "DraftSelectionError",
     "Evaluation",
+    "Fixed",
     "Frontier",
     "Hub",
     "Hybrid",
@@ -42,6 +43,7 @@ __all__ = [
     "SamplerReport",
     "Selection",
     "SelectionRule",
+    "Several",
     "Solution",
     "SolverFailed",
     "WithoutReplacement",

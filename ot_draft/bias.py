@@ -110,7 +110,7 @@ def _log(x: Array) -> Array:
 
 KULLBACK_LEIBLER = FDivergence("kl", lambda x: x * _log(x), lambda x: _log(x) + 1, inf, kl)
 REVERSE_KULLBACK_LEIBLER = FDivergence(
-    "reverse-kl", lambda x: -_log(x), lambda x: -1 / maximum(x, TINY), 0.0, lambda r, p: kl(p, r)
+    "reverse-kl", lambda x: where(x > 0, -_log(x), inf), lambda x: -1 / maximum(x, TINY), 0.0, lambda r, p: kl(p, r)
 )
 CHI_SQUARED = FDivergence("chi-squared", lambda x: (x - 1) ** 2, lambda x: 2 * (x - 1), inf, chi_squared)
 F_DIVERGENCES = {each.name: each for each in (KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, CHI_SQUARED)}

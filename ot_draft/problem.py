@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, batch_shape, integers, is_exact, is_meta, is_torch, namespace, total
+from .arrays import Array, batch_shape, integers, is_exact, is_meta, is_torch, namespace, smallest, total
 from .errors import InvalidDistribution, InvalidDrafts
 from .laws import IID, DraftLaw
 
@@ -142,11 +142,12 @@ def _check_pair(p: Array, q: Array) -> None:
 def _check_values(x: Array, name: str) -> None:
     if is_meta(x):
         return
-    if not is_exact(x):
-        bad = ~namespace(x).isfinite(x)
-        _refuse(bad, x, name, "is not finite: mend the logits it comes from")
-    _refuse(x < 0, x, name, "is negative: masses are >= 0")
-    sums = total(x)[..., 0]
+    with np.errstate(invalid="ignore"):
+        sums = total(x)[..., 0]
+    if is_exact(x) or not _sound(sums, smallest(x)):  # else there is nothing to be refused token by token
+        if not is_exact(x):
+            _refuse(~namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
+        _refuse(x < 0, x, name, "is negative: masses are >= 0")
     tolerance = 0 if is_exact(x) else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = abs(sums - 1) > tolerance
     if bool(np.any(np.asarray(wrong)) if not is_torch(x) else wrong.any()):
@@ -156,6 +157,11 @@ def _check_values(x: Array, name: str) -> None:
         raise InvalidDistribution(
             f"{name}{_at(row)} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum"
         )
+
+
+def _sound(sums: Array, least: Array) -> bool:
+    """Whether all masses are finite and >= 0, told by the sums (...) and least masses (..., 1) of the rows: NaN is neither."""
+    return bool(namespace(sums).isfinite(sums).all()) and bool((least >= 0).all())
 
 
 def _refuse(bad: Array, x: Array, name: str, text: str) -> None:

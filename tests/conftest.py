@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 from pathlib import Path
 
 import pytest
 from kinds_of_arrays import KINDS, Kind
 
 TORCH = importlib.util.find_spec("torch") is not None
+pytest_plugins = ["pytester"]
 BENCH = Path(__file__).parent / "bench"
 
 
@@ -16,6 +18,42 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """The benchmarks run with --benchmark-only alone (`make bench`)."""
     inside = collection_path == BENCH or BENCH in collection_path.parents
     return True if inside and not config.getoption("benchmark_only", default=False) else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cases", choices=("quick", "all"), default="quick", help="of the tests: `make test` asks for the quick ones"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Unless all cases are asked for, leave out those marked thorough, and all but n of a test marked few(n)."""
+    if config.getoption("cases") == "all":
+        return
+    chosen = _of_few(items)
+    quick = [
+        item for item in items if not item.get_closest_marker("thorough") and (not _few(item) or item.nodeid in chosen)
+    ]
+    if len(quick) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(quick)])
+        items[:] = quick
+
+
+def _few(item: pytest.Item) -> int:
+    marker = item.get_closest_marker("few")
+    return int(marker.args[0]) if marker else 0
+
+
+def _of_few(items: list[pytest.Item]) -> set[str]:
+    """The cases of tests marked few(n) that are quick ones: drawn by the name of the test, so that every worker has the same."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if _few(item):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen: set[str] = set()
+    for name, cases in tests.items():
+        chosen.update(item.nodeid for item in random.Random(name).sample(cases, min(_few(cases[0]), len(cases))))
+    return chosen
 
 
 def _present(kind: Kind) -> Kind:

@@ -12,7 +12,7 @@ import ot_draft as ot
 
 Array = Any
 
-LAWS = [ot.IID(), ot.WithoutReplacement(), *(ot.Hybrid(top) for top in (0, 1, 2, -1, "auto")), ot.Hub()]
+LAWS = [ot.IID(), ot.WithoutReplacement(), *(ot.Hybrid(top) for top in (0, 1, 2, -1, "auto")), ot.Hub(), ot.Fixed((0,))]
 SIZES = [(1, 3), (2, 1), (2, 3), (2, 9), (3, 2), (3, 4), (3, 6), (4, 1), (4, 3), (5, 2), (5, 4), (10, 3), (31, 2)]
 WHOLES = (1, 2, 3, 7, 12, 60, 1000)  # 1 makes one-hot laws, 2 and 3 make zeros and ties
 SMALL_SIZES = [(n, k) for n, k in SIZES if n**k <= 64]

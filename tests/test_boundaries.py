@@ -35,6 +35,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(300)
 @RULES
 @pytest.mark.parametrize("case", CASES)
 def test_the_output_is_the_target(case: str, rule: ot.SelectionRule, kind: Any) -> None:

@@ -15,6 +15,7 @@ RULES = [*ot.rules.ALL, *(ot.rules.Optimal(ot.Hybrid(top)) for top in (1, 2, -1)
 CASES = [(rule, n, k) for rule in RULES for n, k in SIZES if fits(rule.law, k)]
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize(("rule", "n", "k"), CASES, ids=[f"{rule.name}-{rule.law}-{n}-{k}" for rule, n, k in CASES])
 def test_the_output_has_exactly_the_law_of_the_target(rule: ot.SelectionRule, n: int, k: int) -> None:
     for problem in random_problems(1, n, k, rule.law):

@@ -11,7 +11,7 @@ from proofs_checks import formal, page
 from proofs_checks.formal import bridge, compiling
 from proofs_checks.formal.theorems import FILES, THEOREMS, Theorem
 
-SOURCES = sorted(compiling.FOLDER.glob("*.v"))
+SOURCES = list(compiling.sources().values())
 LEAST = 200  # problems of the bridge
 WITHOUT_COQ = pytest.mark.skipif(not compiling.found(), reason="no coqc on this machine")
 
@@ -40,7 +40,7 @@ def test_the_guard_sees_an_admitted_proof(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.title)
 def test_the_list_names_theorems_that_the_files_prove(theorem: Theorem) -> None:
-    text = code(compiling.FOLDER / f"{theorem.file}.v")
+    text = code(compiling.source(theorem.file))
     for name in theorem.names:
         assert re.search(rf"^(Theorem|Lemma) {name}\b", text, re.MULTILINE), name
 
@@ -55,6 +55,13 @@ def test_the_committed_bridge_is_what_evaluate_gives() -> None:
     assert bridge.CASES >= LEAST and committed.count("%nat") == bridge.CASES
     for number in range(0, bridge.CASES, 7):
         assert bridge.case(number) in committed
+
+
+def test_the_committed_bridge_of_paths_is_what_evaluate_gives() -> None:
+    committed = bridge.PATH_FILE.read_text(encoding="utf-8")
+    assert committed.count("\n  ([[") == bridge.PATH_CASES
+    for number in (0, 2, 4):  # one path, two paths, three tokens
+        assert bridge.path_case(number) in committed
 
 
 def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:

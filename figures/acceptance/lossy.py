@@ -55,7 +55,7 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list
     pairs = pairs if full and not limit else pairs.first(limit or CONTEXTS)
     p, q = pairs.p, pairs.q
     rows = [{"kind": "frontier tv", **point} for point in _curve_of_tv(p, q)]
-    rows += [{"kind": "frontier kl", **point} for point in _curve_of_kl(p, q)]
+    rows += [{"kind": "frontier kl", **point} for point in curve_of_kl(p, q)]
     for name, rule in lossy_rules().items():
         rows.append({"kind": "rule", "name": name, **_measured(rule, Problem(p, q, 1, IID()))})
     for name, rule in TREES.items():
@@ -76,7 +76,7 @@ def _curve_of_tv(p: Any, q: Any) -> list[dict[str, float]]:
     return [{"bias": 0.0, "acceptance": lossless}, {"bias": 1 - lossless, "acceptance": 1.0}]
 
 
-def _curve_of_kl(p: Any, q: Any) -> list[dict[str, float]]:
+def curve_of_kl(p: Any, q: Any) -> list[dict[str, float]]:
     """The budget goes where it buys most: in each context the point of one slope, all slopes in turn."""
     found = frontier(p, q, 1, IID(), "kl", GRID)
     points = []

@@ -32,8 +32,9 @@ ABOUT = About(
 CAPTION = """Real pairs (figures/data), 160 texts. The first j drafts are the draft model's top tokens T, the other k - j are
 i.i.d. outside T. Line: mean optimum under that law, with the standard error over texts (all share the contexts: gaps are
 surer than the bars, see hybrid.md). Rings: the rule Optimal, p(T) + sum of min(p, m) outside T, with the law m of the token
-that it really selects. j chosen from q: Hybrid('auto'); its three constants were chosen on these very pairs (hybrid.md
-tries others), as was the best j of each line. The best j in each context needs p, which no drafter knows."""
+that it really selects. j chosen from q: Hybrid('auto'); its three constants were chosen on the same contexts with an earlier
+draft (hybrid.md tries others); the best j of each line is chosen on these very pairs. The best j in each context needs p,
+which no drafter knows."""
 
 
 def compute(

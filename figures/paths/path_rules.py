@@ -24,6 +24,8 @@ LOOKS = {
     "hybrid, joint": style.Look("#44AA99", "P", "--", "k-ary hybrid tree, joint"),
     "DySpec": style.Look("#999933", "v", ":", "DySpec, without repl."),
     "EAGLE-2": style.Look("#A0A0A0", "+", "-", "EAGLE-2, naive target"),
+    "adaptive, joint": style.Look("#332288", "o", "-", "tree that follows the draft, joint"),
+    "adaptive, traversal": style.Look("#332288", "o", "--", "tree that follows the draft, traversal"),
     "SpecDec++": style.Look("#5F5F5F", "x", ":", "SpecDec++, one path"),
 }
 

@@ -31,7 +31,7 @@ ABOUT = About(
     " fewest; on a CPU, where a target call costs more for every drafted token, none of it pays.",
     source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
 )
-NOTE = "another pair and other texts: our draft accepts about one drafted token in three"
+NOTE = "another pair and other texts: our draft accepts about two drafted tokens in five"
 CPU = "ours on a CPU, where a target call costs more for every position that it reads"
 CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours: SmolLM2-135M-Instruct, its draft of two layers,
 temperature 1. Left: expected tokens a target call given the drafted trees, all rules on the same {trees} trees of {texts} texts

@@ -1,6 +1,6 @@
 """Load the target, its draft and their tokenizer from files on this machine, never from a hub.
 
-n is the vocabulary of the target (49,152 tokens), s the subset on which the draft has mass (8,192 tokens).
+n is the vocabulary of the target (49,152 tokens), s the subset on which the draft has mass (16,384 tokens).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_draft, load_target, load_tokenizer, target_directory
+from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_directory
 from llm_demo.pairs.continue_prompts import read_entries
 from ot_draft.compare.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
 from ot_draft.decoding import Pair, prompt_text
@@ -44,8 +44,7 @@ class Context:
 
 def load_models() -> Pair:
     """The real models, on this machine's CPU, with their weights as they are (`load_pair` packs them)."""
-    target = load_target()
-    return Pair(target, load_draft(target), load_tokenizer())
+    return load_pair(packed=False)
 
 
 def encode(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], int]:

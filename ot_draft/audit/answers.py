@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
-from .records import number_of
+from .rows import number_of
 
 TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
 ALL = 1e-4  # a list that misses less than this is the whole law

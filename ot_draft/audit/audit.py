@@ -11,9 +11,10 @@ from ..arrays import Array
 from ..errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
-from .learner import Learner
+from .learner import Learner, in_context
 from .past import Past
-from .records import Added, Tokens, dense_block, dense_row, number_of, stack, top_row
+from .records import Tokens, dense_block
+from .rows import Added, dense_row, number_of, stack, top_row
 from .verdict import Excess, Verdict
 from .wealth import NOTHING, Wealth
 
@@ -59,16 +60,14 @@ class Audit:
         row, law = dense_row(law, where), np.asarray(law)
         if not 0 <= token < len(law):
             raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
-        draft, rest = None, math.nan
+        draft = None
         if draft_law is not None:
             dense_row(draft_law, f"{where}, draft law")
             if len(draft_law) != len(law):
                 raise CannotAudit(f"{where}: a draft law of {len(draft_law)} tokens for a law of {len(law)}")
-            draft = np.asarray(draft_law, dtype=np.float64)[row.ids].tolist()
-            rest = max(0.0, 1 - sum(draft))
-        self._take(
-            (int(token), row, float(law[token]), number_of(request), position, number_of(batch), place, draft, rest)
-        )
+            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
+        names = (number_of(request), position, number_of(batch), place)
+        self._take(Added(int(token), row, float(law[token]), *names, draft))
 
     def add_top(
         self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = 0,
@@ -80,15 +79,12 @@ class Audit:
         no other token can come. The list must not depend on the token: leave away the entry that servers append for it.
         """
         row = top_row(ids, probabilities, f"token {self.tokens}", whole)
-        if token in row.ids:
-            own = row.mass[row.ids.index(token)]
-        draft, rest = None, math.nan
+        draft = None
         if draft_law is not None:
             there = top_row(ids, draft_law, f"token {self.tokens}, draft law")
-            here = dict(zip(there.ids, there.mass, strict=True))
-            draft = [here[x] for x in row.ids]
-            rest = max(0.0, 1 - sum(draft))
-        self._take((int(token), row, own, number_of(request), position, number_of(batch), place, draft, rest))
+            draft = there.mass / there.total
+        names = (number_of(request), position, number_of(batch), place)
+        self._take(Added(int(token), row, float(own), *names, draft))
 
     def add_many(self, tokens: Array, laws: Array, **known: Array) -> None:
         """Emitted tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
@@ -115,7 +111,7 @@ class Audit:
         y_scored, m_scored = scored.outcomes(tokens)
         y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
         self._wealth.settle(y, m)
-        self._wealth.settle_combined(*self._learner.bet(tokens, scored, m_scored))
+        self._wealth.settle_learned(self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen))
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
         none = int(np.count_nonzero(own < NOTHING))
         self._wealth.settle_no_mass(none, len(tokens) - none)

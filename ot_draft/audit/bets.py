@@ -28,6 +28,8 @@ PLACES = 5  # of a step; the last stands for all further ones
 HEAD = 4.0  # q / p from here on counts alike
 RATIOS = ((0.5, 1.0), (1.0, 2.0), (2.0, 4.0))  # of q / p
 LIKELY = 1 / 16
+ENTROPIES = ((0.0, 0.6), (0.6, 1.4), (1.4, np.inf))  # of a law, in nats
+TYPICAL = (0.09, 0.3)  # a token is typical from the lesser of the first, and the second times exp(-entropy) on
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,26 @@ SCORED = (
     Bet("listed", "rank", "one of the tokens that the law lists, not of the rest"),
     *(Bet(f"mass {mass:g}", "mass", f"a token of probability {mass:g} or more") for mass in MASSES),
     Bet("surprise", "mass", "an unlikely token, by the logarithm of its probability"),
+    *(
+        Bet(
+            f"likeliest, entropy from {low:g}",
+            "entropy",
+            f"the likeliest token, where the entropy is {low:g} to {high:g}",
+        )
+        for low, high in ENTROPIES
+    ),
+    *(
+        Bet(
+            f"surprise, entropy from {low:g}", "entropy", f"an unlikely token, where the entropy is {low:g} to {high:g}"
+        )
+        for low, high in ENTROPIES
+    ),
+    Bet("typical", "entropy", "a token that typical acceptance would take"),
     Bet("rank middle", "calibration", "a token far down the list of ranks"),
     Bet("id middle", "calibration", "a token of high id"),
     Bet("same token again", "learned", "a token that came too often so far"),
     Bet("same pair again", "learned", "a token that came too often so far after the one before"),
+    Bet("same three again", "learned", "a token that came too often so far after the two before"),
     Bet("common token", "learned", "a token that is likelier on average than here"),
     Bet("repeat of the last", "repeat", "the token before, again"),
     Bet("repeat of the last but one", "repeat", "the token before the last, again"),
@@ -102,25 +120,30 @@ BETS = SCORED + OVERLAPS
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the listed tokens and of the rest, for J bets: listed (T, N, J), rest (T, J)."""
+    """Scores of the listed tokens and of the rest, for J bets: listed (J, T, N), rest (J, T)."""
 
     listed: Array
     rest: Array
 
     def outcomes(self, tokens: Tokens) -> Column:
         """y, the score of the emitted token, and m, the mean under the law: (T, J) each."""
-        there = self.listed[np.arange(len(tokens)), tokens.slot]
-        y = np.where((tokens.slot >= 0)[:, None], there, self.rest)
-        return y, (tokens.mass[:, None, :] @ self.listed)[:, 0, :] + tokens.rest[:, None] * self.rest
+        there = self.listed[:, np.arange(len(tokens)), tokens.slot]
+        y = np.where(tokens.slot >= 0, there, self.rest)
+        m = np.einsum("jtn,tn->jt", self.listed, tokens.mass) + tokens.rest * self.rest
+        return y.T, m.T
+
+    def spread(self, tokens: Tokens) -> Array:
+        """Mean of the scores without their signs: (T, J). Probabilities off by a relative t move m by at most t times this."""
+        return Scores(np.abs(self.listed), np.abs(self.rest)).outcomes(tokens)[1]
 
 
 def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
     """The scores of the bets of SCORED, which depend on the past and the law alone."""
-    columns = [*_rank(tokens), *_mass(tokens), *_middles(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
+    columns = [*_rank(tokens), *_mass(tokens), *_entropy(tokens), *_middles(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
                _law_before(tokens, seen), (tokens.ids == seen.other[:, None], 0.0), *_draft_law(tokens)]  # fmt: skip
-    listed, rest = np.empty((*tokens.mass.shape, len(columns))), np.empty((len(tokens), len(columns)))
+    listed, rest = np.empty((len(columns), *tokens.mass.shape)), np.empty((len(columns), len(tokens)))
     for j, column in enumerate(columns):
-        listed[:, :, j], rest[:, j] = column
+        listed[j], rest[j] = column
     return Scores(listed, rest)
 
 
@@ -140,8 +163,22 @@ def _rank(tokens: Tokens) -> list[Score]:
 
 
 def _mass(tokens: Tokens) -> list[Score]:
-    surprise = np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
-    return [*((tokens.mass >= mass, 0.0) for mass in MASSES), (surprise, 1.0)]
+    return [*((tokens.mass >= mass, 0.0) for mass in MASSES), (_surprise(tokens), 1.0)]
+
+
+def _surprise(tokens: Tokens) -> Array:
+    return np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
+
+
+def _entropy(tokens: Tokens) -> list[Score]:
+    """How sure the law is; all that is beyond the list counts as one token."""
+    parts = np.column_stack([tokens.mass, tokens.rest])
+    entropy = -(parts * np.log(np.maximum(parts, 1e-300))).sum(1)
+    within = [(entropy >= low) & (entropy < high) for low, high in ENTROPIES]
+    top, surprise = np.arange(tokens.mass.shape[1]) == 0, _surprise(tokens)
+    typical = tokens.mass >= np.minimum(TYPICAL[0], TYPICAL[1] * np.exp(-entropy))[:, None]
+    return [*((here[:, None] & top, 0.0) for here in within),
+            *((here[:, None] * surprise, here.astype(float)) for here in within), (typical, 0.0)]  # fmt: skip
 
 
 def _middles(tokens: Tokens) -> list[Score]:

@@ -6,12 +6,8 @@ that was emitted: otherwise the mass of "the tokens that we look at" would not b
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +15,6 @@ from ..arrays import Array
 from ..errors import CannotAudit
 
 TOP = 64  # tokens of a law that stay themselves
-LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among them
 OFF = 1e-3  # by how much the masses of a law may miss 1, from float16 and printed digits
 NO_TOKEN = -1
 
@@ -72,11 +67,15 @@ class Tokens:
 
     def along_ids(self, mass: Array) -> Array:
         """For every listed token the mass of those before it in the order of ids, and half its own: (T, N) -> (T, N)."""
-        order = np.argsort(self.ids, axis=1)
+        order = self._order
         there = np.take_along_axis(mass, order, axis=1)
         found = np.empty_like(mass)
         np.put_along_axis(found, order, np.cumsum(there, axis=1) - there / 2, axis=1)
         return found
+
+    @cached_property
+    def _order(self) -> Array:
+        return np.argsort(self.ids, axis=1)
 
     def _interval(self, starts: Array) -> tuple[Array, Array]:
         start = self.at_slot(starts, 1 - self.rest)
@@ -86,79 +85,6 @@ class Tokens:
         """values[t, slot t], and `otherwise` where the emitted token is one of the rest: (T, N) -> (T,)."""
         there = values[np.arange(len(self)), self.slot]
         return np.where(self.slot >= 0, there, otherwise)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One law, cut to its heaviest tokens in descending order. Lists: for twenty numbers Python is quicker than numpy."""
-
-    ids: list[int]
-    mass: list[float]
-    rest: float
-
-
-def dense_row(law: Array, where: str) -> Row:
-    """A law over the whole vocabulary (n,) cut to its heaviest tokens; CannotAudit where it is no law."""
-    law = np.asarray(law)
-    if law.ndim != 1 or not len(law):
-        raise CannotAudit(f"{where}: the law has shape {law.shape}: give one probability a token, (n,)")
-    total, least = float(law.sum(dtype=np.float64)), float(law.min())
-    if not (least >= 0) or abs(total - 1) > OFF:  # `not >=` is true of NaN
-        raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {least:.6g}: give probabilities")
-    if len(law) <= TOP:
-        return _cut(list(range(len(law))), law.tolist(), total, len(law))
-    ids = np.flatnonzero(law > LIGHT)
-    return _cut(ids.tolist(), law[ids].tolist(), total, len(law))
-
-
-def top_row(ids: Sequence[int] | Array, mass: Sequence[float] | Array, where: str, whole: bool = False) -> Row:
-    """A law of which some tokens are known, the heaviest; whole: there are no others.
-
-    CannotAudit where ids come twice, a mass is no number from 0 to 1, or their sum is above 1.
-    """
-    ids, mass = np.asarray(ids).tolist(), np.asarray(mass, dtype=np.float64).tolist()
-    if type(ids) is not list or type(mass) is not list or len(ids) != len(mass) or not ids:
-        raise CannotAudit(f"{where}: {np.shape(ids)} token ids for {np.shape(mass)} probabilities: give one for each")
-    if len(set(ids)) < len(ids):
-        raise CannotAudit(f"{where}: a token stands twice among the {len(ids)} of the law")
-    total = sum(mass)
-    if not (min(mass) >= 0 and total <= 1 + OFF):
-        bad = next((i for i, each in enumerate(mass) if not 0 <= each <= 1 + OFF), None)
-        if bad is not None:
-            raise CannotAudit(f"{where}: token {ids[bad]} has probability {mass[bad]:.6g}: give numbers from 0 to 1")
-        raise CannotAudit(f"{where}: the probabilities of {len(ids)} tokens sum to {total:.6g}: a law has at most 1")
-    return _cut(ids, mass, total if whole else max(total, 1.0), len(ids) if whole else 0)
-
-
-def _cut(ids: list[int], mass: list[float], total: float, size: int) -> Row:
-    order = sorted(zip([-each for each in mass], ids, strict=True))[:TOP]
-    mass = [-each / total for each, _ in order]
-    return Row([token for _, token in order], mass, 0.0 if len(mass) == size else max(0.0, 1.0 - sum(mass)))
-
-
-def number_of(name: object) -> int:
-    """A whole number for a request's or batch's name: itself, or 62 bits of a text's digest."""
-    if isinstance(name, int | np.integer):
-        return int(name)
-    return int.from_bytes(blake2b(str(name).encode(), digest_size=8).digest(), "big") >> 2
-
-
-Added = tuple[int, Row, float, int, int, int, int, list[float] | None, float]
-
-
-def stack(rows: Sequence[Added]) -> Tokens:
-    """Rows (token, law, own, request, position, batch, place, draft law at the law's ids, its rest) as one block."""
-    width = max(len(row[1].ids) for row in rows)
-    token, laws, own, request, position, batch, place, draft, draft_rest = zip(*rows, strict=True)
-    padding: list[list[Any]] = [[NO_TOKEN] * width, [0.0] * width, [math.nan] * width]
-    ids = np.array([law.ids + padding[0][len(law.ids) :] for law in laws])
-    mass = np.array([law.mass + padding[1][len(law.ids) :] for law in laws])
-    q = np.array([padding[2] if law is None else law + padding[1][len(law) :] for law in draft])
-    rest = np.array([law.rest for law in laws])
-    names = ("token", "request", "position", "batch", "place")
-    columns = zip(names, (token, request, position, batch, place), strict=True)
-    whole = {name: np.array(column, dtype=np.int64) for name, column in columns}
-    return Tokens(ids=ids, mass=mass, rest=rest, own=np.array(own), draft=q, draft_rest=np.array(draft_rest), **whole)
 
 
 def dense_block(token: Array, laws: Array, **known: Array) -> Tokens:

@@ -12,8 +12,8 @@ import numpy as np
 from ..arrays import Array
 from ..errors import CannotAudit, MissingPackage
 from .answers import Answer
-from .records import number_of
 from .reported import Reported
+from .rows import number_of
 
 ANSWERS = 64  # compared at most
 AGREES = 0.02  # mean total variation up to which two ways to compute one model may differ (precision, kernels)

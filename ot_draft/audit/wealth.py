@@ -20,7 +20,8 @@ import numpy as np
 
 from ..arrays import Array
 from .bets import BETS
-from .learner import PRECISIONS
+from .learner import PRECISIONS, Payout
+from .past import CELLS, PRIORS
 
 TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
 TILT_WEIGHTS = (
@@ -37,19 +38,21 @@ TILT_WEIGHTS = (
     0.01,
 )  # most of it on biases of about one per cent
 FAMILIES = {  # weight of each; shared alike among its bets
-    "rank": 0.13,
-    "mass": 0.1,
-    "calibration": 0.1,
-    "learned": 0.05,
-    "repeat": 0.06,
-    "neighbours": 0.07,
-    "requests": 0.06,
+    "rank": 0.11,
+    "mass": 0.11,
+    "entropy": 0.12,
+    "calibration": 0.12,
+    "learned": 0.03,
+    "repeat": 0.05,
+    "neighbours": 0.06,
+    "requests": 0.05,
     "place": 0.06,
     "draft law": 0.15,
 }
 COMBINED = "combined"
 COMBINED_WEIGHT = 0.2
-COMBINED_SLOPES = np.array([1.0, 2.0])  # 1: the learned weights are believed
+CONTEXT = "context"
+CONTEXT_WEIGHT = 0.08
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
 NOTHING = 1e-15  # a probability below this is no mass
@@ -70,11 +73,12 @@ class Wealth:
         self._log = np.zeros((len(BETS), len(steps)))
         sizes = {name: sum(bet.family == name for bet in BETS) for name in FAMILIES}
         each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in BETS])
-        each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT) / each.sum()
+        each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT - CONTEXT_WEIGHT) / each.sum()
         tilts = np.tile(TILT_WEIGHTS, 2) / (2 * sum(TILT_WEIGHTS))
         self._weights = np.log(each)[:, None] + np.log(tilts)
         self._no_mass, self._tolerance = np.zeros(len(STAKES)), tolerance
-        self._combined = np.zeros((len(PRECISIONS), len(COMBINED_SLOPES)))
+        self._combined = np.zeros(len(PRECISIONS))
+        self._context = np.zeros(len(CELLS) * len(PRIORS))
 
     def settle(self, y: Array, m: Array) -> None:
         """Pay out a block of bets: y, m (T, K)."""
@@ -87,10 +91,16 @@ class Wealth:
             asked += 1
             self._log[used] += np.log(won.prod(axis=0)) - np.log(asked.prod(axis=0))
 
-    def settle_combined(self, y: Array, m: Array) -> None:
-        """Pay out the learner's bets: y, m (T, 2) in [-1/2, 1/2]. A relative error t of the probabilities moves m by at most t / 2."""
-        asked = 1 + COMBINED_SLOPES * (m[:, :, None] + self._tolerance / 2)
-        self._combined += np.log((1 + COMBINED_SLOPES * y[:, :, None]) / asked).sum(axis=0)
+    def settle_learned(self, combined: Payout, context: Payout) -> None:
+        """Pay out the learner's bets, with y in [-REACH, REACH], all at c = 1, the learned weights being believed.
+
+        A relative error t of the probabilities moves the mean m by at most t times the mean of |y|.
+        """
+        paid = [
+            np.log((1 + y) / (1 + m + self._tolerance * spread)).sum(axis=0) for y, m, spread in (combined, context)
+        ]
+        self._combined += paid[0]
+        self._context += paid[1]
 
     def settle_no_mass(self, came: int, others: int) -> None:
         """Pay out the bet on tokens of no mass.
@@ -104,7 +114,8 @@ class Wealth:
     def total(self) -> float:
         """Logarithm of the whole wealth, from 0 on."""
         mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
-                self._combined.ravel() + log(COMBINED_WEIGHT / self._combined.size)]  # fmt: skip
+                self._combined + log(COMBINED_WEIGHT / self._combined.size),
+                self._context + log(CONTEXT_WEIGHT / self._context.size)]  # fmt: skip
         return float(np.logaddexp.reduce(np.concatenate(mine)))
 
     def families(self) -> dict[str, float]:
@@ -116,7 +127,8 @@ class Wealth:
             found[name] = float(
                 np.logaddexp.reduce((self._log[mine] + weights).ravel()) - np.logaddexp.reduce(weights.ravel())
             )
-        found[COMBINED] = float(np.logaddexp.reduce(self._combined.ravel()) - log(self._combined.size))
+        found[COMBINED] = float(np.logaddexp.reduce(self._combined) - log(self._combined.size))
+        found[CONTEXT] = float(np.logaddexp.reduce(self._context) - log(self._context.size))
         found[NO_MASS] = float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
         return found
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from .records import dense_row
+from .rows import dense_row
 
 
 class LogWriter:
@@ -25,14 +25,19 @@ class LogWriter:
 
         CannotAudit where the law is none.
         """
-        row = dense_row(law, f"token {self.tokens}")
-        line = {"token": int(token), "ids": row.ids, "probabilities": row.mass, "own": float(law[token]), **known}
-        if row.rest == 0:
+        ids, mass, rest = dense_row(law, f"token {self.tokens}").cut()
+        line = {"token": int(token), "ids": ids.tolist(), "probabilities": mass.tolist(), "own": float(law[token])}
+        line |= known
+        if rest == 0:
             line["whole"] = True
         if draft_law is not None:
-            line["draft_law"] = np.asarray(draft_law, dtype=np.float64)[row.ids].tolist()
+            line["draft_law"] = np.asarray(draft_law, dtype=np.float64)[ids].tolist()
         self._file.write(json.dumps(line) + "\n")
         self.tokens += 1
+
+    def flush(self) -> None:
+        """Hand what was added to the operating system."""
+        self._file.flush()
 
     def close(self) -> None:
         """End the file."""

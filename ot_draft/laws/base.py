@@ -137,6 +137,10 @@ class DraftLaw(ABC):
         """The law of k drafts under its plainest name: one draft without replacement is IID()."""
         return self
 
+    def at(self, prefix: tuple[int, ...]) -> DraftLaw:
+        """The law of the children drafted after these tokens: this one, unless the drafting decided node by node (`ByNode`)."""
+        return self
+
     # The fixed top tokens, if there are any.
 
     def number(self, q: Array, k: int) -> Any:

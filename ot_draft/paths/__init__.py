@@ -1,10 +1,13 @@
 """Lossless selection along whole drafted paths: path rules, models to try them on, and their exact check."""
 
 from . import rules
+from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, simulate_budget
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
+from .drafting.plans import Expansion
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
 from .drafting.trees import draft_tree, draft_trees, first_chains
+from .exact.adapted import evaluate_plan
 from .exact.certificate import PathCertificate
 from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
 from .exact.program import PathBound, path_bound
@@ -21,15 +24,18 @@ from .rules.traversal import Traversal
 from .simulation.models import SimulatedModel
 from .simulation.run import Simulation, simulate, simulate_all, simulate_chains
 from .simulation.wall_clock import Costs, Efficiency, InvalidCosts, Planned, plan
-from .tree import DraftTree, PathSelection, TreeShape
+from .tree import DraftTree, FreeShape, PathSelection, TreeShape
 
 __all__ = [
     "WAYS",
+    "AdaptiveTree",
     "BlockVerification",
     "Costs",
     "DraftTree",
     "Drafted",
     "Efficiency",
+    "Expansion",
+    "FreeShape",
     "InvalidCosts",
     "Joint",
     "MarkovModel",
@@ -55,6 +61,7 @@ __all__ = [
     "draft_tree",
     "draft_trees",
     "evaluate",
+    "evaluate_plan",
     "evaluate_tree",
     "expected_accepted",
     "first_chains",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 from ..arrays import Array, broadcast, is_torch
 from ..errors import InvalidDrafts
@@ -20,6 +21,7 @@ class TreeShape:
     drawing order, and every level is a range of nodes.
     """
 
+    is_fixed: ClassVar[bool] = True  # not data that differs from tree to tree
     parents: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,6 +97,16 @@ class TreeShape:
         """Numbers of children that occur, other than 0."""
         return frozenset(map(len, self._children)) - {0}
 
+    @property
+    def inner(self) -> int:
+        """Number of the first nodes among which are all that have children."""
+        return max(self.parents, default=-1) + 1
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all nodes of a level that have children have equally many."""
+        return all(len({len(self.children(v)) for v in level} - {0}) <= 1 for level in self.levels)
+
     @cached_property
     def _children(self) -> tuple[range, ...]:
         starts = [self.size + 1] * (self.size + 1)
@@ -105,11 +117,64 @@ class TreeShape:
         return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FreeShape(TreeShape):
+    """The bounds of drafted trees whose shapes are data: at most `nodes` nodes, `deepest` levels, `most` children a node.
+
+    A `DraftTree` of it holds the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last. What depends on
+    the shape itself (children, levels, paths) is not known here: InvalidDrafts.
+    """
+
+    is_fixed: ClassVar[bool] = False
+    is_even: ClassVar[bool] = False  # not a question of one tree
+    nodes: int
+    deepest: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.parents or min(self.nodes, self.deepest) < 0 or self.most < 1:
+            raise InvalidDrafts(
+                f"nodes is {self.nodes}, deepest {self.deepest}, most {self.most}: give numbers >= 0, one child or more, and the"
+                " parents to the DraftTree"
+            )
+
+    @property
+    def size(self) -> int:
+        return self.nodes
+
+    @property
+    def length(self) -> int:
+        return self.deepest
+
+    @property
+    def inner(self) -> int:
+        return self.nodes
+
+    @property
+    def branching(self) -> frozenset[int]:  # worked out in a TreeShape
+        """Numbers of children that may occur, other than 0."""
+        return frozenset(range(1, self.most + 1))
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        raise InvalidDrafts(
+            "the shapes of these trees are data, which this path rule does not take: take Joint() or TokenWise(...)"
+        )
+
+    def path(self, node: int) -> tuple[int, ...]:
+        return self.depths
+
+    def children(self, node: int) -> range:
+        return range(self.depths[node])  # which says why not
+
+
 @dataclass(frozen=True)
 class DraftTree:
     """A batch of B drafted trees of one shape, with the models' distributions at their nodes.
 
-    shape: of every tree. tokens: int64 (B, N), the token of nodes 1 .. N; -1 where a node is absent (all below it count as absent).
+    shape: of every tree; for a `FreeShape`, parents int64 (B, N) holds the parent of every node, not decreasing along a row; N where
+    a node is absent, and these stand last. tokens: int64 (B, N), the token of nodes 1 .. N; -1 where a node is absent (all below it
+    count as absent).
     p: (B, N + 1, n) the target's law of the token after every node, the root first. q: (B, M, n) the draft's law, by which
     the children of a node were drawn; rows for at least all nodes that have children. law: the law of the children of every
     node, given q. tops: int (B, M), how many children of each node are fixed top tokens, as they were drawn; None where the law says
@@ -124,9 +189,10 @@ class DraftTree:
     q: Array
     law: DraftLaw = IID()
     tops: Array | None = None
+    parents: Array | None = None
 
     def __post_init__(self) -> None:
-        size, rows = self.shape.size, max(self.shape.parents, default=-1) + 1
+        size, rows = self.shape.size, self.shape.inner
         tokens, p, q = (tuple(x.shape) for x in (self.tokens, self.p, self.q))
         fits = len(p) == len(q) == 3 and tokens == (p[0], size) and p[1] == size + 1
         if not fits or q[0] != p[0] or q[2] != p[2] or q[1] < rows:
@@ -142,14 +208,19 @@ class DraftTree:
             )
         if self.tops is not None and tuple(self.tops.shape) != q[:2]:
             raise InvalidDrafts(f"tops have shape {tuple(self.tops.shape)}: give {q[:2]}, a number for every row of q")
+        given = None if self.parents is None else tuple(self.parents.shape)
+        if given != (None if self.shape.is_fixed else tokens):
+            raise InvalidDrafts(
+                f"parents have shape {given}: give them, as {tokens}, for a FreeShape, and for no other shape"
+            )
         for count in self.shape.branching:
             check_law(self.law, count)
 
     def repeated(self, count: int) -> DraftTree:
         """So many copies of a batch of one tree, which share its memory."""
         tokens, p, q = (broadcast(x, (count, *x.shape[1:])) for x in (self.tokens, self.p, self.q))
-        tops = None if self.tops is None else broadcast(self.tops, (count, *self.tops.shape[1:]))
-        return DraftTree(self.shape, tokens, p, q, self.law, tops)
+        tops, parents = (None if x is None else broadcast(x, (count, *x.shape[1:])) for x in (self.tops, self.parents))
+        return DraftTree(self.shape, tokens, p, q, self.law, tops, parents)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,17 @@ REORDERED = frozenset({"reassoc", "contract"})  # sums in any order, which the p
 
 
 @cache
-def compiled(function: Callable[..., Any], fastmath: frozenset[str] = frozenset()) -> Callable[..., Any] | None:
-    """The function, compiled at its first call and kept on disk; None without numba."""
+def compiled(
+    function: Callable[..., Any], fastmath: frozenset[str] = frozenset(), errors: str = "python"
+) -> Callable[..., Any] | None:
+    """The function, compiled at its first call and kept on disk; None without numba. One way of compiling for each function.
+
+    errors: "numpy" lets x / 0 be infinite, as in numpy, where a check would keep the processor from dividing many at a time.
+    """
     try:
         import numba
     except ImportError:
         return None
-    jit: Callable[..., Any] = numba.njit(cache=True, fastmath=set(fastmath))(function)
+    options: Any = {"cache": True, "fastmath": set(fastmath), "error_model": errors}
+    jit: Callable[..., Any] = numba.njit(**options)(function)
     return jit

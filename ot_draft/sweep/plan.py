@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from ..arrays import Array
 from ..errors import InvalidArgument
+from ..laws import DraftLaw
+from ..problem import Problem
 from ..rules import KSeq, NaiveTarget, Optimal, RecursiveRejection, SpeculativeSampling
 from ..selection import SelectionRule
+from ..targets import Target
 from .shards import Shard
 
 # Rules whose acceptance has a formula that is quick on many pairs at a time.
@@ -44,6 +48,7 @@ class Plan:
 
     samples, seed: random draft tuples for acceptances without a formula; every pair, rule and k has its own stream of
     random numbers (SeedSequence with the pair's place as its key), so that nothing depends on parts, order or engine.
+    target: for the place of p, in everything that is computed; the optimum is then the frontier at its budget (docs/lossy.md).
     """
 
     shards: tuple[Shard, ...]
@@ -53,6 +58,7 @@ class Plan:
     samples: int = 256
     seed: int = 0
     rows: int = 16_384
+    target: Target | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("rows", self.rows), ("samples", self.samples), *(("k", k) for k in self.ks)):
@@ -88,8 +94,13 @@ class Plan:
             "samples": self.samples,
             "seed": self.seed,
             "rows": self.rows,
+            **({} if self.target is None else {"target": repr(self.target)}),
         }
         return json.dumps(what, indent=1) + "\n"
+
+    def problem(self, p: Array, q: Array, k: int, law: DraftLaw) -> Problem:
+        """The pairs (R, n) with k drafts by the law, their target replaced where another is wanted."""
+        return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
 
     def claim(self, out: Path) -> None:
         """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""

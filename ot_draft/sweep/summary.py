@@ -15,7 +15,10 @@ from .work import parquet_module
 
 @dataclass(frozen=True)
 class Mean:
-    """One rule under one law with k drafts: means over all pairs, and the standard error of the mean acceptance."""
+    """One rule under one law with k drafts: means over all pairs, and the standard error of the mean acceptance.
+
+    target: name of what stood in the place of p, whose acceptance and optimum these are; "" for p itself.
+    """
 
     rule: str
     law: str
@@ -24,6 +27,7 @@ class Mean:
     acceptance: float
     error: float
     optimum: float
+    target: str = ""
 
 
 def summarise_sweep(out: Path | str) -> list[Mean]:
@@ -31,7 +35,7 @@ def summarise_sweep(out: Path | str) -> list[Mean]:
     parquet, out = parquet_module(), Path(out)
     if not (out / MANIFEST).is_file():
         raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
-    sums: dict[tuple[str, str, int], list[float]] = {}
+    sums: dict[tuple[str, str, int, str], list[float]] = {}
     for file in sorted(out.glob("part-*.parquet")):
         for key, numbers in _sums(parquet.read_table(file)):
             old = sums.setdefault(key, [0, 0.0, 0.0, 0.0])
@@ -39,20 +43,22 @@ def summarise_sweep(out: Path | str) -> list[Mean]:
     return [_mean(key, *numbers) for key, numbers in sorted(sums.items(), key=lambda item: (item[0][1], item[0][2]))]
 
 
-def _sums(table: Any) -> Iterator[tuple[tuple[str, str, int], list[float]]]:
-    """Per rule, law and k: pairs, sum and sum of squares of the acceptance, sum of the optimum."""
+def _sums(table: Any) -> Iterator[tuple[tuple[str, str, int, str], list[float]]]:
+    """Per rule, law, k and target: pairs, sum and sum of squares of the acceptance, sum of the optimum."""
     from pyarrow import compute
 
     table = table.append_column("square", compute.multiply(table["acceptance"], table["acceptance"]))
     table = table.set_column(table.schema.get_field_index("rule"), "rule", table["rule"].cast("string"))
     table = table.set_column(table.schema.get_field_index("law"), "law", table["law"].cast("string"))
+    target = table["target"][0].as_py() if "target" in table.column_names else ""  # one in all of a sweep
     what = [("row", "count"), ("acceptance", "sum"), ("square", "sum"), ("optimum", "sum")]
     for row in table.group_by(["rule", "law", "k"], use_threads=False).aggregate(what).to_pylist():
         numbers = [row["row_count"], row["acceptance_sum"], row["square_sum"], row["optimum_sum"]]
-        yield (row["rule"], row["law"], row["k"]), numbers
+        yield (row["rule"], row["law"], row["k"], target), numbers
 
 
-def _mean(key: tuple[str, str, int], pairs: float, acceptance: float, square: float, optimum: float) -> Mean:
+def _mean(key: tuple[str, str, int, str], pairs: float, acceptance: float, square: float, optimum: float) -> Mean:
+    rule, law, k, target = key
     mean = acceptance / pairs
     variance = max(square / pairs - mean**2, 0.0)
-    return Mean(*key, int(pairs), mean, sqrt(variance / pairs), optimum / pairs)
+    return Mean(rule, law, k, int(pairs), mean, sqrt(variance / pairs), optimum / pairs, target)

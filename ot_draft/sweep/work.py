@@ -53,7 +53,7 @@ NUMBERS = ("acceptance", "taken", "error", "optimum")
 
 
 def _table(plan: Plan, part: Part) -> Any:
-    """The part as an arrow table: one row for every pair, k and rule that is defined there."""
+    """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so."""
     import pyarrow
 
     columns: dict[str, list[Array]] = {name: [] for name in ("row", "k", "code", *NUMBERS)}
@@ -74,9 +74,11 @@ def _table(plan: Plan, part: Part) -> Any:
         known, places = np.unique(of_rules, return_inverse=True)
         return pyarrow.DictionaryArray.from_arrays(places.astype(np.int16)[codes], known.tolist())
 
+    lossy = {} if plan.target is None else {"target": words([plan.target.name] * len(plan.rules))}
     return pyarrow.table(
         {
             "shard": words([part.shard.file.name] * len(plan.rules)),
+            **lossy,
             "rule": words([rule.name for rule in plan.rules]),
             "law": words([rule.law.spelling for rule in plan.rules]),
             **joined,
@@ -99,7 +101,7 @@ def _block(plan: Plan, part: Part, start: int, stop: int) -> Iterator[tuple[int,
             if not rule.law.is_defined(k):
                 continue
             if rule.law not in problems:
-                problems[rule.law] = Problem(p, q, k, rule.law)
-                optima[rule.law] = optimal_acceptance(p, q, k, rule.law)
+                problems[rule.law] = plan.problem(p, q, k, rule.law)
+                optima[rule.law] = optimal_acceptance(problems[rule.law].p, q, k, rule.law)
             numbers = evaluate_pairs(rule, problems[rule.law], plan.samples, plan.seed, place_of, optima[rule.law])
             yield k, code, (*numbers, optima[rule.law])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, divide, like, one, where, zero
+from ..arrays import Array, divide, like, one, settled, where, zero
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from .envelope import Envelope, envelope, of_groups
@@ -97,5 +97,10 @@ def number(value: Any, x: Array) -> Any:
 def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
     """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
     over = spent > budget
-    share = where(over, budget / where(over, spent, one(p) + 0 * spent), one(p) + 0 * spent)
-    return where(over, (1 - share) * p + share * r, r)
+    if settled(~over):
+        return r
+    away = where(over, 1 - budget / where(over, spent, one(p) + 0 * spent), zero(p) + 0 * spent)
+    step = p - r
+    step *= away
+    step += r
+    return step

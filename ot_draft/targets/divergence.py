@@ -9,16 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, divide, is_exact, on_host, one, settled, total, where
-from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, FDivergence, as_floats
+from ..arrays import Array, divide, is_exact, maximum, on_host, one, settled, small, total, unsmall, where
+from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY, FDivergence, as_floats
 from .base import Nearest, budget, toward
 from .envelope import Envelope
 
 STEPS = 60  # of bracketed Newton steps at most
 NEAR = 1e-13  # of the budget: where the search ends
+ROUGH = 2.0**-33  # of what is missing: where the search ends by groups, which are not nearer to their tokens
 GRID = 2**36  # to which what is missing is rounded on Fractions
 SLACK = 2.0**-40  # of the budget, that a float logarithm of Fractions may be wrong by
-CORRECTIONS = 1  # of the ceiling by all tokens, where groups gave it nearly
+NEGLIGIBLE = 1e-7  # acceptance for which no law is made once more
+CORRECTIONS = 2  # of the ceiling by all tokens, where groups gave it nearly
 
 
 @dataclass(frozen=True)
@@ -44,21 +46,23 @@ class WithinDivergence(Nearest):
     def missing(self, found: Envelope) -> Array:
         if self.eps == 0:
             return found.missing(one(found.target))
-        missing = missing_at(found.floats(), self.divergence, float(self.eps))
+        missing = missing_at(found.floats().light(), self.divergence, float(self.eps))
         if not is_exact(found.target):
-            return missing
+            return unsmall(missing, found.target)
         rational = np.vectorize(_rounded_up, otypes=[object])(missing)
         most = found.missing(one(found.target))
         return _at_least(where(rational > most, most, rational), _least(found, self.divergence))
 
     def within(self, found: Envelope, missing: Array) -> Array:
-        eps, r = float(self.eps), found.law(missing)
-        spent = self.divergence.between(r, found.p)
+        eps = float(self.eps)
+        r, spent = found.law_and_spent(missing, self.divergence)
         for _ in range(CORRECTIONS if found.approximate else 0):
-            missing = missing + divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
-            missing = _at_least(missing, _least(found, self.divergence))
-            r = found.law(missing)
-            spent = self.divergence.between(r, found.p)
+            better = missing + divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
+            better = _at_least(better, _least(found, self.divergence))
+            if settled(abs(better - missing) <= NEGLIGIBLE):
+                break
+            missing = better
+            r, spent = found.law_and_spent(missing, self.divergence)
         if not is_exact(r):
             return toward(r, found.p, spent, eps)
         return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - SLACK)))
@@ -69,12 +73,14 @@ class WithinDivergence(Nearest):
         1 - sum_j w_j g_j + l eps + mu + l sum p f*((c - mu)/l), where c is 1 at the ceiling, 0 at the floor and l f' + mu between,
         and w its steps down. For KL this is the Donsker-Varadhan bound.
         """
-        found, divergence = found.floats(), self.divergence
-        missing = as_floats(missing)
+        kind, found, divergence = found.target, found.floats().light(), self.divergence
+        missing = small(as_floats(missing))
         fall = _fall(found, divergence, missing)
         multiplier = divide(one(fall) + 0 * fall, fall, 0.0)
         low = divergence.slope(found.floor(missing))
-        ratio = where(found.mass > 0, found.ratio(missing), found.ceiling(missing))
+        ratio = maximum(
+            where(found.mass > 0, found.ratio(missing), found.ceiling(missing)), TINY
+        )  # f'(0) may be infinite
         weight = multiplier * (divergence.slope(ratio) - low)
         weight = where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
         conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
@@ -83,7 +89,7 @@ class WithinDivergence(Nearest):
         bound = 1 - lost + multiplier * (float(self.eps) - low + total(found.mass * conjugate))
         free = 1 - _least(found, divergence)
         tight = 1 - found.missing(one(found.target))  # where the budget is 0, and r is p
-        return where((fall > 0) & (self.eps > 0), where(bound < free, bound, free), tight)
+        return unsmall(where((fall > 0) & bool(self.eps > 0), where(bound < free, bound, free), tight), kind)
 
 
 @dataclass(frozen=True)
@@ -122,13 +128,15 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
     low, high = least, found.missing(one(found.target))
     enough = spent_at(found, divergence, least) <= eps
     missing = (low + high) / 2
+    nearest = ROUGH if found.approximate else 2.0**-52
     for _ in range(STEPS):
-        spent = spent_at(found, divergence, missing)
+        floor, ceiling = found.floor(missing), found.ceiling(missing)
+        spent = _between(found, divergence, floor, ceiling)
         low, high = where(spent > eps, missing, low), where(spent > eps, high, missing)
-        newton = missing + divide(spent - eps, _fall(found, divergence, missing), 0.0)
+        newton = missing + divide(spent - eps, _slopes(found, divergence, missing, floor, ceiling), 0.0)
         newton = where((newton > low) & (newton < high), newton, (low + high) / 2)
         following = where(abs(spent - eps) <= NEAR * eps, missing, newton)
-        done = on_host(missing) and settled(enough | (abs(following - missing) <= 2.0**-52))
+        done = on_host(missing) and settled(enough | (abs(following - missing) <= nearest))
         missing = following
         if done:
             break
@@ -147,16 +155,25 @@ def _least(found: Envelope, divergence: FDivergence) -> Array:
 
 def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
     """The divergence where so much is missing: (..., 1)."""
-    mass = found.mass
-    return total(where(mass > 0, mass * divergence.value(found.ratio(missing)), 0.0))
+    return _between(found, divergence, found.floor(missing), found.ceiling(missing))
+
+
+def _between(found: Envelope, divergence: FDivergence, floor: Array, ceiling: Array) -> Array:
+    mass = found.mass  # where it is 0, f(1) = 0 stands in: f may be infinite there
+    return total(mass * divergence.value(where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)))
 
 
 def _fall(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
-    """How fast the divergence falls in what is missing, f'(b) - f'(a): (..., 1)."""
-    top = divergence.slope(found.ceiling(missing))
+    """How fast the divergence falls in what is missing: (..., 1)."""
+    return _slopes(found, divergence, missing, found.floor(missing), found.ceiling(missing))
+
+
+def _slopes(found: Envelope, divergence: FDivergence, missing: Array, floor: Array, ceiling: Array) -> Array:
+    """f'(b) - f'(a)."""
+    top = divergence.slope(ceiling)
     if divergence.steepest < inf:
         top = where(missing < found.unreachable, divergence.steepest + 0 * top, top)
-    return top - divergence.slope(found.floor(missing))
+    return top - divergence.slope(floor)
 
 
 def _at_least(x: Array, bound: Array) -> Array:

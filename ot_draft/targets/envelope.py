@@ -31,7 +31,6 @@ from ..arrays import (
     is_exact,
     largest,
     maximum,
-    minimum,
     namespace,
     normalise,
     on_host,
@@ -46,24 +45,16 @@ from ..arrays import (
     where,
     zero,
 )
-from ..bias import as_floats
+from ..bias import FDivergence, as_floats
 from ..laws import DraftLaw
-from ..rules.compiled import compiled
-from .grouped import (
-    GROUPS,
-    WIDTH,
-    chain_of_groups,
-    groups_of,
-    mixture,
-    mixture_without_numba,
-    settle,
-    slopes_at_once,
-)
+from ..rules.compiled import REORDERED, compiled
+from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba
+from .passes import settle, spent_between, sum_of_least
+from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
 STEP = 64  # share of the floor that one correction may be
 FREE = 2.0**100
-STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
 
 
 @dataclass(frozen=True)
@@ -90,6 +81,10 @@ class Envelope:
         parts = (self.target, self.drafted, self.slope, self.p, self.selected, self.idle)
         return Envelope(*(as_floats(x) for x in parts))
 
+    def light(self) -> Envelope:
+        """Itself with its groups as numpy where that is a free view, for what looks at no token: an operation costs less there."""
+        return replace(self, target=small(self.target), drafted=small(self.drafted), slope=small(self.slope))
+
     @cached_property
     def mass(self) -> Array:
         """(..., C) mass of p in every group."""
@@ -107,7 +102,7 @@ class Envelope:
     def ceiling(self, missing: Array) -> Array:
         """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
         bounds = largest(divide(self.drafted - missing, self.target, zero(self.target)))
-        return _finite(where(missing <= self.unreachable, largest(self.slope), bounds))
+        return finite(where(missing <= self.unreachable, largest(self.slope), bounds))
 
     def floor(self, missing: Array) -> Array:
         """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
@@ -116,39 +111,73 @@ class Envelope:
 
     def ratio(self, missing: Array) -> Array:
         """(..., C) r/p in every group."""
-        return _within(self.slope, self.floor(missing), self.ceiling(missing))
+        return self.clipped(self.floor(missing), self.ceiling(missing))
+
+    def clipped(self, floor: Array, ceiling: Array) -> Array:
+        """(..., C) m/p in every group, at least the floor and at most the ceiling."""
+        return _within(self.slope, floor, ceiling)
 
     def law(self, missing: Array, ceiling: Array | None = None) -> Array:
         """(..., n) r = clip(m, a p, b p), where so much is missing; below `unreachable`, a share of m on tokens with p = 0 too."""
         floor, ceiling = self.floor(missing), self.ceiling(missing) if ceiling is None else ceiling
-        if self.approximate:  # a group's ceiling would clip some of its tokens where nothing need be
-            ceiling = where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
-        if self.approximate and on_host(self.p) and compiled(settle):
-            return self._settled(floor, ceiling, missing)
+        if self.approximate:
+            floor, ceiling = self._freed(floor, ceiling, missing)
+        if self.passes:
+            return self._settled(floor, ceiling, missing)[0]
         law = self._law(floor, ceiling, missing)
         if is_exact(self.p):
             return law
-        if (
-            self.approximate
-        ):  # groups gave the floor nearly: one step of Newton's method, of no more than a group's width
+        if self.approximate:  # the floor is nearly right: one step of Newton's method, of no more than a group's width
             low = total(self.p * as_number(law <= floor * self.p, self.p))
             step = divide(1 - total(law), low, zero(low))
             law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
         return summing_to_one(law, self.p)
 
-    def _settled(self, floor: Array, ceiling: Array, missing: Array) -> Array:
-        """The same in one compiled pass after the other over every row, on the host."""
+    @property
+    def passes(self) -> bool:
+        """Whether the law is made by compiled passes over the tokens."""
+        return self.approximate and on_host(self.p) and compiled(settle, REORDERED) is not None
+
+    def law_and_spent(self, missing: Array, divergence: FDivergence) -> tuple[Array, Array]:
+        """`law` and its divergence from p: (..., n), (..., 1)."""
+        if not self.passes:
+            law = self.law(missing)
+            return law, divergence.between(law, self.p)
+        floor, ceiling = self._freed(self.floor(missing), self.ceiling(missing), missing)
+        return self._settled(floor, ceiling, missing, divergence)
+
+    def _freed(self, floor: Array, ceiling: Array, missing: Array) -> tuple[Array, Array]:
+        """No floor and no ceiling where nothing need be clipped: those of a group would clip some of its tokens."""
+        ceiling = where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
+        return where(missing > 0, floor, 0 * floor), ceiling
+
+    def accepted(self, law: Array) -> Array:
+        """(..., 1) acceptance of a law by the selected draft: sum of min(law, m)."""
+        if self.passes:
+            rows = self._rows(law, self.selected, self.idle)
+            sums = [compiled(sum_of_least, REORDERED)(*row) for row in zip(*rows, strict=True)]  # type: ignore[misc]
+            return unsmall(np.reshape(sums, (*law.shape[:-1], 1)), law)
+        return total(namespace(law).minimum(law, self.selected + self.idle))
+
+    def _rows(self, *parts: Array) -> list[np.ndarray]:
+        """Arrays (..., m) as rows (R, m), on the host."""
+        batch = tuple(self.p.shape[:-1])
+        return [np.reshape(broadcast(small(x), (*batch, x.shape[-1])), (-1, x.shape[-1])) for x in parts]
+
+    def _settled(
+        self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None = None
+    ) -> tuple[Array, Array]:
+        """The same in one compiled pass after the other over every row, on the host, and its divergence (0 if none is asked for)."""
         share = where(missing < self.unreachable, 1 - divide(missing, self.unreachable, one(missing)), zero(missing))
+        rows = self._rows(self.p, self.selected, self.idle, floor, ceiling, share)
+        out, spent = np.empty_like(rows[0]), np.zeros((len(rows[0]), 1))
+        pass_of_row: Any = compiled(settle, REORDERED)
+        for row, (p, m, idle, a, b, mixed, r) in enumerate(zip(*rows, out, strict=True)):
+            ends = pass_of_row(p, m, idle, a[0], b[0], mixed[0], STEP, r)
+            if divergence:
+                spent[row] = spent_between(p, r, ends, divergence)
         batch = tuple(self.p.shape)
-        rows = [
-            np.reshape(broadcast(small(x), (*batch[:-1], x.shape[-1])), (-1, x.shape[-1]))
-            for x in (self.p, self.selected, self.idle, floor, ceiling, share)
-        ]
-        out = np.empty_like(rows[0])
-        pass_of_row: Any = compiled(settle)
-        for p, m, idle, a, b, mixed, r in zip(*rows, out, strict=True):
-            pass_of_row(p, m, idle, a[0], b[0], mixed[0], STEP, r)
-        return unsmall(out.reshape(batch), self.p)
+        return unsmall(out.reshape(batch), self.p), unsmall(spent.reshape(*batch[:-1], 1), self.p)
 
     def _law(self, floor: Array, ceiling: Array, missing: Array) -> Array:
         law, idle = _within(self.selected, floor * self.p, ceiling * self.p), self.unreachable
@@ -180,9 +209,9 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     on `meta`) the tokens are sorted and grouped without a host sync.
     """
     batch = (*batch_shape(p, q), p.shape[-1])
-    p, q = (broadcast(x / total(x), batch) for x in (double(p), double(q)))  # float32 leaves sums of 1.00001
     if law.all_independent and on_host(p) and not is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
+    p, q = (broadcast(x / total(x), batch) for x in (double(p), double(q)))  # float32 leaves sums of 1.00001
     order = law.order(p, q, k)
     target, drafted = prefix_sums(take(p, order)), law.along(q, order, k)
     target = target / target[..., -1:]  # the last is 1, also after rounding
@@ -191,7 +220,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     steps = take(where(target[..., 1:] > 0, zero(p), drafted[..., 1:] - drafted[..., :-1]), rank)
     idle = normalise(where(p > 0, zero(q), q), zero(q) * q) * total(steps) if law.all_independent else steps
     if on_host(p):
-        slope = _slopes_of_rows(target, drafted)
+        slope = slopes_of_rows(target, drafted)
         return Envelope(target, drafted, slope, p, p * take(slope, rank), idle)
     ends, group = chain_of_groups(target, drafted)
     target, drafted = take(target, ends), take(drafted, ends)
@@ -201,28 +230,32 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
 
 def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """By groups of nearly equal p/q; inside a group m is proportional to q, so that a law that merges tokens allows it."""
-    rows = [np.reshape(small(x), (-1, x.shape[-1])) for x in (p, q)]
-    group, masses = np.zeros(rows[0].shape, dtype=np.int64), np.zeros((2, len(rows[0]), GROUPS))
+    batch = batch_shape(p, q)
+    rows = [np.array(broadcast(small(x), (*batch, x.shape[-1])), dtype=np.float64) for x in (p, q)]
+    rows = [np.reshape(x, (-1, x.shape[-1])) for x in rows]
+    for law_rows in rows:  # float32 leaves sums of 1.00001
+        np.divide(law_rows, law_rows.sum(-1, keepdims=True), out=law_rows)
+    group, masses = np.empty(rows[0].shape, dtype=np.int16), np.zeros((2, len(rows[0]), GROUPS))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
         masses[:, row] = groups_of(p_row, q_row, group[row])
     used: np.ndarray = np.asarray(masses.any((0, 1)))  # most groups are empty
     p_mass, q_mass = masses[..., used]
-    group = (used.cumsum() - 1)[group]
     target = prefix_sums(p_mass)
     target = target / target[..., -1:]
     drafted = law.along(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
-    slope = _slopes_of_rows(target, drafted)
+    slope = slopes_of_rows(target, drafted)
     gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
+    factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
     by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
-    by_q = np.where(by_p > 0, 0.0, divide(gain, q_mass, 0.0))
-    selected = np.empty_like(rows[0])
+    factor[..., used] = by_p, np.where(by_p > 0, 0.0, divide(gain, q_mass, 0.0))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
-        (compiled(mixture) or mixture_without_numba)(p_row, q_row, group[row], by_p[row], by_q[row], selected[row])
-    idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros_like(selected)
-    batch = tuple(p.shape[:-1])
+        (compiled(mixture) or mixture_without_numba)(
+            p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row]
+        )
+    idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros(selected.shape)
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)
-    columns: Any = (unsmall(np.ascontiguousarray(x.reshape(*batch, x.shape[-1])), p) for x in parts)
+    columns: Any = (unsmall(np.ascontiguousarray(x).reshape(*batch, x.shape[-1]), p) for x in parts)
     return replace(Envelope(*columns), approximate=True)
 
 
@@ -232,7 +265,7 @@ def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     order = broadcast(positions(p.shape[-1], p), tuple(q.shape))
     drafted = law.along(q, order, k)
     target = target / target[..., -1:]
-    slope = _slopes_of_rows(target, drafted)
+    slope = slopes_of_rows(target, drafted)
     return Envelope(target, drafted, slope, p, p * slope, zero(p) * p)
 
 
@@ -245,38 +278,3 @@ def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndar
     above = prefix_sums(gain) - drafted
     room = np.minimum(above[..., 1:], above[..., :-1])
     return (room > gain * WIDTH / 4) & (number > 1) & (number < GROUPS - 2)
-
-
-def _slopes_of_rows(target: Array, drafted: Array) -> Array:
-    """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
-    f, g = (np.reshape(small(x), (-1, x.shape[-1])) for x in (target, drafted))
-    slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
-    sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
-    with np.errstate(over="ignore"):
-        for row in range(len(f)):
-            rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
-            sweep(np.ascontiguousarray(f[row]), rising, corners, slope[row])
-    return unsmall(_finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
-
-
-def _finite(ratio: Array) -> Array:
-    """Ratios to the least masses that floats know overflow."""
-    return ratio if is_exact(ratio) else minimum(ratio, STEEPEST)
-
-
-def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    size = 1  # corners of the curve so far; the first is the origin
-    for i in range(1, len(f)):
-        while size > 0 and f[corners[size - 1]] == f[i] and g[corners[size - 1]] <= g[i]:
-            size -= 1
-        while size > 1:
-            a, b = corners[size - 2], corners[size - 1]
-            if (g[b] - g[a]) * (f[i] - f[b]) > (g[i] - g[b]) * (f[b] - f[a]):
-                break
-            size -= 1
-        corners[size] = i
-        size += 1
-    for c in range(1, size):
-        a, b = corners[c - 1], corners[c]
-        if f[b] > f[a]:
-            slope[a:b] = (g[b] - g[a]) / (f[b] - f[a])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, one, to_host, total
+from ..arrays import Array, namespace, one, to_host
 from ..bias import F_DIVERGENCES, logarithm
 from ..errors import InvalidDrafts
 from ..laws import DraftLaw
@@ -90,7 +90,7 @@ def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
     """Acceptance of the target's law by the law m of the selected draft, and the bound: (..., 1) each."""
     missing = target.missing(found)
     r = target.within(found, missing)
-    return total(namespace(r).minimum(r, found.selected + found.idle)), target.bound(found, missing)
+    return found.accepted(r), target.bound(found, missing)
 
 
 def _grid(found: Envelope, divergence: str) -> list[float]:

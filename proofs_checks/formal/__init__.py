@@ -18,7 +18,7 @@ from .theorems import THEOREMS
 __all__ = ["STATEMENTS", "check"]
 AXIOM = "its proof left out"
 STATEMENTS = tuple(
-    Statement(theorem.title, theorem.claim, f"proofs_checks/formal/{theorem.file}.v", "Coq 8.16", planted=(AXIOM,))
+    Statement(theorem.title, theorem.claim, compiling.place(theorem.file), "Coq 8.16", planted=(AXIOM,))
     for theorem in THEOREMS
 )
 
@@ -51,4 +51,4 @@ def admitted(text: str, name: str) -> str:
 
 
 def _text(file: str) -> str:
-    return (compiling.FOLDER / f"{file}.v").read_text(encoding="utf-8")
+    return compiling.source(file).read_text(encoding="utf-8")

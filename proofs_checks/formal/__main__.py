@@ -14,7 +14,7 @@ def main() -> int:
         print(f"coqc is not on this machine; nothing was checked. On Debian, as root:\n  {compiling.APT}")
         return 2
     bad = 0
-    for file in sorted(compiling.FOLDER.glob("*.v"), key=_depth):
+    for file in sorted(compiling.sources().values(), key=_depth):
         start = perf_counter()
         made = compiling.compile_file(file.stem)
         printed = "Print Assumptions" in file.read_text(encoding="utf-8")
@@ -28,8 +28,8 @@ def main() -> int:
 
 def _depth(file: object) -> int:
     name = getattr(file, "stem", "")
-    text = (compiling.FOLDER / f"{name}.v").read_text(encoding="utf-8")
-    return 1 + max((_depth(compiling.FOLDER / f"{other}.v") for other in compiling.imports(text)), default=0)
+    text = compiling.source(name).read_text(encoding="utf-8")
+    return 1 + max((_depth(compiling.source(other)) for other in compiling.imports(text)), default=0)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -35,11 +36,27 @@ def found() -> bool:
     return shutil.which("coqc") is not None
 
 
+@cache
+def sources() -> dict[str, Path]:
+    """The files by their names, which are unique, in whichever subfolder they lie."""
+    return {file.stem: file for file in sorted(FOLDER.rglob("*.v")) if BUILD not in file.parents}
+
+
+def source(name: str) -> Path:
+    """The file of a name without the .v."""
+    return sources()[name]
+
+
+def place(name: str) -> str:
+    """The file's place in the repository."""
+    return source(name).relative_to(FOLDER.parents[1]).as_posix()
+
+
 def imports(text: str) -> list[str]:
     """The files of this folder that a file's text requires."""
     return [
         name
-        for line in re.findall(r"^From Draft Require Import ([^.]*)\.", text, re.MULTILINE)
+        for line in re.findall(r"^From Draft Require (?:Import|Export) ([^.]*)\.", text, re.MULTILINE)
         for name in line.split()
     ]
 
@@ -50,7 +67,7 @@ def compile_file(name: str, text: str | None = None) -> Compiled:
     name: without the .v. text: compiled in the place of the file's own, under the same name; nothing then requires it.
     """
     own = text is None
-    content = (FOLDER / f"{name}.v").read_text(encoding="utf-8") if text is None else text
+    content = source(name).read_text(encoding="utf-8") if text is None else text
     needed = imports(content)
     for other in needed:
         before = compile_file(other)
@@ -77,11 +94,15 @@ def compile_file(name: str, text: str | None = None) -> Compiled:
     return Compiled(made.returncode == 0, output)
 
 
+@cache
+def _version() -> str:
+    return subprocess.run(["coqc", "--version"], capture_output=True, text=True, check=True).stdout
+
+
 def _key(content: str, needed: list[str]) -> str:
     """Of the file, all that it requires, and the version of Coq."""
-    version = subprocess.run(["coqc", "--version"], capture_output=True, text=True, check=True).stdout
-    parts = [version, content]
+    parts = [_version(), content]
     for other in needed:
-        text = (FOLDER / f"{other}.v").read_text(encoding="utf-8")
+        text = source(other).read_text(encoding="utf-8")
         parts.append(_key(text, imports(text)))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -7,30 +7,11 @@
 
    Tokens: any finite type T. Numbers: any real field R. Drafts: lists of k tokens, any k, any law on them. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head.
 
 Section Problem.
 Variables (R : realFieldType) (T : finType).
 Implicit Types (p q m v w : T -> R) (x : seq T) (Q : seq T -> R).
-
-Notation tokens := (index_enum T).
-Notation drafts := (drafts tokens).
-Notation row := (row (real R)).
-Notation output := (output (real R) tokens).
-Notation acceptance := (acceptance (real R) tokens).
-Notation norm := (norm (real R) tokens).
-Notation excess := (excess (real R) tokens).
-Notation mass := (mass (real R) tokens).
-Notation selection := (selection R T).
 
 (* What the generic definitions are over a real field. *)
 Lemma leastE (a b : R) : least (real R) a b = Num.min a b. Proof. by rewrite /least /= minEle. Qed.
@@ -82,7 +63,7 @@ Proof. by move=> e [q0 q1]; split=> [y|]; rewrite ?e // -q1; apply: eq_bigr => y
 Lemma norm_law v w : (forall y, 0 <= v y) -> law w -> law (norm v w).
 Proof. by move=> v0 [w0 w1]; split=> [y|]; [exact: norm_ge0 | exact: norm_sum]. Qed.
 
-Lemma drafts0 : drafts 0 = [:: [::]]. Proof. by []. Qed.
+Lemma drafts0 : drafts 0 = [:: [::]] :> seq (seq T). Proof. by []. Qed.
 Lemma sum_drafts k (f : seq T -> R) :
   \sum_(x <- drafts k.+1) f x = \sum_y \sum_(x <- drafts k) f (y :: x).
 Proof.
@@ -98,13 +79,13 @@ apply/flatten_mapP/idP => [[y _ /mapP[x' h ->]]|]; first by rewrite /= eqSS -ih.
 case: x => [//|y x]; rewrite /= eqSS -ih => h; exists y; rewrite ?mem_index_enum //.
 by apply/mapP; exists x.
 Qed.
-Lemma uniq_drafts k : uniq (drafts k).
+Lemma uniq_drafts k : uniq (drafts k : seq (seq T)).
 Proof.
 elim: k => [//|k ih]; apply: allpairs_uniq => //; first exact: index_enum_uniq.
 by move=> [a x] [b y] _ _ /= [-> ->].
 Qed.
 
-Lemma rowE x s y :
+Lemma rowE x (s : selection R T) y :
   row x s y = \sum_(z <- zip x (accept s)) (if z.1 == y then z.2 else 0) + (1 - \sum_(a <- accept s) a) * residual s y.
 Proof. by rewrite /row /= !sumE. Qed.
 Lemma outputE k Q rule y : output k Q rule y = \sum_(x <- drafts k) Q x * row x (rule x) y.
@@ -114,8 +95,8 @@ Lemma acceptanceE k Q rule :
 Proof. by rewrite /acceptance sumE; apply: eq_bigr => x _ /=; rewrite sumE big_filter. Qed.
 
 (* A rule decides properly if what it gives for drafts that occur is a selection: its row is a law. *)
-Definition proper k Q (rule : seq T -> selection) := forall x, x \in drafts k -> Q x != 0 -> law (row x (rule x)).
-Definition lossless k Q p (rule : seq T -> selection) := forall y, output k Q rule y = p y.
+Definition proper k Q (rule : seq T -> selection R T) := forall x, x \in drafts k -> Q x != 0 -> law (row x (rule x)).
+Definition lossless k Q p (rule : seq T -> selection R T) := forall y, output k Q rule y = p y.
 
 (* A coupling of the drafts' law and the target. *)
 Definition coupling k Q p (pi : seq T -> T -> R) :=
@@ -124,7 +105,7 @@ Definition coupling k Q p (pi : seq T -> T -> R) :=
     & forall y, \sum_(x <- drafts k) pi x y = p y].
 
 (* The row of a sequence of tests: the first accepts y with probability t, the rest is as it is. *)
-Lemma row_cons (y : T) x t (s : selection) (z : T) : size x = size (accept s) ->
+Lemma row_cons (y : T) x t (s : selection R T) (z : T) : size x = size (accept s) ->
   row (y :: x) (Selection (t :: map (mul (real R) (1 - t)) (accept s)) (residual s)) z
   = (if y == z then t else 0) + (1 - t) * row x s z.
 Proof.
@@ -134,7 +115,7 @@ elim: x (accept s) sz => [|a x ih] [|b l] //=; rewrite ?big_nil ?mulr0 // => -[s
 by rewrite !big_cons /= ih // mulrDr; case: ifP; rewrite ?mulr0.
 Qed.
 
-Lemma row_nil (s : selection) (z : T) : accept s = [::] -> row [::] s z = residual s z.
+Lemma row_nil (s : selection R T) (z : T) : accept s = [::] -> row [::] s z = residual s z.
 Proof. by move=> e; rewrite rowE e !big_nil subr0 mul1r add0r. Qed.
 
 (* Accepting by first occurrences realises any row. *)
@@ -179,7 +160,7 @@ have [->|ne] := eqVneq (Q x) 0; first by under eq_bigr do rewrite mul0r; rewrite
 by rewrite -mulr_sumr; case: (ok x xk ne) => _ ->; rewrite mulr1.
 Qed.
 
-Definition rule_of Q p (pi : seq T -> T -> R) (x : seq T) : selection :=
+Definition rule_of Q p (pi : seq T -> T -> R) (x : seq T) : selection R T :=
   if Q x == 0 then from_row (real R) tokens p x else from_row (real R) tokens (fun y => pi x y / Q x) x.
 
 Lemma rule_of_row k Q p pi x y : draft_law k Q -> coupling k Q p pi -> x \in drafts k ->

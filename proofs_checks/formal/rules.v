@@ -70,6 +70,14 @@ Definition output k (law : seq T -> A) (rule : seq T -> selection A T) (y : T) :
 Definition acceptance k (law : seq T -> A) (rule : seq T -> selection A T) : A :=
   sum_of (drafts k) (fun x => law x * sum_of [seq y <- tokens | y \in x] (row x (rule x))).
 
+(* The least of 1 + p(H) - Q(all drafts in H) over all sets H of tokens: the best acceptance (hall.v). *)
+Fixpoint token_sets (s : seq T) : seq (seq T) :=
+  if s is y :: s' then let sets := token_sets s' in sets ++ [seq y :: H | H <- sets] else [:: [::]].
+Definition cut_value k (law : seq T -> A) (p : T -> A) (H : seq T) : A :=
+  1 + sum_of H p - sum_of [seq x <- drafts k | all (mem H) x] law.
+Definition least_cut k (law : seq T -> A) (p : T -> A) : A :=
+  foldr (fun H value => least (cut_value k law p H) value) (cut_value k law p tokens) (token_sets tokens).
+
 (** Rules. *)
 
 (* Tests in order, draft i taken with probability test_i. *)
@@ -165,10 +173,17 @@ Definition optimal (p q : T -> A) (k : nat) : seq T -> selection A T :=
   let m := optimal_law p q k s in
   fun x => optimal_with p s l m x.
 
+(* Hybrid drafts: the given tokens first, the others drawn from q; `outside` is the draft's law without the given tokens. *)
+Definition outside (q : T -> A) (tops : seq T) : T -> A := norm (fun y => if y \in tops then 0 else q y) q.
+Definition hybrid (q : T -> A) (tops x : seq T) : A :=
+  if take (size tops) x == tops then iid q (drop (size tops) x) else 0.
+Definition optimal_hybrid (p q : T -> A) (tops : seq T) (r : nat) (x : seq T) : selection A T :=
+  let s := optimal p q r (drop (size tops) x) in Selection (nseq (size tops) 0 ++ accept s) (residual s).
+
 End Rules.
 
 Arguments least : simpl never. Arguments most : simpl never. Arguments mass : simpl never. Arguments table : simpl never.
 Arguments norm : simpl never. Arguments excess : simpl never. Arguments row : simpl never. Arguments output : simpl never.
-Arguments acceptance : simpl never. Arguments taken : simpl never. Arguments tries : simpl never. Arguments t_ : simpl never.
+Arguments acceptance : simpl never. Arguments cut_value : simpl never. Arguments taken : simpl never. Arguments tries : simpl never. Arguments t_ : simpl never.
 Arguments F_ : simpl never. Arguments g_ : simpl never. Arguments D_ : simpl never. Arguments G_ : simpl never.
 Arguments chord : simpl never. Arguments drop_ : simpl never. Arguments increment : simpl never.

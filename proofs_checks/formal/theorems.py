@@ -35,6 +35,30 @@ THEOREMS = (
         ("maximal_coupling",),
     ),
     Theorem(
+        "a selected draft, coupled",
+        "A draft selected in any way, its token (law m) taken with min(1, p/m), else norm((p - m)+): lossless, accepts >= sum min(p, m).",
+        "couple",
+        ("couple_lossless", "couple_acceptance"),
+    ),
+    Theorem(
+        "Hall's theorem for masses",
+        "Masses s(S) on sets with s(inside H) <= m(H) for every H can be handed out to tokens of S, at most m(y) to each y.",
+        "transport",
+        ("transport",),
+    ),
+    Theorem(
+        "the laws of a selected draft",
+        "For every law Q of the drafts: exactly those m with m(H) >= Q(all drafts in H) for every H.",
+        "hall",
+        ("selected_laws",),
+    ),
+    Theorem(
+        "the best acceptance, every law of the drafts",
+        "It is max sum min(p, m) over these m = min over H of 1 + p(H) - Q(all drafts in H), both attained, by a selected draft.",
+        "hall",
+        ("best_selection", "least_cut_is_best"),
+    ),
+    Theorem(
         "speculative sampling, every p and q",
         "Lossless; accepts sum min(p, q); no lossless rule for one draft accepts more.",
         "sampling",
@@ -101,10 +125,76 @@ THEOREMS = (
         ("optimal_selection", "optimal_rule"),
     ),
     Theorem(
+        "optimal selection of hybrid drafts, every j",
+        "Given tokens first, r >= 1 draws outside them: lossless, accepts 1 + p(H) - Q(all drafts in H) for some H, no lossless rule more.",
+        "hybrid",
+        ("optimal_hybrid_selection", "optimal_hybrid_rule"),
+    ),
+    Theorem(
+        "block verification, every model and length",
+        "Lossless for any target and draft model; accepts the sum of E[w_i] tokens, w_i >= the product of min(1, p/q) on every path.",
+        "block",
+        ("block_verification_lossless", "block_verification_length", "longer_than_token_wise", "ladder"),
+    ),
+    Theorem(
+        "token-wise selection, every rule, K and L",
+        "A rule that is lossless for every number of i.i.d. drafts is lossless along K paths of L tokens, for any models.",
+        "joint",
+        ("token_wise_lossless",),
+    ),
+    Theorem(
+        "joint selection, every K, L and m",
+        "However the living drafts are selected from, m being the selected token's law: lossless, accepts sum E[w_i], any models.",
+        "joint",
+        ("joint_lossless", "optimal_joint_lossless", "joint_length_weights"),
+    ),
+    Theorem(
+        "Traversal of K paths, every K and L",
+        "Path after path by block verification, the root's target handed on: lossless, for any models.",
+        "joint",
+        ("traversal_lossless",),
+    ),
+    Theorem(
+        "counterexamples to claims on rules",
+        "Computed: k independent tests, gamma* literally, SpecTr-GBV, p = q, concavity, rejection against K-SEQ are false as claimed.",
+        "refuted",
+        (
+            "independent_tests_change_the_law",
+            "recursive_rejection_below_k_seq",
+            "k_seq_valid_below_gamma_star",
+            "always_accepted_though_p_is_not_q",
+            "above_spectr_gbv",
+            "without_replacement_not_concave",
+        ),
+    ),
+    Theorem(
+        "counterexamples to claims on lossy targets",
+        "Computed: clip(q, a p, b p) with two drafts, ensembles and token-specific cascades are off the frontier.",
+        "refuted",
+        (
+            "clipped_draft_not_best",
+            "ensemble_off_the_frontier",
+            "ensemble_off_the_frontier_chi_squared",
+            "cascade_off_the_frontier",
+        ),
+    ),
+    Theorem(
+        "counterexamples to claims on paths",
+        "Computed: on two paths Joint can accept less than token-wise K-SEQ and than Traversal.",
+        "refuted_paths",
+        ("joint_below_k_seq", "joint_below_traversal"),
+    ),
+    Theorem(
         "the bridge",
         "On 210 small problems the rules computed in Coq give the numbers of ot.evaluate, equal as rationals.",
         "bridge",
         ("bridge",),
+    ),
+    Theorem(
+        "the bridge for paths",
+        "On 12 small Markov models the path rules computed in Coq give the laws and lengths of ot.paths.evaluate, equal as rationals.",
+        "bridge_paths",
+        ("bridge_paths",),
     ),
 )
 FILES = tuple(dict.fromkeys(theorem.file for theorem in THEOREMS))

@@ -39,10 +39,10 @@ def random_pair(seed: int, n: int = 24) -> Pair:
     generator = np.random.default_rng(seed)
     sharpness = generator.uniform(1.0, 3.0, (n, 1))
     logits = sharpness * generator.normal(size=(n, n))
-    return Pair(_softmax(logits), _softmax(0.5 * logits + generator.normal(size=(n, n))))
+    return Pair(softmax(logits), softmax(0.5 * logits + generator.normal(size=(n, n))))
 
 
-def _softmax(logits: Array) -> Array:
+def softmax(logits: Array) -> Array:
     mass = np.exp(logits - logits.max(-1, keepdims=True))
     return mass / mass.sum(-1, keepdims=True)
 
@@ -92,12 +92,12 @@ def distance(pair: Pair, wrong: Tables, share: float = 1.0) -> float:
     good = right(pair)
     mixed = [share * getattr(wrong, part)() + (1 - share) * getattr(good, part)() for part in ("accepted", "corrected")]
     bonus = share * wrong.bonus + (1 - share) * good.bonus
-    stationary = _stationary(pair, *mixed, bonus)
+    stationary = stationary_law(pair, *mixed, bonus)
     emitted = np.stack([mixed[0] + mixed[1]] * LENGTH + [bonus])
     return float((stationary * np.abs(emitted - pair.rows(pair.p)).sum(-1)).sum() / 2)
 
 
-def _stationary(pair: Pair, accepted: Array, corrected: Array, bonus: Array) -> Array:
+def stationary_law(pair: Pair, accepted: Array, corrected: Array, bonus: Array) -> Array:
     """Stationary law over (place in the step, state), by iteration: (LENGTH + 1, S)."""
     n, states = pair.n, pair.n**2
     following = (np.arange(states)[:, None] % n * n + np.arange(n)).ravel()

@@ -8,16 +8,19 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.audit.bets import BETS, SCORED, overlaps, scores
 from ot_draft.audit.bound import Bound
-from ot_draft.audit.learner import Learner
-from ot_draft.audit.past import Past, Seen
-from ot_draft.audit.records import Tokens, dense_block, dense_row, stack, top_row
+from ot_draft.audit.learner import PRECISIONS, REACH, Learner, in_context
+from ot_draft.audit.past import CELLS, PRIORS, Past, Seen
+from ot_draft.audit.records import Tokens, dense_block
+from ot_draft.audit.rows import Added, dense_row, stack, top_row
 from ot_draft.audit.wealth import Wealth
 
 N = 12
 
 
 def laws(generator: np.random.Generator, count: int, n: int = N) -> Array:
-    return generator.dirichlet(np.full(n, 0.4), count)
+    """Sharp ones and flat ones."""
+    mass = generator.gamma(generator.choice([0.1, 0.4, 3.0], (count, 1)), size=(count, n)) + 1e-9
+    return mass / mass.sum(1, keepdims=True)
 
 
 def block(generator: np.random.Generator, listed: int, count: int = 60) -> Tokens:
@@ -31,10 +34,9 @@ def block(generator: np.random.Generator, listed: int, count: int = 60) -> Token
     rows = []
     for i in range(count):
         ids = np.argsort(-p[i])[:listed]
-        draft = q[i][ids].tolist()
         own = float(p[i, token[i]])
         places = (int(known["request"][i]), -1, int(known["batch"][i]), int(known["place"][i]))
-        rows.append((int(token[i]), top_row(ids, p[i][ids], ""), own, *places, draft, 1 - sum(draft)))
+        rows.append(Added(int(token[i]), top_row(ids, p[i][ids], ""), own, *places, q[i][ids]))
     return stack(rows)
 
 
@@ -73,19 +75,43 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     generator = np.random.default_rng(listed)
     past, learner, tokens, seen = state(generator, listed)
     means = np.zeros((len(tokens), len(BETS)))
-    combined = np.zeros((len(tokens), 2))
+    combined, contexts = np.zeros((len(tokens), len(PRECISIONS))), np.zeros((len(tokens), len(CELLS) * len(PRIORS)))
     for mass, each in atoms(tokens):
         scored = scores(each, past, seen)
         sides = (scored.outcomes(each), overlaps(each, seen))
         y, m = (np.hstack(side) for side in zip(*sides, strict=True))
         assert np.all((y >= 0) & (y <= 1 + 1e-12))
         means += mass[:, None] * y
-        score, centre = learner.bet(each, scored, m[:, : len(SCORED)])
+        score, centre, spread = learner.bet(each, scored, m[:, : len(SCORED)])
         combined += mass[:, None] * score
+        tilt, tilt_centre, tilt_spread = in_context(each, past, seen)
+        assert np.all(np.abs(tilt) <= REACH)
+        contexts += mass[:, None] * tilt
     assert learner.weights.any()
     assert listed == 1 or m.any(axis=0).all(), "a bet that never applies is not tested"
     assert np.allclose(means, m, atol=1e-12)
     assert np.allclose(combined, centre, atol=1e-12)
+    assert np.allclose(contexts, tilt_centre, atol=1e-12)
+    assert contexts.any(axis=0).all()
+    for share in (spread, tilt_spread):
+        assert np.all((share > 0).any(axis=0)) and np.all(share <= REACH)
+
+
+def test_a_tolerance_covers_every_error_of_its_size() -> None:
+    """The learner's bets, where all probabilities are off by a relative .1 in the directions that pay most."""
+    generator = np.random.default_rng(6)
+    past, learner, tokens, seen = state(generator, 5)
+    learner.weights = 20 * learner.weights  # bold bets
+    means, worst = 0.0, 0.0
+    for mass, each in atoms(tokens):
+        scored = scores(each, past, seen)
+        y, m, spread = learner.bet(each, scored, scored.outcomes(each)[1])
+        means, worst = means + mass[:, None] * y, worst + mass[:, None] * (y + 0.1 * np.abs(y))
+    assert np.allclose(worst, means + 0.1 * spread)
+    assert (spread > 0.01).any()
+    wealth = Wealth(0.1)
+    wealth.settle_learned((worst, m, spread), (0 * worst[:, :1], 0 * worst[:, :1], 0 * worst[:, :1]))
+    assert np.all(wealth._combined <= 1e-9)
 
 
 def test_the_wealth_is_fair_at_every_tilt() -> None:
@@ -152,12 +178,36 @@ def test_the_bound_holds_for_the_bias_that_there_is() -> None:
 def test_a_large_vocabulary_is_cut_by_the_law_alone() -> None:
     generator = np.random.default_rng(4)
     law = generator.dirichlet(np.full(5000, 0.01))
-    row = dense_row(law, "")
-    order = np.argsort(-law, kind="stable")[: len(row.ids)]
-    assert row.ids == order.tolist()
-    assert row.rest == pytest.approx(1 - law[order].sum())
-    small = dense_row(law[:20] / law[:20].sum(), "")
-    assert small.rest == 0 and len(small.ids) == 20
+    ids, mass, rest = dense_row(law, "").cut()
+    order = np.argsort(-law, kind="stable")[: len(ids)]
+    assert ids.tolist() == order.tolist() and np.allclose(mass, law[order])
+    assert rest == pytest.approx(1 - law[order].sum())
+    small, _, nothing = dense_row(law[:20] / law[:20].sum(), "").cut()
+    assert nothing == 0 and len(small) == 20
+
+
+def test_rows_of_all_lengths_become_one_block() -> None:
+    """Each row sorted and padded as it would be alone; a law of more tokens than are kept, one with a draft law, one without."""
+    generator = np.random.default_rng(8)
+    rows = []
+    for size, drafted, whole in ((3, True, True), (100, False, False), (7, False, False), (80, True, True)):
+        law, ids = generator.dirichlet(np.ones(size)), generator.permutation(500)[:size]
+        mass = law if whole else 0.9 * law
+        draft = law[::-1].copy() if drafted else None
+        rows.append(Added(int(ids[0]), top_row(ids, mass, "", whole), np.nan, 1, 2, 3, 4, draft))
+    block = stack(rows)
+    for row, (slot, added) in enumerate(zip(block.slot, rows, strict=True)):
+        ids, mass, rest = added.law.cut()
+        assert block.ids[row, : len(ids)].tolist() == ids.tolist() and set(block.ids[row, len(ids) :]) <= {-1}
+        assert np.allclose(block.mass[row, : len(ids)], mass) and not block.mass[row, len(ids) :].any()
+        assert block.rest[row] == pytest.approx(rest, abs=1e-12)
+        assert slot == (ids.tolist().index(added.token) if added.token in ids.tolist() else -1)
+        if added.draft is None:
+            assert np.isnan(block.draft[row]).all() and np.isnan(block.draft_rest[row])
+        else:
+            q = dict(zip(added.law.ids.tolist(), added.draft.tolist(), strict=True))
+            assert block.draft[row, : len(ids)].tolist() == [q[x] for x in ids.tolist()]
+            assert block.draft_rest[row] == pytest.approx(1 - sum(q[x] for x in ids.tolist()), abs=1e-12)
 
 
 def test_requests_that_are_added_together_are_told_apart() -> None:

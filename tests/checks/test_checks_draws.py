@@ -110,6 +110,7 @@ def test_a_planted_draft_sampler_is_rejected_by_its_check(draft: Any, name: str,
     assert report[name].label in str(report) and "check_draws" in report.code
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_librarys_draws_follow_every_law(law: ot.DraftLaw, seed: int) -> None:

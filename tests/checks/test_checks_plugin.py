@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,23 @@ def test_other(record_property):
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "test_user.py").write_text(USER_TEST)
-    return tmp_path
+def folder(pytester: pytest.Pytester) -> Path:
+    (pytester.path / "test_user.py").write_text(USER_TEST)
+    return pytester.path
 
 
-def run(folder: Path, *options: str) -> str:
-    """What pytest prints in a process of its own."""
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Callable[..., str]:
+    """What a second pytest prints, in this process: a new one takes seconds to load what is here already."""
+
+    def printed(*options: str) -> str:
+        done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--rootdir", str(pytester.path), *options)
+        return f"{done.stdout}\n{done.stderr}"
+
+    return printed
+
+
+def in_a_process_of_its_own(folder: Path, *options: str) -> str:
     command = [
         sys.executable,
         "-m",
@@ -75,8 +86,8 @@ def outcomes(folder: Path) -> dict[tuple[str, str], Any]:
     return {(entry["rule"], entry["property"]): entry for entry in entries}
 
 
-def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path) -> None:
-    output = run(folder, "--ot-report=json")
+def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path, run: Callable[..., str]) -> None:
+    output = run("--ot-report=json")
     lines, found = summary(output), outcomes(folder)
     assert re.search(
         r"^NaiveTarget: lossless: not decided \(not asked: probabilities, .*; claims: maximal was skipped$",
@@ -102,9 +113,9 @@ def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path) -> N
     assert re.search(r"Forgetful +maximal +skipped: not claimed", output)
 
 
-def test_workers_send_what_they_found(folder: Path) -> None:
-    run(folder, "--ot-report=json", "--ot-report-dir=alone")
-    output = run(folder, "--ot-report=json", "--ot-report-dir=together", "-n", "2")
+def test_workers_send_what_they_found(folder: Path, run: Callable[..., str]) -> None:
+    run("--ot-report=json", "--ot-report-dir=alone")
+    output = run("--ot-report=json", "--ot-report-dir=together", "-n", "2")
     alone, together = outcomes(folder / "alone"), outcomes(folder / "together")
     assert "2 workers" in output and len(summary(output)) > 6
     assert [_untimed(entry) for entry in alone.values()] == [_untimed(together[test]) for test in alone]
@@ -116,43 +127,43 @@ def _untimed(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "seconds": 0, "by_k": by_k}
 
 
-def test_the_number_of_examples_and_the_selection(folder: Path) -> None:
-    output = run(folder, "--ot-max-examples=7", "--ot-report=json", "-k", "NaiveTarget and output_law")
+def test_the_number_of_examples_and_the_selection(folder: Path, run: Callable[..., str]) -> None:
+    output = run("--ot-max-examples=7", "--ot-report=json", "-k", "NaiveTarget and output_law")
     assert "1 passed, 6 deselected" in output
     assert [entry["cases"] for entry in outcomes(folder).values()] == [7]
     assert sum(cases for cases, _ in summary(output).values()) == 7
 
 
-def test_quiet_shows_what_is_wrong_only(folder: Path) -> None:
-    lines = summary(run(folder, "-q"))
-    assert {(rule, name) for rule, name, _ in lines} == {("Forgetful", "output_law")}
-    assert "NaiveTarget: " not in run(folder, "-q")
-    assert summary(run(folder, "-q", "-k", "NaiveTarget")) == {}
+def test_quiet_shows_what_is_wrong_only(folder: Path, run: Callable[..., str]) -> None:
+    output = run("-q")
+    assert {(rule, name) for rule, name, _ in summary(output)} == {("Forgetful", "output_law")}
+    assert "NaiveTarget: " not in output
+    assert summary(run("-q", "-k", "NaiveTarget")) == {}
 
 
-def test_wrong_options_are_refused(folder: Path) -> None:
-    assert "0 is no number of problems: give 1 or more" in run(folder, "--ot-max-examples=0")
-    assert "invalid choice: 'pdf'" in run(folder, "--ot-report=pdf")
+def test_wrong_options_are_refused(folder: Path, run: Callable[..., str]) -> None:
+    assert "0 is no number of problems: give 1 or more" in run("--ot-max-examples=0")
+    assert "invalid choice: 'pdf'" in run("--ot-report=pdf")
 
 
-def test_other_tests_are_left_alone(folder: Path) -> None:
-    output = run(folder, "-k", "other", "--junitxml=user.xml")
+def test_other_tests_are_left_alone(folder: Path, run: Callable[..., str]) -> None:
+    output = run("-k", "other", "--junitxml=user.xml", "-o", "junit_family=xunit1")
     assert "1 passed" in output and "selection rules" not in output
-    run(folder, "-k", "NaiveTarget or other", "--junitxml=user.xml")
+    run("-k", "NaiveTarget or other", "--junitxml=user.xml", "-o", "junit_family=xunit1")
     names = {each.get("name") for each in ElementTree.parse(folder / "user.xml").iter("property")}
     assert names == {"mine"}
 
 
-def test_the_plugin_loads_nothing_that_a_run_without_rules_does_not_need(folder: Path) -> None:
+def test_the_plugin_loads_nothing_that_a_run_without_rules_does_not_need(folder: Path, run: Callable[..., str]) -> None:
     (folder / "test_user.py").write_text(
         "import sys\ndef test():\n    assert 'ot_draft.pytest_plugin' in sys.modules\n"
         "    assert not {'ot_draft.checks', 'hypothesis', 'torch', 'scipy'} & set(sys.modules)\n"
     )
-    assert "1 passed" in run(folder, "-p", "no:hypothesispytest", "-p", "no:benchmark")
+    assert "1 passed" in in_a_process_of_its_own(folder, "-p", "no:hypothesispytest", "-p", "no:benchmark")
 
 
-def test_the_checks_work_without_the_plugin(folder: Path) -> None:
-    output = run(folder, "-p", "no:ot_draft", "-k", "NaiveTarget and output_law")
+def test_the_checks_work_without_the_plugin(folder: Path, run: Callable[..., str]) -> None:
+    output = run("-p", "no:ot_draft", "-k", "NaiveTarget and output_law")
     assert "1 passed" in output and "selection rules" not in output
 
 

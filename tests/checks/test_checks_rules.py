@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from fractions import Fraction as F
-from pathlib import Path
 from typing import Any
 
 import hypothesis
 import numpy as np
 import pytest
+from sizes import first, thorough
 
 import ot_draft as ot
 from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks, rule_property
@@ -41,17 +39,18 @@ def test_rule(rule, check):
 """
 
 
+@pytest.mark.few(70)
 @parametrize_with_rule_checks(ot.rules.ALL, max_examples=25)
 def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
     check(rule)
 
 
-@pytest.mark.parametrize("top", [1, 2, "auto"])
+@pytest.mark.parametrize("top", ["auto", thorough(1), thorough(2)])
 def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
     check_rule(ot.rules.Optimal(ot.Hybrid(top)), max_examples=25).raise_if_failed()
 
 
-@pytest.mark.parametrize("seed", range(1, 21))
+@pytest.mark.parametrize("seed", first(2, range(1, 21)))
 def test_no_false_alarm_with_another_seed(seed: int) -> None:
     same = {
         "no_host_sync",
@@ -128,17 +127,17 @@ def test_a_rule_that_is_no_function_is_rejected() -> None:
     assert not check_rule(Restless(), properties=["output_law"]).passed
 
 
-def test_the_decorator_names_selects_and_expects(tmp_path: Path) -> None:
-    (tmp_path / "test_user.py").write_text(USER_TEST)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", str(tmp_path)]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "2 passed" in run.stdout and "1 failed" in run.stdout and "1 xfailed" in run.stdout
-    assert "FAILED test_user.py::test_rule[Forgetful-output_law]" in run.stdout
-    assert "takes what it may not" in run.stdout and "from test_user import Forgetful" in run.stdout
-    chosen = subprocess.run(
-        [*command, "-k", "NaiveTarget and optimum"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert "1 passed, 3 deselected" in chosen.stdout
+def test_the_decorator_names_selects_and_expects(pytester: pytest.Pytester) -> None:
+    (pytester.path / "test_user.py").write_text(USER_TEST)
+
+    def run(*options: str) -> str:
+        return str(pytester.runpytest_inprocess("-p", "no:cacheprovider", "-rA", "-q", *options).stdout)
+
+    everything = run()
+    assert "2 passed" in everything and "1 failed" in everything and "1 xfailed" in everything
+    assert "FAILED test_user.py::test_rule[Forgetful-output_law]" in everything
+    assert "takes what it may not" in everything and "from test_user import Forgetful" in everything
+    assert "1 passed, 3 deselected" in run("-k", "NaiveTarget and optimum")
 
 
 def drawn(strategy: Any, number: int = 200, seed: int = 0) -> list[Any]:
@@ -187,7 +186,7 @@ def test_problems_reach_every_corner_within_the_default_number_of_examples(law: 
     assert set(rare) == ({"repeated drafts"} if law == ot.WithoutReplacement() else set()), often
 
 
-@pytest.mark.parametrize("corner", corners(ot.Problem([F(1)], [F(1)], 1)))
+@pytest.mark.parametrize("corner", first(5, corners(ot.Problem([F(1)], [F(1)], 1))))
 def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
     quiet = hypothesis.settings(database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck))
     smallest = hypothesis.find(

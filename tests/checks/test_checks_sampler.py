@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from sizes import first, thorough
 
 import ot_draft as ot
 from ot_draft.checks import SamplerReport, check_property, check_sampler
@@ -240,7 +241,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", first(2, range(20)))
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_sampler_passes(name: str, seed: int) -> None:
     """Few samples each, since the library's rules cost up to 80 microseconds a row; test_sampling.py takes many."""
@@ -250,13 +251,14 @@ def test_a_right_sampler_passes(name: str, seed: int) -> None:
     assert {outcome.status for outcome in report.outcomes} == {"passed"}
 
 
-def test_at_an_error_of_5_percent_right_samplers_are_rejected_at_most_so_often() -> None:
+@pytest.mark.parametrize("runs", [50, thorough(200)])
+def test_at_an_error_of_5_percent_right_samplers_are_rejected_at_most_so_often(runs: int) -> None:
     problems = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
     failed = 0
-    for seed in range(200):
+    for seed in range(runs):
         report = check_sampler(speculative, problems, batched=True, samples=512, false_alarm=0.05, seed=seed)
         failed += not report.passed
-    assert failed <= stats.binom.isf(1e-9, 200, 0.05)
+    assert failed <= stats.binom.isf(1e-9, runs, 0.05)
 
 
 def test_a_deviation_of_the_stated_size_is_found() -> None:

@@ -118,6 +118,7 @@ def test_right_rules_pass_with_status_0() -> None:
     )  # told apart from its namesake
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "target",
     ["mine.py:Forgetful", "mine.py:Scaled(percent=50)", "mine.py:made", "mine.py:scaled", "mine.py:Plain(70)",

@@ -72,7 +72,7 @@ def by_the_text(text: list[int]) -> Drafting:
 
 def verdict(plan: Callable[[int], Any], texts: int, options: Options | None = None) -> float:
     """The chance of the first two tokens of so many texts, each decoded by itself."""
-    pair, law = tiny_pair(seed=11, n=N), exact_law(tiny_pair(seed=11, n=N), PROMPT, Sampling()).sum(-1)
+    pair, law = tiny_pair(seed=11, n=N), exact_law(tuple(PROMPT), Sampling()).sum(-1)
     counts = np.zeros((N, N))
     for row in range(texts):
         made = decode(pair, [PROMPT], plan(row), Options(max_tokens=2, rows=[row])).tokens[0]
@@ -145,7 +145,7 @@ def test_auto_follows_the_law_while_it_learns() -> None:
     made = decode(pair, [PROMPT] * 1500, plan, Options(max_tokens=3))
     counts = np.zeros((N, N, N))
     np.add.at(counts, tuple(np.array(made.tokens).T), 1)
-    assert chance(counts, exact_law(pair, PROMPT, Sampling())) > FALSE_ALARM
+    assert chance(counts, exact_law(tuple(PROMPT), Sampling())) > FALSE_ALARM
     assert {step.drafting.shape.size for step in made.steps} != {0}
     assert verdict(lambda row: plan, TEXTS) > FALSE_ALARM
 

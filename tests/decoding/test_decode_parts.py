@@ -105,6 +105,7 @@ def test_a_step_waits_for_no_value(drafting: Drafting) -> None:
     engine.keep()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "drafting",
     [

@@ -58,6 +58,7 @@ NAMES = (
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_of_three_equals_the_reference(name: str) -> None:
     pair, options = tiny_pair(seed=3, n=12), Options(max_tokens=20, seed=7)

@@ -18,8 +18,8 @@ RULES = ("SpeculativeSampling", "BlockVerification")
 SAMPLERS = ("own", *RULES)
 EACH = 700  # requests of each kind in a batch
 ERRORS = [f"{rule}, {error}" for rule in RULES for error in PLANTED]
-PIECES = 160  # tokens a step: prompts are read in pieces. A request with a seed then stops vLLM on a CPU: no offset of a generator
-WEAK = ("bonus from the draft", "one uniform used twice")  # these take more requests to be seen
+PIECES = 160  # tokens a step: prompts are read in pieces
+WEAK = "one uniform used twice"  # takes more requests to be seen
 DEFECTS = {
     "own, validate_tokens not mended": ["grammar"],
     "own, expand_batch_to_tokens not mended": ["sampled", "penalised"],
@@ -43,7 +43,7 @@ def speculative(drafts: str, draft: Path) -> dict[str, Any]:
 
 def runs(drafts: str) -> list[tuple[str, list[str], int]]:
     """Sampler, kinds of requests, requests of each kind."""
-    kinds = [kind for kind in KINDS if drafts != "greedy" or kind != "seeded"]  # see PIECES
+    kinds = list(KINDS)
     mixed = [(name, kinds, EACH) for name in SAMPLERS]
     if drafts != "probabilistic":
         return mixed

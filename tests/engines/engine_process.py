@@ -39,8 +39,10 @@ def sampler(name: str) -> Iterator[None]:
     """By name: "own", "own, FUNCTION not mended", a rule of the plugin, or "RULE, ERROR" for one with an error in it."""
     host = sys.modules[vllm_on_cpu.SAMPLER]
     manager = sys.modules[vllm_on_cpu.GRAMMAR].StructuredOutputManager  # type: ignore[attr-defined]
+    runner = sys.modules[vllm_on_cpu.RUNNER].GPUModelRunner  # type: ignore[attr-defined]
     places = [(host, "expand_batch_to_tokens"), (host, "apply_sampling_constraints")]
     places += [(manager, "validate_tokens"), (manager, "grammar_bitmask")]
+    places += [(runner, "_sample"), (runner, "_bookkeeping_sync")]
     rule, _, error = name.partition(", ")
     with ExitStack() as stack:
         for owner, function in places:

@@ -27,7 +27,7 @@ def answer(request: pytest.FixtureRequest, pair: Any, tmp_path_factory: pytest.T
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_law_in_mixed_batches(sampler: str, answer: dict[str, Any], law: dict[str, Any]) -> None:
     texts = answer["texts"][sampler]
-    assert set(texts) >= set(KINDS) - {"seeded"}
+    assert set(texts) == set(KINDS)
     assert {kind: p for kind, found in texts.items() if (p := p_value(law[kind], found)) <= FALSE_ALARM} == {}
 
 

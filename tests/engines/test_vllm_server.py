@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_cases import speculative
+from engine_cases import environment, speculative
 from servers import audited, vllm_server
 
 TOKENS = 8_000
@@ -55,6 +57,9 @@ def test_no_bias_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp
     status, verdict, said = _audit(pair, prompts, tmp_path, drafts, more)
     assert status == 0, said
     assert not verdict["biased"]
+    if "OT_DRAFT_VLLM" in more:
+        status, said = of_its_log(tmp_path)
+        assert status == 0, said
 
 
 @pytest.mark.parametrize("case", ["SpeculativeSampling, no residual"])
@@ -64,6 +69,8 @@ def test_a_planted_error_is_found(case: str, pair: tuple[Path, Path], prompts: P
     status, verdict, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), more)
     assert status == 1, said
     assert verdict["biased"]
+    status, said = of_its_log(tmp_path)
+    assert status == 1, said
 
 
 def test_the_own_sampler_as_it_is_on_a_cpu_is_found(pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
@@ -73,8 +80,18 @@ def test_the_own_sampler_as_it_is_on_a_cpu_is_found(pair: tuple[Path, Path], pro
     assert verdict["biased"]
 
 
+def of_its_log(folder: Path) -> tuple[int, str]:
+    """Exit status and what is printed by the audit of the log that the plugin wrote inside the server."""
+    (log,) = (folder / "logs").iterdir()
+    assert len(log.read_text().splitlines()) > 1_000
+    command = [sys.executable, "-m", "ot_draft", "audit", str(log)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 def _audit(pair: tuple[Path, Path], prompts: Path, folder: Path, drafts: Any, more: dict[str, str]) -> Any:
-    with vllm_server(pair[0], drafts, folder, PLUGIN_FOR_TESTS=plugin_for_tests(folder), **more) as url:
+    logs = {"OT_DRAFT_AUDIT_LOG": str(folder / "logs")}
+    with vllm_server(pair[0], drafts, folder, PLUGIN_FOR_TESTS=plugin_for_tests(folder), **more, **logs) as url:
         if rule := more.get("OT_DRAFT_VLLM"):
             assert f"ot_draft: {rule}" in (folder / "server.txt").read_text(), "the plugin did not load"
         return audited(url, folder, *ASKED, "--prompts", str(prompts))

@@ -34,6 +34,7 @@ TINY: dict[str, dict[str, Any]] = {
     "without_replacement": {"count": 2, "ks": (1, 2)},
     "division_factor": {"points": 5, "count": 3, "ks": (1, 2)},
     "draft_laws": {"limit": 2, "ks": (2, 3)},
+    "several_drafts": {"n": 20, "contexts": 3, "ks": (2, 3)},
     "k_seq_share": {"count": 2, "searches": 1, "ks": (1, 2)},
     "list_level": {"count": 3, "ks": (1, 5)},
     "multi_candidate": {"limit": 2, "ks": (1, 2)},
@@ -46,10 +47,12 @@ TINY: dict[str, dict[str, Any]] = {
     "spectr_real": {},
     "latency": {},
     "path_gap": {"count": 2},
+    "lossy_paths": {"limit": 4},
     "decoding_tree": {},
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.filterwarnings("default")  # solvers' libraries may warn about themselves
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_made(tmp_path: Path, name: str) -> None:

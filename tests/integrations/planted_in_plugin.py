@@ -14,7 +14,7 @@ from ot_draft.integrations.chains_in_a_row import Chains
 PLANTED = (
     "residual of the wrong row",
     "threshold scaled",
-    "bonus from the draft",
+    "bonus is the last draft",
     "stale q",
     "q of another temperature",
     "no residual",
@@ -40,7 +40,7 @@ def _wrong_row() -> Any:
 
 def _scaled() -> Any:
     ratios = Chains.ratios.func  # type: ignore[attr-defined]
-    return _in(Chains, "ratios", property(lambda chains: 1.4 * ratios(chains)))
+    return _in(Chains, "ratios", property(lambda chains: 2 * ratios(chains)))
 
 
 def _bonus() -> Any:
@@ -49,7 +49,7 @@ def _bonus() -> Any:
     def wrong(step: Any, rule: Any, uniforms: Any) -> Any:
         drafts = step.drafts
         last = (drafts.start + drafts.lengths - 1).clamp(min=0, max=len(drafts.tokens) - 1)
-        bonus = step.draft_probs[last].multinomial(1)
+        bonus = drafts.tokens[last][:, None]
         return sampled(replace(step, bonus=bonus.where(drafts.lengths[:, None] > 0, step.bonus)), rule, uniforms)
 
     return _in(vllm._Step, "sampled", wrong)
@@ -65,7 +65,7 @@ def _with_q(change: Any) -> Any:
 
 
 def _sharper(q: Any) -> Any:
-    return q**1.6 / (q**1.6).sum(-1, keepdim=True)
+    return q**3 / (q**3).sum(-1, keepdim=True)
 
 
 def _no_residual() -> Any:
@@ -89,7 +89,7 @@ def _twice() -> Any:
 PATCHES = {
     "residual of the wrong row": _wrong_row,
     "threshold scaled": _scaled,
-    "bonus from the draft": _bonus,
+    "bonus is the last draft": _bonus,
     "stale q": lambda: _with_q(lambda q: q.roll(1, 0)),
     "q of another temperature": lambda: _with_q(_sharper),
     "no residual": _no_residual,

@@ -6,6 +6,7 @@ import inspect
 import sys
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,20 @@ def test_sglang_rules_are_hooked_to_what_they_replace(rule: str, name: str, monk
     assert hook is sglang.along_tree or hook.keywords == {"rule": CHAIN_RULES[rule]}
 
 
+def test_a_log_is_given_to_what_is_put_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OT_DRAFT_AUDIT_LOG", str(tmp_path))
+    with_vllm(monkeypatch)
+    for _ in range(2):
+        vllm.install("BlockVerification")
+    logs = {id(sys.modules[module].rejection_sample.keywords["log"]) for module in (V1, V2)}  # type: ignore[attr-defined]
+    assert len(logs) == 1
+    with_sglang(monkeypatch)
+    for rule in ("NaiveTarget", "BlockVerification"):
+        sglang.install(rule)
+    assert all(hook.keywords["log"] for hook in HookRegistry.hooks.values())
+    assert list(tmp_path.iterdir()) == []  # nothing is there before the first token
+
+
 def test_without_the_variable_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in (vllm.VARIABLE, sglang.VARIABLE):
         monkeypatch.delenv(variable, raising=False)
@@ -147,10 +162,10 @@ def test_a_rule_that_is_not_lossless_there_is_refused(install: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "ours", "own"),
     [
-        ("v1", vllm.rejection_sample, ["rule"]),
-        ("v2", vllm_runner_v2.rejection_sample, ["rule"]),
-        ("tree", sglang.along_tree, []),
-        ("chain", sglang.along_chain, ["rule"]),
+        ("v1", vllm.rejection_sample, ["rule", "log"]),
+        ("v2", vllm_runner_v2.rejection_sample, ["rule", "log"]),
+        ("tree", sglang.along_tree, ["log"]),
+        ("chain", sglang.along_chain, ["rule", "log"]),
     ],
 )
 def test_parameters_are_those_of_the_host(name: str, ours: Any, own: list[str]) -> None:

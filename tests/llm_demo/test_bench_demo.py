@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sizes import thorough
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -108,11 +109,12 @@ def test_expected_length_of_token_wise_rules_is_exact(rule: ot.SelectionRule) ->
         assert (np.diff(lives) <= 1e-12).all()
 
 
-def test_expected_length_of_other_rules_is_a_mean_of_draws() -> None:
+@pytest.mark.parametrize("draws", [300, thorough(2000)])
+def test_expected_length_of_other_rules_is_a_mean_of_draws(draws: int) -> None:
     generator = torch.Generator().manual_seed(3)
     for tree in trees():
-        found = block_efficiency.mean_length(paths.Joint(), tree, 2000, generator)
-        assert found == pytest.approx(exact_length(paths.Joint(), tree), abs=5 * 1.5 / 2000**0.5)
+        found = block_efficiency.mean_length(paths.Joint(), tree, draws, generator)
+        assert found == pytest.approx(exact_length(paths.Joint(), tree), abs=5 * 1.5 / draws**0.5)
 
 
 def test_control_variates_have_mean_zero_over_the_drafts() -> None:

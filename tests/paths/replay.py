@@ -50,8 +50,8 @@ class Replay:
         return np.array([[choice]])
 
 
-def law_of(rule: paths.PathRule, tree: paths.DraftTree) -> Law:
-    """Law of the emitted tokens for a batch of one tree; the result is checked to be one path of the tree."""
+def law_of(rule: paths.PathRule, tree: paths.DraftTree, shape: paths.TreeShape | None = None) -> Law:
+    """Law of the emitted tokens for a batch of one tree; the result is checked to be one path of the tree (of that shape)."""
     law: Law = {}
     rule.check(tree.shape, tree.law)
     waiting: list[tuple[int, ...]] = [()]
@@ -60,17 +60,19 @@ def law_of(rule: paths.PathRule, tree: paths.DraftTree) -> Law:
         selection = rule._select(tree, replay)  # type: ignore[arg-type]
         assert max(replay.columns) < rule.uniforms(tree.shape)
         waiting += replay.others
-        emitted = tokens_of(tree, selection, 0)
+        emitted = tokens_of(tree, selection, 0, shape)
         law[emitted] = law.get(emitted, 0) + replay.probability
     return law
 
 
-def tokens_of(tree: paths.DraftTree, selection: paths.PathSelection, row: int) -> tuple[int, ...]:
+def tokens_of(
+    tree: paths.DraftTree, selection: paths.PathSelection, row: int, shape: paths.TreeShape | None = None
+) -> tuple[int, ...]:
     """The tokens emitted in one row, after checking that length, nodes and tokens say the same."""
     length = int(selection.length[row])
     nodes, tokens = selection.nodes[row].tolist(), selection.tokens[row].tolist()
     accepted = nodes[:length]
-    assert accepted == list(tree.shape.path(accepted[-1] if accepted else 0))
+    assert accepted == list((shape or tree.shape).path(accepted[-1] if accepted else 0))
     assert tokens[:length] == [int(tree.tokens[row, node - 1]) for node in accepted]
     assert tokens[length] >= 0 and set(tokens[length + 1 :]) <= {-1} and set(nodes[length:]) <= {-1}
     return tuple(tokens[: length + 1])

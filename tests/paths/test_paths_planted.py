@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sizes import first_rows
 
 import ot_draft as ot
 from ot_draft import paths
@@ -132,7 +133,7 @@ def without_zeros(law: Law) -> Law:
     return {emitted: mass for emitted, mass in law.items() if mass}
 
 
-@pytest.mark.parametrize(("n", "K", "L"), [(2, 1, 3), (2, 2, 2), (3, 2, 2), (2, 3, 2)])
+@pytest.mark.parametrize(("n", "K", "L"), first_rows(2, [(2, 1, 3), (2, 2, 2), (3, 2, 2), (2, 3, 2)]))
 def test_the_slow_versions_agree_given_the_drafts(n: int, K: int, L: int) -> None:
     for model in random_models(2, n):
         for drafts in product(product(range(n), repeat=L), repeat=K):

@@ -86,6 +86,7 @@ def some_trees(shape: paths.TreeShape, law: ot.DraftLaw, n: int, number: int, *s
     return model, trees
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
 def test_the_law_given_the_drafts_is_that_of_the_plain_form(rule: Any, shape: Any, law: Any) -> None:
     for seed in range(2):
@@ -116,6 +117,7 @@ def values(selection: paths.PathSelection) -> list[Any]:
     return [np.asarray(x).tolist() for x in (selection.length, selection.nodes, selection.tokens)]
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES[::4], ids=IDS[::4])
 def test_a_batch_is_its_rows(rule: Any, shape: Any, law: Any, floats: Any) -> None:
     """Each row by itself, the rows in another order, and a row beside nonsense: the same."""
@@ -134,6 +136,7 @@ def test_a_batch_is_its_rows(rule: Any, shape: Any, law: Any, floats: Any) -> No
     assert [tuple(x.shape) for x in (none.length, none.nodes, none.tokens)] == shapes
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
 def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None:
     torch = pytest.importorskip("torch")

@@ -165,6 +165,7 @@ def test_bad_input() -> None:
         paths.expected_accepted(paths.TreeShape.by_level((2,)), (0.5,))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", paths.WAYS)
 def test_ways_keep_to_their_budget(way: str) -> None:
     found = paths.simulate_budget(way, MODEL, 6, 3, iterations=12)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sizes import thorough
 from slopes import slopes_of
 
 from ot_draft.rules.optimal.levels import levels
@@ -22,7 +23,6 @@ from proofs_checks.optimum.selection_by_levels import curves as written_out
 from proofs_checks.random_cases import SIZES, draw
 from proofs_checks.statement import Outcome, Proof, Statement
 
-CASES = 4 * len(SIZES)  # every size four times
 ALL = (*optimal_selection.STATEMENTS, *random_orders.STATEMENTS)
 BY_NAME = pytest.mark.parametrize("statement", ALL, ids=lambda statement: statement.name)
 
@@ -31,11 +31,12 @@ def checked(statement: Statement, cases: int = 10) -> Outcome:
     return optimal_selection.check(statement, cases)
 
 
+@pytest.mark.parametrize("cases", [len(SIZES), thorough(4 * len(SIZES))])  # every size once, or four times
 @BY_NAME
-def test_the_statement_holds_and_its_planted_errors_do_not(statement: Statement) -> None:
-    outcome = checked(statement, CASES)
-    assert outcome.counterexamples == () and outcome.verdict == f"verified on {CASES} exact cases"
-    assert statement.planted and {error: bool(cases) for error, cases in outcome.caught.items()} == dict.fromkeys(
+def test_the_statement_holds_and_its_planted_errors_do_not(statement: Statement, cases: int) -> None:
+    outcome = checked(statement, cases)
+    assert outcome.counterexamples == () and outcome.verdict == f"verified on {cases} exact cases"
+    assert statement.planted and {error: bool(found) for error, found in outcome.caught.items()} == dict.fromkeys(
         statement.planted, True
     )
     assert outcome.passed

@@ -91,6 +91,7 @@ def test_many_tokens_of_few_ratios_lose_nothing() -> None:
         assert m.sum() == 1 and np.minimum(p, m).sum() == ot.optimal_acceptance(p, q, 5)
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize(("n", "k"), SIZES)
 @pytest.mark.parametrize("classes", [None, 16])
 def test_floats_agree_with_fractions(n: int, k: int, classes: int | None, floats: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sizes import thorough
 
 import ot_draft as ot
 from ot_draft.cli import main
@@ -63,7 +64,7 @@ def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.mark.filterwarnings("ignore")  # dask and ray warn about the machine and about each other
-@pytest.mark.parametrize("name", ["loky", "threading", "dask", "ray"])
+@pytest.mark.parametrize("name", ["loky", "threading", thorough("dask"), thorough("ray")])
 def test_every_engine_writes_the_same_bytes(
     name: str, shards: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -105,6 +106,36 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
         else:
             noise.append((row["acceptance"] - float(one.value)) / np.hypot(row["error"], float(one.error)))
     assert len(noise) == 12 and abs(np.mean(noise)) < 6 / np.sqrt(12)  # k = 3 without replacement is estimated
+
+
+def test_a_budget_puts_its_best_target_in_the_place_of_p(tmp_path: Path) -> None:
+    p, q = laws(6, rows=6, n=12)
+    np.savez(tmp_path / "shard.npz", p=p, q=q)
+    target, rules = ot.targets.target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
+    sweep(plan_of(tmp_path, rules=rules, ks=(2,), target=target), tmp_path / "out")
+    toward = tuple(ot.rules.Toward(target, rule) for rule in rules)
+    sweep(plan_of(tmp_path, rules=toward, ks=(2,)), tmp_path / "toward")
+    replaced, named = (parquet.read_table(tmp_path / folder).to_pylist() for folder in ("out", "toward"))
+    r = target(p, q, 2)
+    for row, same in zip(replaced, named, strict=True):
+        rule, place = next(rule for rule in rules if rule.name == row["rule"]), row["row"]
+        problem = ot.Problem(r[place], q[place], 2)
+        assert row["target"] == "KL(0.05)" and same["rule"] == f"Toward(KL(0.05), {rule.name})"
+        assert row["acceptance"] == pytest.approx(float(expected_acceptance(rule, problem).value), abs=1e-12)
+        assert row["optimum"] == pytest.approx(ot.optimal_acceptance(r[place], q[place], 2), abs=1e-12)
+        assert same["acceptance"] == pytest.approx(row["acceptance"], abs=1e-12)
+        assert same["optimum"] == pytest.approx(ot.optimal_acceptance(p[place], q[place], 2), abs=1e-12)  # p's own
+
+    def call(*options: str) -> Any:
+        given = ["sweep", str(tmp_path / "shard.npz"), "--k", "2", "--rules", "KSeq,Optimal", "--rows", "32"]
+        return CliRunner().invoke(main, [*given, "--out", str(tmp_path / "out"), "--engine", "threading", *options])
+
+    assert "NOT lossless" in " ".join(call("--budget", "kl=0.05").output.split())
+    means = json.loads(call("--budget", "kl=0.05", "--json").stdout)
+    assert [mean["target"] for mean in means] == ["KL(0.05)"] * 2
+    other = call()
+    assert other.exit_code == 2 and "another sweep (target differs)" in other.output
+    assert call("--budget", "kl").exit_code == 2
 
 
 def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:

@@ -51,6 +51,26 @@ def test_the_batched_form_selects_for_the_target() -> None:
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
+def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
+    generator = np.random.default_rng(6)
+    shape = paths.TreeShape.chains(2, 2)
+    p, q = generator.dirichlet(np.ones(5), (1, shape.size + 1)), generator.dirichlet(np.ones(5), (1, shape.size + 1))
+    p[:, 2], q[:, 2] = p[:, 1], q[:, 1]  # nodes with the same token before them
+    first, second = (q / p).argmax(-1)[0, :2]  # not taken for certain
+    tree = paths.DraftTree(shape, np.array([[first, first, second, second]]), p, q)
+    rule = paths.TokenWise(ot.rules.Optimal(law=ot.Hybrid(1)))
+    toward = paths.Toward(targets.Ensemble(0.3), paths.TokenWise(ot.rules.KSeq()))
+    r = targets.Ensemble(0.3)(p, q)
+    for chosen in (np.empty((1, 0), dtype=np.int64), np.array([[first]])):
+        wanted = toward.rule.output_law(paths.DraftTree(shape, tree.tokens, r, q), chosen)
+        assert np.allclose(toward.output_law(tree, chosen), wanted)
+        assert not np.allclose(toward.rule.output_law(tree, chosen), wanted)
+    assert (toward.looks_ahead, paths.Toward(targets.KL(0.1), paths.Joint()).looks_ahead) == (False, True)
+    assert paths.Toward(targets.KL(0.1), rule).law == ot.Hybrid(1)
+    quick = paths.Toward(targets.KL(0.1), rule).quick(ot.IID())
+    assert quick.rule == rule.quick(ot.IID()) and quick.target == targets.KL(0.1)
+
+
 def test_what_is_no_target_and_uneven_shapes_are_refused() -> None:
     with pytest.raises(ot.InvalidDrafts, match="target"):
         paths.Toward(0.1, paths.Joint())

@@ -62,6 +62,30 @@ def test_by_classes_the_budget_holds(target: targets.Nearest) -> None:
     assert np.allclose(rules.Toward(target, rules.Optimal(classes=64))(p, q, drafts).output(drafts).sum(-1), 1)
 
 
+@pytest.mark.parametrize("target", [targets.Ratio(0.3), targets.TotalVariation(0.4)], ids=lambda target: target.name)
+def test_what_is_never_written_is_what_was_written(target: targets.Nearest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one pass, and by r and the law of the selected token as arrays: two ways to one selection."""
+    generator = np.random.default_rng(8)
+    p, q = generator.dirichlet(np.full(900, 0.3), (2, 3))
+    p[0, :40], q[0, :200], q[1, 5] = 0, 0, 0  # tokens that are never drafted, and drafts that the target never gives
+    p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
+    rule = rules.Toward(target, rules.Optimal(classes=64))
+    several = ot.draw(ot.IID(), np.broadcast_to(q[:, None], (3, 5, 900)), 3, generator)
+    for wide, given in (((slice(None),), several[:, 0]), ((slice(None), None), several)):
+        pair, nothing = [x[wide] for x in (p, q)], given * 0 - 1
+        for drafts in (given, nothing):
+            found = rule(*pair, drafts)
+            tensors = rule(*(torch.tensor(x) for x in pair), torch.tensor(drafts))
+            with monkeypatch.context() as patch:
+                patch.setattr("ot_draft.rules.optimal.toward.compiled", lambda *given: None)
+                slow = rule(*pair, drafts)
+            assert np.allclose(found.accept, slow.accept, atol=1e-12)
+            assert np.allclose(found.residual, slow.residual, atol=1e-12)
+            assert np.allclose(tensors.accept, slow.accept, atol=1e-12)
+            assert np.allclose(tensors.residual, slow.residual, atol=1e-12)
+
+
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_tensors_give_what_numpy_gives(target: targets.Target) -> None:
     generator = np.random.default_rng(3)

@@ -18,9 +18,10 @@ from ..rules.token_wise import TokenWise
 from ..rules.traversal import Traversal
 from ..simulation.run import simulate
 from ..tree import TreeShape
+from .adaptive import AdaptiveTree, one_shape
 from .dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .shapes import acceptance_by_child, expected_accepted, sequoia
-from .trees import draft_trees
+from .trees import Rows, draft_trees
 
 WIDEST = 16  # children of a node
 WITHOUT = RecursiveRejectionWithoutReplacement()
@@ -31,7 +32,9 @@ STATIC: dict[str, tuple[PathRule, DraftLaw]] = {
     "Sequoia, traversal": (Traversal(), WithoutReplacement()),
     "hybrid, joint": (Joint(), Hybrid(1)),
 }
-DYNAMIC = ("DySpec", "EAGLE-2", "SpecDec++")
+ADAPTIVE: dict[str, PathRule] = {"adaptive, joint": Joint(), "adaptive, traversal": Traversal()}
+CONTEXTS = 100  # that an adaptive drafting is fitted to
+DYNAMIC = ("DySpec", "EAGLE-2", *ADAPTIVE, "SpecDec++")
 WAYS = (*STATIC, *DYNAMIC)
 
 
@@ -57,6 +60,7 @@ def simulate_budget(
     that was measured on the model; children without replacement, by recursive rejection or traversal; "hybrid, joint": the k-ary
     tree whose first children are the draft's top tokens. "EAGLE-2", "DySpec": `confident_tree`, `sampled_tree`.
     "SpecDec++": one path, with the threshold at which it is `budget` long on average, or as near as its greatest length allows.
+    "adaptive, joint", "adaptive, traversal": `AdaptiveTree`, which follows the draft level by level, fitted to other contexts.
     """
     if way not in WAYS or budget < 1 or length < 1:
         raise InvalidArgument(
@@ -69,6 +73,8 @@ def simulate_budget(
         return Drafted(way, shape.size, simulate(rule, model, shape, iterations, seed, law).lengths)
     if way == "SpecDec++":
         return _stopped(model, budget, length, iterations, seed)
+    if way in ADAPTIVE:
+        return _adaptive(way, model, AdaptiveTree(budget, length), iterations, seed)
     lengths = []
     for number in range(iterations):
         generator, root = np.random.default_rng([seed, number]), model.root(number)
@@ -94,6 +100,19 @@ def _by_level(budget: int, length: int, widest: int, width: int = 1) -> Iterator
             yield (children,)
             for further in _by_level(budget - nodes, length - 1, children, nodes):
                 yield (children, *further)
+
+
+def _adaptive(way: str, model: Any, drafting: AdaptiveTree, iterations: int, seed: int) -> Drafted:
+    rows, rule, nodes = Rows.of(model), ADAPTIVE[way], 0
+    pairs = [rows.pair(rows.root(iterations + number), {}) for number in range(CONTEXTS)]
+    fitted = drafting.fitted(*map(np.stack, zip(*pairs, strict=True)))
+    lengths = []
+    for number in range(iterations):
+        generator = np.random.default_rng([seed, number])
+        tree = one_shape(fitted.draft(rows, [rows.root(number)], generator.random((1, drafting.budget))))
+        lengths.append(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).length[0])
+        nodes += tree.shape.size
+    return Drafted(way, nodes / iterations, np.array(lengths))
 
 
 def _stopped(model: Any, budget: int, length: int, iterations: int, seed: int) -> Drafted:

@@ -11,9 +11,10 @@ from ...laws import IID, DraftLaw
 from ..model import Model
 from ..tree import DraftTree, PathSelection, TreeShape
 from .fits import refuse, same_law
+from .free_walk import survivors_of
 from .path_rule import PathLaw, PathRule, add, read
 from .verification import Ladder, Walk, verify
-from .walk import Draws, Survivors
+from .walk import Draws
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class BlockVerification(PathRule):
         return law
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = Survivors(tree)
+        survivors = survivors_of(tree)
         ladder = Ladder(survivors)
         for depth in range(tree.shape.length):
             p, q = survivors.laws()

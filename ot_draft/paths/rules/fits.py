@@ -18,11 +18,6 @@ def rule_fits(rule: SelectionRule, law: DraftLaw, shape: TreeShape) -> bool:
     return all(rule.valid_under(law, count) for count in shape.branching)
 
 
-def even(shape: TreeShape) -> bool:
-    """Whether all nodes of a level that have children have equally many."""
-    return all(len({len(shape.children(v)) for v in level} - {0}) <= 1 for level in shape.levels)
-
-
 def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:
     """The error for a path rule on a tree that was drawn by another law."""
     return InvalidDrafts(

@@ -12,10 +12,11 @@ from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
 from .children import select_child, split_tops
-from .fits import even, refuse
+from .fits import refuse
+from .free_walk import survivors_of
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
 from .verification import Ladder, Walk, verify
-from .walk import Draws, Survivors
+from .walk import Draws
 
 FEW = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
@@ -45,7 +46,7 @@ class Joint(PathRule):
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
         if not law.independent:
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
-        if not law.same_number and not even(shape):
+        if not law.same_number and not shape.is_even:
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )
@@ -69,7 +70,7 @@ class Joint(PathRule):
                 add(emitted, probability, walk.path[:length], following)
             return emitted
         offered = tuple(tuple(token for token, _ in children) for children in lists)
-        tops, draws = split_tops(law, nodes.draft(walk.path), offered)
+        tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
         choice, selected = nodes.once(
             self, (law, walk.path, key, tops, draws), lambda: _select(nodes, walk, tops, draws)
         )
@@ -83,7 +84,7 @@ class Joint(PathRule):
         return emitted
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = Survivors(tree)
+        survivors = survivors_of(tree)
         classes = self.classes if self.classes is not None or tree.p.shape[-1] <= FEW else CLASSES
         ladder = Ladder(survivors)
         for depth in range(tree.shape.length):

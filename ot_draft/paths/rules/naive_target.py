@@ -11,9 +11,10 @@ from ...rules import naive_target
 from ...selection import SelectionRule
 from ..model import Model
 from ..tree import DraftTree, PathSelection, TreeShape
+from .free_walk import survivors_of
 from .path_rule import PathLaw, PathRule
 from .token_wise import TokenWise
-from .walk import Draws, Survivors
+from .walk import Draws
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,10 @@ class NaiveTarget(PathRule):
         return TOKEN_WISE(model, drafts)
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
-        return Survivors(tree).along(chosen).target()
+        return survivors_of(tree).along(chosen).target()
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = Survivors(tree)
+        survivors = survivors_of(tree)
         lives = survivors.lives()
         following = 0 * survivors.here
         for depth in range(tree.shape.length + 1):

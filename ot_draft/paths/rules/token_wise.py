@@ -13,7 +13,8 @@ from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
 from .children import split_tops
-from .fits import even, refuse, rule_fits
+from .fits import refuse, rule_fits
+from .free_walk import survivors_of
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
 from .walk import Draws, Survivors
 
@@ -65,7 +66,7 @@ class TokenWise(PathRule):
         if not rule_fits(self.rule, law, shape):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
         apart = self.rule.takes_tops and law.same_number
-        if not (self.rule.merges(law) or self.rule.any_number or apart or even(shape)):
+        if not (self.rule.merges(law) or self.rule.any_number or apart or shape.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
             )
@@ -103,7 +104,7 @@ class TokenWise(PathRule):
         def select() -> list[Any]:
             p, q = nodes.target(prefix), nodes.draft(prefix)
             if self._apart(law):
-                tops, draws = (integers(x, p) for x in split_tops(law, q, tokens))
+                tops, draws = (integers(x, p) for x in split_tops(law.at(prefix), q, tokens))
                 drafts, selection = self.rule.select_beside(p, q, tops, draws)
             else:
                 drafts = integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
@@ -117,7 +118,7 @@ class TokenWise(PathRule):
         return self.rule.takes_tops and law.fixes_tops
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
-        survivors = Survivors(tree).along(chosen)
+        survivors = survivors_of(tree).along(chosen)
         p, q = survivors.laws()
         if survivors.depth == tree.shape.length:
             return p
@@ -125,7 +126,7 @@ class TokenWise(PathRule):
         return selection.output(drafts)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = Survivors(tree)
+        survivors = survivors_of(tree)
         lives = survivors.lives()
         following = 0 * survivors.here
         for depth in range(tree.shape.length + 1):

@@ -60,6 +60,21 @@ class Toward(PathRule):
     def name(self) -> str:
         return f"Toward({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
 
+    @property
+    def looks_ahead(self) -> bool:  # type: ignore[override]  # fixed by the rule
+        return self.rule.looks_ahead
+
+    @property
+    def law(self) -> DraftLaw:
+        return self.rule.law
+
+    @property
+    def solves(self) -> bool:
+        return self.rule.solves
+
+    def quick(self, law: DraftLaw) -> Toward:
+        return replace(self, rule=self.rule.quick(law))
+
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
         if not _even(shape):
             raise InvalidDrafts(
@@ -84,13 +99,20 @@ class Toward(PathRule):
     def _nodes(self, nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Nodes:
         return Nodes(self.retargeted(nodes, shape, law))
 
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
+        return self.rule.output_law(self._tree(tree), chosen)
+
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        return self.rule._select(self._tree(tree), draws)
+
+    def _tree(self, tree: DraftTree) -> DraftTree:
+        """The tree with r in the place of p."""
         parts = []
         for k, level in zip(_drafts(tree.shape), tree.shape.levels, strict=False):
             rows = slice(level.start, level.stop)
             parts.append(self.target(tree.p[:, rows], tree.q[:, rows], k, tree.law))
         parts.append(tree.p[:, tree.shape.levels[-1].start :])
-        return self.rule._select(replace(tree, p=namespace(tree.p).concatenate(parts, -2)), draws)
+        return replace(tree, p=namespace(tree.p).concatenate(parts, -2))
 
 
 def _drafts(shape: TreeShape) -> tuple[int, ...]:

@@ -21,13 +21,15 @@ from ...arrays import (
     where,
     zero,
 )
+from ...errors import InvalidDrafts
 from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
 from .fits import refuse
+from .free_walk import survivors_of
 from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
-from .walk import Draws, Survivors
+from .walk import Draws
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
 
@@ -57,6 +59,10 @@ class Traversal(PathRule):
     """
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
+        if not shape.is_fixed:
+            raise InvalidDrafts(
+                "Traversal(): trees whose shapes are data are not taken; take Joint() or TokenWise(...)"
+            )
         if not law.in_turn:
             raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
 
@@ -86,7 +92,7 @@ class Traversal(PathRule):
         for token, below in children:
             if token >= 0:
                 child = integers([token], p)
-                drawn_by = law.child(nodes.draft(path), integers(elder, p), child, len(children))
+                drawn_by = law.at(path).child(nodes.draft(path), integers(elder, p), child, len(children))
                 chance = min(one(p), divide(weight * gather(p, child), gather(drawn_by, child), zero(p)).tolist()[0])
                 known = len(elder) if law.all_independent else elder
                 emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
@@ -97,7 +103,7 @@ class Traversal(PathRule):
         return emitted, refused * (1 - weight)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = Survivors(tree)
+        survivors = survivors_of(tree)
         root = survivors.here
         accepted = _Accepted(root < 0, root, tree.p[:, 0])
         self._visit_all(tree, draws, 0, one(tree.p) + 0 * tree.p[:, 0, :1], accepted)

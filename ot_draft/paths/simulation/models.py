@@ -23,7 +23,7 @@ class SimulatedModel:
     and `noise_spread` of their logarithms: contexts differ in entropy and in how well the draft does.
 
     Defaults: like a small real pair but for a better draft. At n = 32,000 the mean of sum_y min(p, q) is 0.56, its
-    standard deviation 0.28, and the mean largest mass of p 0.57; SmolLM2-135M and its two-layer draft: 0.34, 0.26, 0.51.
+    standard deviation 0.28, and the mean largest mass of p 0.57; SmolLM2-135M and its two-layer draft: 0.39, 0.26, 0.51.
     `with_acceptance` chooses the noise for another mean.
     The generator is Philox, keyed by a hash: any row can be computed alone, and on every machine it is the same.
     """

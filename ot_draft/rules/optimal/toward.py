@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import Array, as_number, batch_shape, broadcast, full, is_exact, small, total, unsmall, where, zero
+from ...arrays import (
+    Array,
+    as_number,
+    batch_shape,
+    broadcast,
+    divide,
+    gather,
+    is_exact,
+    minimum,
+    small,
+    total,
+    unsmall,
+    where,
+    zero,
+)
 from ...laws import IID
 from ...selection import Selection
+from ..compiled import REORDERED, compiled
 from ..coupling import couple
-from .choice import choose
+from .choice import at_levels, choose
 from .classes import ClassLayout, classify, layout
 from .host import levels_of
 
@@ -18,66 +33,108 @@ NOTHING = 1e-6  # mass of tokens with q = 0 below which it is rounding
 
 
 def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) -> Selection:
-    """`host.select` for the target's law in the place of p."""
-    r, rank, level, selected = plan_toward(target, p, q, drafts, layout(classes, drafts.shape[-1]))
+    """`host.select` for the target's law in the place of p. target: one with `ratios`; drafts: int (..., k), i.i.d. from q."""
+    batch, n, k = batch_shape(p, q), p.shape[-1], drafts.shape[-1]
+    rows = [broadcast(small(x), (*batch, n)).reshape(-1, n) for x in (p, q)]
+    rank = np.zeros(rows[0].shape, dtype=np.int64)
+    laws = [_law_of_row(target, *row, k, layout(classes, k)) for row in zip(rows[0], rows[1], rank, strict=True)]
+    number = total(as_number(drafts >= 0, p))
+    counts = sorted({int(count) for count in np.ravel(small(number))})
+    if len(counts) == 1 and not is_exact(p) and compiled(_residual, REORDERED):
+        return _in_one_pass(laws, rows, rank, counts[0], p, q, drafts)
+    kept = np.empty_like(rows[0])
+    level = selected = p  # of the first count, then of the others where they are
+    for place, count in enumerate(counts):
+        new = [unsmall(x.reshape(*batch, -1), p) for x in _written(laws, rows[0], rows[1], rank, count, kept)]
+        level, selected = (
+            new if not place else (where(number == count, a, b) for a, b in zip(new, (level, selected), strict=True))
+        )
+    r, rank = (unsmall(x.reshape(*batch, n), p) for x in (kept, rank))
     return couple(r, selected, choose(level, rank, drafts), drafts)
 
 
-def plan_toward(
-    target: Any, p: Array, q: Array, drafts: Array, classes: ClassLayout
-) -> tuple[Array, Array, Array, Array]:
-    """r (..., n), constant times p in every class, and for it what `_plan_rows` gives: class of every token, levels, law of the selected.
-
-    target: one with `ratios`; drafts: int (..., k), i.i.d. from q; on the host.
-    """
-    batch, n, k = batch_shape(p, q), p.shape[-1], drafts.shape[-1]
-    rows = [broadcast(small(x), (*batch, n)).reshape(-1, n) for x in (p, q)]
-    kept, rank = np.empty_like(rows[0]), np.zeros(rows[0].shape, dtype=np.int64)
-    laws = []
-    for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
-        laws.append(_target_of_row(target, p_row, q_row, k, classes, rank[row], kept[row]))
-    present = np.ravel(small(total(as_number(drafts >= 0, p))))
-    counts = sorted({int(count) for count in present})
-    plans = [_levels_of_rows(laws, rows[1], rank, count, zero(p)) for count in counts]
-    shown = unsmall(kept.reshape(*batch, n), p), unsmall(rank.reshape(*batch, n), p)
-    level, selected = (unsmall(x.reshape(*batch, x.shape[-1]), p) for x in plans[0])
-    number = total(as_number(drafts >= 0, p))
-    for count, plan in zip(counts[1:], plans[1:], strict=True):
-        level, selected = (
-            where(number == count, unsmall(new.reshape(*batch, new.shape[-1]), p), old)
-            for new, old in zip(plan, (level, selected), strict=True)
-        )
-    return (*shown, level, selected)
+def _in_one_pass(
+    laws: list[_ClassLaw], rows: list[np.ndarray], rank: np.ndarray, count: int, p: Array, q: Array, drafts: Array
+) -> Selection:
+    """`couple` where all rows have so many drafts: r and the law of the selected token are known by classes, and never written."""
+    batch, left = batch_shape(p, q), np.empty_like(rows[0])
+    level, slope = _levels_of_rows(laws, count)
+    for row, law in enumerate(laws):
+        of_class = law.by_p, law.by_q, law.unseen, slope[row].astype(left.dtype)
+        compiled(_residual, REORDERED)(*(x[row] for x in (*rows, rank)), *of_class, left[row])  # type: ignore[misc]
+    by_p, by_q = (np.array([getattr(law, name) for law in laws]) for name in ("by_p", "by_q"))
+    level, by_p, by_q, slope = (x.reshape(*batch, -1) for x in (level, by_p, by_q, slope.astype(left.dtype)))
+    tokens = small(drafts)
+    own = gather(rank.reshape(*batch, -1), tokens)  # class of every draft
+    p_of, q_of = (gather(small(x), tokens) for x in (p, q))
+    wanted, offered = gather(by_p, own) * p_of + gather(by_q, own) * q_of, gather(slope, own) * q_of
+    take = minimum(divide(wanted, offered, 0), 1)
+    accept = at_levels(level, own, tokens >= 0) * take
+    return Selection(unsmall(accept.astype(left.dtype), p), unsmall(left.reshape(*batch, -1), p))
 
 
-def _target_of_row(
-    target: Any, p: np.ndarray, q: np.ndarray, k: int, classes: ClassLayout, rank: np.ndarray, r: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Writes r and the class of every token; returns the masses of r and q in every class: (C,), (C,)."""
+class _ClassLaw(NamedTuple):
+    """r = by_p p + by_q q in every class (C,), unseen times p on tokens with q = 0; masses of r and q in every class."""
+
+    by_p: np.ndarray
+    by_q: np.ndarray
+    unseen: Any
+    r_mass: np.ndarray
+    q_mass: np.ndarray
+
+
+def _law_of_row(target: Any, p: np.ndarray, q: np.ndarray, rank: np.ndarray, k: int, classes: ClassLayout) -> _ClassLaw:
+    """The target of one row by classes; writes the class of every token."""
     p_mass, q_mass = classify(p, q, classes, rank)
     rest = p.sum() - p_mass.sum()
     if not is_exact(p) and rest < NOTHING:
         rest = 0.0
     masses = (np.append(p_mass, rest), np.append(q_mass, zero(q_mass)))  # tokens with q = 0 are in no class
     by_p, by_q = target.ratios(*masses, k, IID())
-    factor = by_p.astype(p.dtype)
-    np.multiply(factor.take(rank, out=r, mode="clip"), p, out=r)
-    if rest:
-        r[q <= 0] = factor[-1] * p[q <= 0]
-    if by_q.any():
-        r += by_q.astype(p.dtype)[rank] * q
-    return (by_p * masses[0] + by_q * masses[1])[:-1], q_mass
+    r_mass = by_p * masses[0] + by_q * masses[1]
+    unseen = by_p[-1 if rest else 0]
+    return _ClassLaw(by_p[:-1].astype(p.dtype), by_q[:-1].astype(p.dtype), unseen, r_mass[:-1], q_mass)
 
 
-def _levels_of_rows(laws: list[Any], q: np.ndarray, rank: np.ndarray, k: int, nothing: Any) -> tuple[Array, Array]:
-    """Levels above the classes (rows, C) and the law of the selected token (rows, n), for k drafts."""
-    level = full((len(laws), len(laws[0][0])), nothing, q)
-    selected = full(q.shape, nothing, q)
-    for row, (r_mass, q_mass) in enumerate(laws if k else ()):
-        slope = np.full(len(r_mass), nothing, dtype=r_mass.dtype)
-        used = np.flatnonzero(q_mass > 0)
-        cuts, slope[used] = levels_of(r_mass[used], q_mass[used], k)
-        level[row, used[:-1]] = cuts
-        slope.astype(q.dtype).take(rank[row], out=selected[row], mode="clip")
-        selected[row] *= q[row]
-    return level, selected
+def _levels_of_rows(laws: list[_ClassLaw], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Levels above the classes and slopes m / q, for k drafts: (rows, C) each."""
+    nothing = zero(laws[0].q_mass)
+    level, slope = (np.full((len(laws), len(laws[0].q_mass)), nothing, dtype=laws[0].r_mass.dtype) for _ in range(2))
+    for row, law in enumerate(laws if k else ()):
+        used = np.flatnonzero(law.q_mass > 0)
+        level[row, used[:-1]], slope[row, used] = levels_of(law.r_mass[used], law.q_mass[used], k)
+    return level, slope
+
+
+def _written(
+    laws: list[_ClassLaw], p: np.ndarray, q: np.ndarray, rank: np.ndarray, k: int, r: np.ndarray
+) -> tuple[Array, Array]:
+    """Writes r (rows, n); levels above the classes (rows, C) and the law of the selected token (rows, n), for k drafts."""
+    level, slope = _levels_of_rows(laws, k)
+    selected = np.empty_like(q)
+    for row, law in enumerate(laws):
+        own = rank[row]
+        r[row] = np.where(q[row] > 0, law.by_p[own] * p[row] + law.by_q[own] * q[row], law.unseen * p[row])
+        selected[row] = slope[row].astype(q.dtype)[own] * q[row]
+    return level.astype(q.dtype), selected
+
+
+def _residual(p, q, rank, by_p, by_q, unseen, slope, left):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes norm((r - m)+), or r where that is 0, for one row: r = by_p p + by_q q (unseen p where q is 0), m = slope q."""
+    for y in range(len(p)):
+        c = np.uint64(rank[y])  # without a sign there is nothing to be counted from the end
+        left[y] = max(by_p[c] * p[y] + (by_q[c] - slope[c]) * q[y], 0.0)
+    if unseen != by_p[0]:
+        for y in range(len(p)):
+            if q[y] <= 0:
+                left[y] = unseen * p[y]
+    mass = 0.0  # in float64
+    for y in range(len(p)):
+        mass += left[y]
+    if mass > 0:
+        share = 1 / mass
+        for y in range(len(p)):
+            left[y] *= share
+        return
+    for y in range(len(p)):
+        left[y] = by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y] if q[y] > 0 else unseen * p[y]

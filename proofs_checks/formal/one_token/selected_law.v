@@ -4,16 +4,7 @@
    descending the tree selects the i-th token with probability v_(i+1) - v_i, where v is the value of the tree (levels.v).
    By falls_descend (selected.v) that is the law of the draft selected by the levels of the tree. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound levels selected.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem bound levels selected.
 
 Section Law.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (s : seq T) (y0 : T).
@@ -22,8 +13,6 @@ Hypotheses (q_law : law q) (s_uniq : uniq s) (s_pos : forall y, (y \in s) = (0 <
 Local Notation N := (size s).
 Local Notation t := (t_ (real R) q s).
 Local Notation g k := (g_ (real R) q k s).
-Local Notation iid := (iid (real R)).
-Local Notation drafts := (drafts (index_enum T)).
 Local Notation place := (fun y : T => index y s).
 Local Notation places := (fun x : seq T => [seq index y s | y <- x]).
 

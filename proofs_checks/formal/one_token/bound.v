@@ -10,36 +10,18 @@
 
    Any finite set of tokens, any real field, any k. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem.
 
 Section Bound.
 Variables (R : realFieldType) (T : finType).
 Implicit Types (p q m : T -> R) (x : seq T) (Q : seq T -> R) (H : pred T).
-
-Notation tokens := (index_enum T).
-Notation drafts := (drafts tokens).
-Notation row := (row (real R)).
-Notation acceptance := (acceptance (real R) tokens).
-Notation norm := (norm (real R) tokens).
-Notation excess := (excess (real R) tokens).
-Notation iid := (iid (real R)).
-Notation selection := (selection R T).
 
 Definition mass_of p H := \sum_(y | H y) p y.
 (* Q(all drafts in H) *)
 Definition inside k Q H := \sum_(x <- drafts k | all H x) Q x.
 
 Section Lossless.
-Variables (k : nat) (Q : seq T -> R) (p : T -> R) (rule : seq T -> selection).
+Variables (k : nat) (Q : seq T -> R) (p : T -> R) (rule : seq T -> selection R T).
 Hypotheses (Q_law : draft_law k Q) (ok : proper k Q rule) (out : lossless k Q p rule).
 
 Let pi x y := Q x * row x (rule x) y.

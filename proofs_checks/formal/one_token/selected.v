@@ -6,16 +6,7 @@
    THEOREM (selected_law). For k i.i.d. drafts from q and the levels of any tree, the selected token is the i-th of the
    order with probability G_(i+1) - G_i, where G is the value of the tree (levels.v). The choices sum to 1. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound levels.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem bound levels.
 
 Section Falls.
 Variable R : realFieldType.

@@ -6,122 +6,10 @@
    from q, and accepts exactly 1 + p(H) - q(H)^k, where H is a prefix of s. By the bound no lossless rule accepts more. The
    levels are those that `optimal_levels` computes, m is the law `optimal_law` of the envelope's increments. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound levels selected selected_law envelope.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
-
-(** Any choice of a draft, coupled through the law of the chosen token. *)
-Section Couple.
-Variables (R : realFieldType) (T : finType).
-Notation drafts := (drafts (index_enum T)).
-Notation row := (row (real R)).
-Notation couple := (couple (real R) (index_enum T)).
-Notation acceptance := (acceptance (real R) (index_enum T)).
-
-(* The probability that the token y is chosen. *)
-Definition chosen (choice : seq R) (x : seq T) (y : T) : R :=
-  \sum_(z <- zip x choice) (if z.1 == y then z.2 else 0).
-
-Variables (k : nat) (Q : seq T -> R) (p m : T -> R) (choice : seq T -> seq R).
-Hypotheses (Q_law : draft_law k Q) (p_law : law p).
-Hypothesis size_choice : forall x, size (choice x) = size x.
-Hypothesis chosen_ge0 : forall x y, x \in drafts k -> Q x != 0 -> 0 <= chosen (choice x) x y.
-Hypothesis chosen_sum : forall x, x \in drafts k -> Q x != 0 -> \sum_y chosen (choice x) x y = 1.
-Hypothesis chosen_law : forall y, \sum_(x <- drafts k) Q x * chosen (choice x) x y = m y.
-
-Let rule x := couple p m (choice x) x.
-Let keep y := Num.min 1 (p y / m y).
-
-Lemma chosen_outside (x : seq T) y : y \notin x -> chosen (choice x) x y = 0.
-Proof.
-move=> yx; rewrite /chosen big1_seq // => -[z a] /= zin; case: eqP => // e; case/negP: yx; rewrite -e.
-elim: x (choice x) zin => [|b x ih] [|c l] //=; rewrite !inE => /orP[/eqP[-> _]|/ih ->]; by rewrite ?eqxx ?orbT.
-Qed.
-
-Lemma m_law : law m.
-Proof.
-split=> [y|].
-  rewrite -chosen_law big_seq sumr_ge0 // => x xk; have [->|ne] := eqVneq (Q x) 0; first by rewrite mul0r.
-  by rewrite mulr_ge0 ?chosen_ge0 //; case: Q_law.
-under eq_bigr do rewrite -chosen_law.
-rewrite exchange_big /= -(proj2 Q_law) !big_seq; apply: eq_bigr => x xk; rewrite -mulr_sumr.
-by have [->|ne] := eqVneq (Q x) 0; [rewrite mul0r | rewrite chosen_sum ?mulr1].
-Qed.
-
-Lemma couple_row x y : row x (rule x) y = chosen (choice x) x y * keep y
-  + (1 - \sum_z chosen (choice x) x z * keep z) * norm (real R) (index_enum T) (excess (real R) (index_enum T) p m) p y.
-Proof.
-rewrite rowE /rule /couple /=; congr (_ + (1 - _) * _).
-  rewrite /chosen mulr_suml; elim: x (choice x) => [|a x ih] [|c l]; rewrite /= ?big_nil // !big_cons ih /= leastE.
-  by case: eqP => [->|_]; rewrite ?mul0r.
-rewrite /chosen; elim: x (choice x) => [|a x ih] [|c l] /=;
-  try by rewrite big_nil big1 // => z _; rewrite big_nil mul0r.
-rewrite big_cons ih leastE; under [RHS]eq_bigr do rewrite big_cons mulrDl /=.
-rewrite big_split /=; congr (_ + _).
-by rewrite (bigD1 a) //= eqxx big1 ?addr0 // => z /negbTE; rewrite eq_sym => ->; rewrite mul0r.
-Qed.
-
-Let keep01 y : 0 <= keep y <= 1.
-Proof. by apply: kept_le1; [case: p_law | case: m_law]. Qed.
-Let kept : \sum_(x <- drafts k) Q x * (\sum_z chosen (choice x) x z * keep z) = \sum_z Num.min (p z) (m z).
-Proof.
-under eq_bigr do rewrite mulr_sumr.
-rewrite exchange_big; apply: eq_bigr => z _.
-under eq_bigr do rewrite mulrA.
-by rewrite -mulr_suml chosen_law taken_min //; [case: p_law | case: m_law].
-Qed.
-Let left_ge0 x : x \in drafts k -> Q x != 0 -> 0 <= 1 - \sum_z chosen (choice x) x z * keep z.
-Proof.
-move=> xk ne; rewrite subr_ge0 -(chosen_sum xk ne); apply: ler_sum => z _.
-by rewrite ler_pimulr ?chosen_ge0 //; case/andP: (keep01 z).
-Qed.
-
-Theorem couple_proper : proper k Q rule.
-Proof.
-move=> x xk ne; have [e0 e1] := excess_law m p_law; split=> [y|].
-  rewrite couple_row addr_ge0 // mulr_ge0 ?chosen_ge0 ?left_ge0 //; by case/andP: (keep01 y).
-by under eq_bigr do rewrite couple_row; rewrite big_split /= -mulr_sumr e1; lra.
-Qed.
-
-Theorem couple_lossless : lossless k Q p rule.
-Proof.
-move=> y; rewrite outputE; under eq_bigr do rewrite couple_row mulrDr !mulrA mulrBr mulr1.
-rewrite big_split /= -!mulr_suml chosen_law sumrB (proj2 Q_law) kept.
-by rewrite taken_min; [exact: maximal_coupling m_law | case: p_law | case: m_law].
-Qed.
-
-Theorem couple_acceptance : \sum_y Num.min (p y) (m y) <= acceptance k Q rule.
-Proof.
-rewrite acceptanceE -kept !big_seq; apply: ler_sum => x xk.
-have [->|ne] := eqVneq (Q x) 0; first by rewrite !mul0r.
-rewrite ler_wpmul2l ?(proj1 Q_law) // [leRHS]big_mkcond; apply: ler_sum => z _.
-have [e0 e1] := excess_law m p_law.
-case: ifPn => zx; last by rewrite chosen_outside ?mul0r.
-by rewrite couple_row ler_addl mulr_ge0 ?left_ge0.
-Qed.
-End Couple.
+From Draft Require Import head problem bound couple levels selected selected_law envelope.
 
 Section Optimal.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat).
-Hypotheses (p_law : law p) (q_law : law q) (k_pos : (0 < k)%N).
-Notation drafts := (drafts (index_enum T)).
-Notation iid := (iid (real R)).
-Notation acceptance := (acceptance (real R) (index_enum T)).
-
-Lemma a_token : {y : T | 0 < q y}.
-Proof.
-case: (pickP (fun y => 0 < q y)) => [y qy|none]; first by exists y.
-exfalso; have : \sum_y q y = 0 by apply: big1 => y _; apply/eqP; rewrite eq_le (proj1 q_law) andbT leNgt none.
-by rewrite (proj2 q_law) => /eqP; rewrite oner_eq0.
-Qed.
-
 (* An order of the tokens with q > 0 by p/q. *)
 Definition order_of (s : seq T) := [/\ uniq s, forall y, (y \in s) = (0 < q y)
   & forall y0 i j, (i < j)%N -> (j < size s)%N -> p (nth y0 s i) * q (nth y0 s j) <= p (nth y0 s j) * q (nth y0 s i)].
@@ -140,6 +28,16 @@ have tr : {in (fun y => 0 < q y) & &, transitive le}.
   have := ler_wpmul2r (ltW qc) ab; have := ler_wpmul2r (ltW qa) bc; lra.
 have so : sorted le (sort le l) by apply: sort_sorted => a b; exact: le_total.
 exact: (sorted_ltn_nth_in tr y0 all_l so _ _ (ltn_trans ij jN) jN ij).
+Qed.
+
+(* The target may be a part of a law: what is left of one, or w p with a weight w. *)
+Hypotheses (p_ge0 : forall y, 0 <= p y) (p_le1 : \sum_y p y <= 1) (q_law : law q) (k_pos : (0 < k)%N).
+
+Lemma a_token : {y : T | 0 < q y}.
+Proof.
+case: (pickP (fun y => 0 < q y)) => [y qy|none]; first by exists y.
+exfalso; have : \sum_y q y = 0 by apply: big1 => y _; apply/eqP; rewrite eq_le (proj1 q_law) andbT leNgt none.
+by rewrite (proj2 q_law) => /eqP; rewrite oner_eq0.
 Qed.
 
 Variable s : seq T.
@@ -166,8 +64,8 @@ Let choice (x : seq T) := choose (real R) l [seq index y s | y <- x].
 Let t_one : t N = 1. Proof. exact: t_N. Qed.
 Let F_le1 : F N <= 1.
 Proof.
-rewrite FE take_size -(proj2 p_law) (big_uniq _ s_uniq) [leRHS](bigID (mem s)) /= ler_addl.
-by apply: sumr_ge0 => y _; case: p_law.
+rewrite FE take_size (big_uniq _ s_uniq); apply: le_trans p_le1; rewrite [leRHS](bigID (mem s)) /= ler_addl.
+by apply: sumr_ge0 => y _; exact: p_ge0.
 Qed.
 Let N_pos : (0 < N)%N. Proof. by rewrite lt0n size_eq0; apply/eqP => e; move: (svalP a_token); rewrite -s_pos e. Qed.
 Let best := largest_index D N.
@@ -252,6 +150,13 @@ suff -> : all (fun z => (index z s < N)%N) x by [].
 by apply/allP => z zx; rewrite index_mem; move/allP: xs; exact.
 Qed.
 
+Theorem selection_by_levels :
+  [/\ forall x y, x \in drafts k -> iid q x != 0 -> 0 <= chosen (choice x) x y,
+      forall x, x \in drafts k -> iid q x != 0 -> \sum_y chosen (choice x) x y = 1
+    & forall y, \sum_(x <- drafts k) iid q x * chosen (choice x) x y = m y].
+Proof. by split; [exact: chosen_ge0 | exact: chosen_sum | exact: chosen_law]. Qed.
+
+Hypothesis p_law : law p.
 Theorem optimal_selection :
   [/\ proper k (iid q) rule, lossless k (iid q) p rule
     & exists top, let H := fun y => (index y s < top)%N in
@@ -290,14 +195,15 @@ End Optimal.
 (* The rule as it is computed: with the order that sorting by p/q gives. *)
 Theorem optimal_rule (R : realFieldType) (T : finType) (p q : T -> R) k : law p -> law q -> (0 < k)%N ->
   let rule := optimal (real R) (index_enum T) p q k in
-  [/\ lossless k (iid (real R) q) p rule, proper k (iid (real R) q) rule
-    & forall other, proper k (iid (real R) q) other -> lossless k (iid (real R) q) p other ->
-        acceptance (real R) (index_enum T) k (iid (real R) q) other
-          <= acceptance (real R) (index_enum T) k (iid (real R) q) rule].
+  [/\ lossless k (iid q) p rule, proper k (iid q) rule
+    & forall other, proper k (iid q) other -> lossless k (iid q) p other ->
+        acceptance k (iid q) other
+          <= acceptance k (iid q) rule].
 Proof.
 move=> pl ql k0 rule; have o := by_ratio_order p q.
-have [ok out _] := optimal_selection pl ql k0 o.
-by split=> // other ok' out'; exact: (optimal_is_optimal pl ql k0 o).
+have p1 : \sum_y p y <= 1 by case: pl => _ ->.
+have [ok out _] := optimal_selection (proj1 pl) p1 ql k0 o pl.
+by split=> // other ok' out'; exact: (optimal_is_optimal (proj1 pl) p1 ql k0 o pl).
 Qed.
 
 Print Assumptions optimal_selection.

@@ -6,7 +6,7 @@
 
 From Coq Require Import QArith.
 From mathcomp Require Import all_ssreflect all_algebra.
-From Draft Require Import rules bridge_cases.
+From Draft Require Import rules computed bridge_cases.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -15,8 +15,8 @@ Unset Printing Implicit Defensive.
 Section Case.
 Variables (ps qs : seq Q) (k : nat) (factor : Q).
 Let tokens := iota 0 (size ps).
-Let p (y : nat) : Q := nth (Qmake Z0 1) ps y.
-Let q (y : nat) : Q := nth (Qmake Z0 1) qs y.
+Let p := by_place ps.
+Let q := by_place qs.
 
 Definition judged (law : seq nat -> Q) (rule : seq nat -> selection Q nat) : seq Q * Q :=
   ([seq output binary tokens k law rule y | y <- tokens], acceptance binary tokens k law rule).
@@ -32,15 +32,6 @@ Definition computed : seq (seq Q * Q) :=
       judged independent (k_seq binary tokens factor p q);
       judged independent (optimal binary tokens p q k)].
 End Case.
-
-Fixpoint same (a b : seq Q) : bool :=
-  match a, b with x :: a', y :: b' => Qeq_bool x y && same a' b' | [::], [::] => true | _, _ => false end.
-Fixpoint agrees (a b : seq (seq Q * Q)) : bool :=
-  match a, b with
-  | x :: a', y :: b' => [&& same x.1 y.1, Qeq_bool x.2 y.2 & agrees a' b']
-  | [::], [::] => true
-  | _, _ => false
-  end.
 
 Theorem bridge : all (fun c => let '(ps, qs, k, factor, given) := c in agrees (computed ps qs k factor) given) cases.
 Proof. by vm_compute. Qed.

@@ -13,29 +13,12 @@
 
    Any finite set of tokens, any real field (best_factor: any real closed field), any k >= 1. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem bound.
 
 Section KSeq.
 Variables (R : realFieldType) (T : finType).
 Implicit Types (p q m : T -> R) (x : seq T) (g : R).
 
-Notation tokens := (index_enum T).
-Notation drafts := (drafts tokens).
-Notation row := (row (real R)).
-Notation output := (output (real R) tokens).
-Notation acceptance := (acceptance (real R) tokens).
-Notation norm := (norm (real R) tokens).
-Notation excess := (excess (real R) tokens).
-Notation iid := (iid (real R)).
 Notation taken := (taken (real R)).
 Notation tries := (tries (real R)).
 Notation k_seq := (k_seq (real R) tokens).
@@ -242,7 +225,7 @@ have bpos : (forall a, a \in b -> 0 <= a) /\ \sum_(a <- b) a <= 1.
   by rewrite /=; set S := \sum_(a <- _) _; lra.
 case: ifPn => [yx|yx].
   rewrite ler_addl mulr_ge0 ?subr_ge0 //; first by case: bpos.
-  by case: (excess_law (fun z => taken g p q z * tries (mass (real R) tokens (taken g p q)) (size x)) pl).
+  by case: (excess_law (fun z => taken g p q z * tries (mass (taken g p q)) (size x)) pl).
 rewrite big1_seq // => -[z a] /= /mem_zip_fst zx.
 by case: eqP => // e; rewrite -e zx in yx.
 Qed.

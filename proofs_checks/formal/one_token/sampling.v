@@ -10,30 +10,12 @@
 
    Any finite set of tokens, any real field, any k. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem bound.
 
 Section Sampling.
 Variables (R : realFieldType) (T : finType).
 Implicit Types (p q m : T -> R) (x h : seq T) (Q : seq T -> R) (next : seq T -> T -> R).
 
-Notation tokens := (index_enum T).
-Notation drafts := (drafts tokens).
-Notation row := (row (real R)).
-Notation output := (output (real R) tokens).
-Notation acceptance := (acceptance (real R) tokens).
-Notation norm := (norm (real R) tokens).
-Notation excess := (excess (real R) tokens).
-Notation iid := (iid (real R)).
-Notation in_sequence := (in_sequence (real R)).
 Notation speculative_sampling := (speculative_sampling (real R) tokens).
 Notation recursive_rejection := (recursive_rejection (real R) tokens).
 Notation naive_target := (naive_target (real R) tokens).

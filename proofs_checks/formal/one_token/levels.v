@@ -9,16 +9,7 @@
    the one that `build` computes: cut where (chord - h) / (chord - g) is largest, that largest value is the level, and h,
    stretched away from the chord until it touches g there, is taken apart on both sides in the same way. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem bound.
 
 (* i <= j <= l: the chord of the k-th power lies above it. *)
 Lemma power_convex (R : realFieldType) (a i b : R) k : 0 <= a -> a <= i -> i <= b ->

@@ -6,16 +6,7 @@
    of G: m >= 0, sum m = 1, and sum min(p, m) = 1 - D_(i* ) = 1 + p(H) - q(H)^k for the prefix H of the first i* tokens.
    p are any masses >= 0 of sum at most 1 (a scaled target w p is allowed); k >= 1. *)
 
-From mathcomp Require Import all_ssreflect all_algebra.
-From mathcomp Require Import ring.
-From Draft Require Import lra rules problem bound levels.
-
-Set Implicit Arguments.
-Unset Strict Implicit.
-Unset Printing Implicit Defensive.
-
-Import Order.TTheory GRing.Theory Num.Theory.
-Local Open Scope ring_scope.
+From Draft Require Import head problem bound levels.
 
 Section Envelope.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat) (s : seq T) (y0 : T).

@@ -1,0 +1,106 @@
+"""Strings of real contexts: a model whose laws are real, for path rules and the bias of what they emit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+
+
+@dataclass(frozen=True)
+class Strung:
+    """A model whose laws after a prefix are those of one of C pairs p, q (C, n), by a hash of the last tokens."""
+
+    p: Any
+    q: Any
+    order: int = 4
+
+    def target(self, prefix: tuple[int, ...]) -> Any:
+        return self.p[self.context(prefix)]
+
+    def draft(self, prefix: tuple[int, ...]) -> Any:
+        return self.q[self.context(prefix)]
+
+    def context(self, prefix: tuple[int, ...]) -> int:
+        """Number of the pair after a prefix."""
+        last = np.asarray(prefix[-self.order :], dtype="<i8").tobytes()
+        return int.from_bytes(blake2b(last, digest_size=8).digest(), "little") % len(self.p)
+
+    def root(self, number: int) -> tuple[int, ...]:
+        return (-1 - number,)
+
+    @cached_property
+    def numbers(self) -> dict[bytes, int]:
+        """The number of a pair by the bytes of its p."""
+        return {row.tobytes(): number for number, row in enumerate(self.p)}
+
+    def contexts_of(self, p: Any) -> Any:
+        """Numbers (...) of the pairs whose targets (..., n) these are."""
+        flat = [self.numbers[row.tobytes()] for row in np.ascontiguousarray(p).reshape(-1, p.shape[-1])]
+        return np.reshape(flat, p.shape[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """A target that was made once for every pair of a model, and is looked up from then on. paths: k at the root, 1 below."""
+
+    model: Strung
+    target: Any
+    paths: int
+
+    @cached_property
+    def made(self) -> dict[int, Any]:
+        """r (C, n), by k."""
+        return {k: self.target(self.model.p, self.model.q, k, ot.IID()) for k in (self.paths, 1)}
+
+    def __call__(self, p: Any, q: Any, k: int, law: Any) -> Any:
+        return self.made[k][self.model.contexts_of(p)]
+
+    @cached_property
+    def spent(self) -> dict[int, Any]:
+        """KL(r || p) of every pair (C,), by k."""
+        return {k: ot.bias_of(r, self.model.p).kl for k, r in self.made.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Drafted:
+    """Trees of K i.i.d. paths of length L, the numbers of the contexts at their nodes (B, N + 1), and uniforms for selecting."""
+
+    tree: Any
+    contexts: Any
+    uniforms: Any
+
+
+def drafted(model: Strung, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
+    """So many trees, in batches."""
+    shape = ot.paths.TreeShape.chains(paths, length)
+    batches = ot.paths.draft_trees(model, shape, iterations, seed)
+    most = 2 * shape.size + 2
+    return [
+        Drafted(tree, model.contexts_of(tree.p), np.stack([generator.random(most) for generator in generators]))
+        for tree, generators in batches
+    ]
+
+
+def emitted(rule: Any, target: Any, model: Strung, trees: list[Drafted]) -> tuple[Any, Any]:
+    """Tokens that the rule emits for the target from every tree, and the KL(r || p) of the laws that they were drawn from: (B,) each.
+
+    The token after the last drafted one follows p.
+    """
+    paths = len(trees[0].tree.shape.children(0))
+    made = Remembered(model, target, paths)
+    toward = ot.paths.Toward(made, rule)
+    tokens, spent = [], []
+    for batch in trees:
+        shape = batch.tree.shape
+        found = toward.select(batch.tree, batch.uniforms[:, : toward.uniforms(shape)])
+        rows, inner = np.arange(len(batch.contexts))[:, None], np.arange(1, shape.length) <= found.length[:, None]
+        below = made.spent[1][batch.contexts[rows, found.nodes[:, : shape.length - 1]]]
+        spent.append(made.spent[paths][batch.contexts[:, 0]] + np.where(inner, below, 0.0).sum(-1))
+        tokens.append(1 + found.length)
+    return np.concatenate(tokens), np.concatenate(spent)

@@ -1,0 +1,229 @@
+"""Drafting with some tokens fixed beforehand, and i.i.d. draws outside them: tokens from anywhere, for `Hybrid` the draft's top ones."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import (
+    Array,
+    any_of,
+    argsort,
+    as_number,
+    batch_shape,
+    broadcast,
+    gather,
+    integers,
+    inverse_cdf,
+    is_torch,
+    members,
+    one,
+    positions,
+    prefix_sums,
+    ratio,
+    take,
+    total,
+    where,
+    zero,
+)
+from ..errors import InvalidArgument, InvalidDrafts
+from . import sets
+from .base import DraftLaw, outside, padded
+from .iid import IID
+
+TABLES = 256  # of fixed tokens, kept on the device
+
+
+class FixedFirst(DraftLaw):
+    """The first drafts are tokens T fixed beforehand, the others i.i.d. draws from q outside T. A law says which by two methods:
+
+    `number`, how many, and `top_drafts`, which: distinct tokens, which may depend on q and on all that was known before the draws,
+    and not on the draws.
+    """
+
+    independent: ClassVar[bool] = True
+    fixes_tops: ClassVar[bool] = True
+    in_turn: ClassVar[bool] = True
+
+    def draws(self, q: Array, k: int) -> int:
+        fixed = self.top_drafts(q, k)
+        return int((fixed < 0).sum()) if (fixed >= 0).sum() < len(q) else 0
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        fixed = self.top_drafts(q, drafts.shape[-1])
+        free = outside(q, fixed)
+        drawn = where(total(free) > 0, gather(free, drafts), as_number(drafts == -1, q))
+        return where(fixed >= 0, as_number(drafts == fixed, q), drawn).prod(-1)
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return self.draw_with_number(q, uniforms)[0]
+
+    def draw_with_number(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
+        number = self.number(q, uniforms.shape[-1])
+        fixed = self.top_drafts(q, uniforms.shape[-1], number)
+        free = outside(q, fixed)
+        drawn = where(total(free) > 0, inverse_cdf(free, uniforms), -1)
+        return where(fixed >= 0, fixed, drawn), number
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        fixed, top, draws = self._parts(q, k)
+        mass = total(where(token_set, outside(q, fixed), zero(q)))
+        return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
+
+    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
+        fixed, top, draws = self._parts(q, k)
+        mass = total(where(token_set, outside(q, fixed), zero(q)))
+        return where((token_set & top).any(-1), one(q) + 0 * mass[..., 0], any_of(mass, draws)[..., 0])
+
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        fixed = self.top_drafts(q, k)
+        # A set without all fixed tokens holds no draft tuple.
+        return argsort(where(members(fixed, q.shape[-1], q), -one(q), ratio(p, outside(q, fixed))))
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        fixed, top, draws = self._parts(q, k)
+        sums = prefix_sums(take(outside(q, fixed), order))
+        share = sums / where(sums[..., -1:] == 0, one(q), sums[..., -1:])
+        topped = prefix_sums(take(as_number(top, q), order))
+        return where(topped < topped[..., -1:], zero(q), share**draws)
+
+    @property
+    def remedy(self) -> str:  # type: ignore[override]  # it names the law with its fields
+        return f"take TokenWise(Optimal(law={self!r})), Joint(), or NaiveTarget() where nothing was drawn"
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        place = earlier.shape[-1]
+        number = self.number(q, count) if number is None else number
+        tops = where(positions(place, q) < number, earlier, -1)
+        fixed = (place + 0 * token) < number
+        return where(fixed, as_number(members(token, q.shape[-1], q), q), outside(q, tops))
+
+    def sets(self, q: Array, k: int) -> dict[int, Any]:
+        fixed = self.top_drafts(q, k)
+        return sets.independent(sets.bits_of(fixed), outside(q, fixed), self.draws(q, k))
+
+    def _parts(self, q: Array, k: int) -> tuple[Array, Array, Array]:
+        """The fixed drafts (..., k), their set T, bool (..., n), and the number of draws (..., 1): none where T holds every token."""
+        fixed = self.top_drafts(q, k)
+        top = members(fixed, q.shape[-1], q)
+        return fixed, top, where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+
+
+@dataclass(frozen=True)
+class Fixed(FixedFirst):
+    """The first drafts are given tokens, from a prompt, n-grams or another model; the others are i.i.d. draws from q outside them.
+
+    tokens: ids in drafting order, or rows (..., j) of them for a batch of q (..., n). What is given twice, or as -1, takes no place: a draw
+    does. With k or more tokens the first k are drafted, and nothing else. They may follow from anything that is known before the
+    draws, q and the text so far among it, and must not be looked up in the draws. Without tokens it is i.i.d. drafting.
+    """
+
+    tokens: Any = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", _as_rows(self.tokens))
+
+    def check(self, k: int) -> None:
+        """Defined for every number of drafts; what `tokens` must be is asked when the law is made."""
+
+    def count(self, n: int, k: int) -> int:
+        return k if min(_lengths(self.tokens)) < n else min(n, k)
+
+    def number(self, q: Array, k: int) -> Any:
+        if not self._batch:
+            return min(len(self.tokens), k)
+        found = (self._table(q)[..., :k] >= 0).sum(-1)[..., None]
+        return broadcast(found, (*batch_shape(found, q), 1))
+
+    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+        """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
+        table = self._table(q)[..., :k]
+        return padded(broadcast(table, (*batch_shape(table, q), table.shape[-1])), k)
+
+    @property
+    def spelling(self) -> str:
+        return f"fixed:{'+'.join(map(str, self.tokens))}" if not self._batch else "fixed"
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return ("fixed:TOKEN+TOKEN",)
+
+    @property
+    def title(self) -> str:
+        return "fixed tokens, draws outside them"
+
+    def spelled(self, name: str) -> DraftLaw | None:
+        family, given, tokens = name.partition(":")
+        numbers = tokens.split("+")
+        if family != "fixed" or not given or not all(number.isdecimal() for number in numbers):
+            return None
+        return Fixed(tuple(map(int, numbers)))
+
+    def plain(self, k: int) -> DraftLaw:
+        return self if any(_lengths(self.tokens)) and k else IID()
+
+    @property
+    def _batch(self) -> bool:
+        return bool(self.tokens) and isinstance(self.tokens[0], tuple)
+
+    def _table(self, q: Array) -> Array:
+        """The tokens on q's device: int (..., j), -1 beyond a row's last."""
+        table = _table(self.tokens, q.device if is_torch(q) else None)
+        if (largest := _largest(self.tokens)) >= q.shape[-1]:
+            raise InvalidDrafts(
+                f"Fixed holds token {largest}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
+            )
+        try:
+            batch_shape(table, q)
+        except ValueError:
+            raise InvalidDrafts(
+                f"Fixed has rows of tokens {tuple(table.shape[:-1])}, q has shape {tuple(q.shape)}: give a row of tokens for every"
+                " row of q, or one for all"
+            ) from None
+        return table
+
+
+def _as_rows(tokens: Any) -> tuple[Any, ...]:
+    """Nested tuples of token ids, each row without repetitions and -1, and rows of one length again by -1 at the end."""
+    found = np.asarray(tokens if not is_torch(tokens) else tokens.cpu())
+    if not found.size:
+        found = found.astype(np.int64)
+    if found.dtype.kind not in "iu" or not found.ndim or (found < -1).any():
+        raise InvalidArgument(
+            f"Fixed({tokens!r}): give token ids, integers >= 0 and -1 for none: (j,), or rows of one length (..., j)"
+        )
+    flat = found.reshape(prod(found.shape[:-1]), found.shape[-1]).tolist()
+    rows = [tuple(dict.fromkeys(token for token in row if token >= 0)) for row in flat]
+    if found.ndim == 1:
+        return rows[0]
+    longest = max(map(len, rows), default=0)
+    table = np.array([(*row, *(-1,) * (longest - len(row))) for row in rows], dtype=np.int64)
+    return _nested(table.reshape(*found.shape[:-1], longest))
+
+
+def _nested(table: np.ndarray) -> tuple[Any, ...]:
+    return tuple(table.tolist()) if table.ndim == 1 else tuple(map(_nested, table))
+
+
+@lru_cache(maxsize=TABLES)
+def _lengths(tokens: tuple[Any, ...]) -> tuple[int, ...]:
+    """Number of fixed tokens in every row."""
+    if tokens and isinstance(tokens[0], tuple):
+        return tuple(length for row in tokens for length in _lengths(row))
+    return (sum(token >= 0 for token in tokens),)
+
+
+@lru_cache(maxsize=TABLES)
+def _largest(tokens: tuple[Any, ...]) -> int:
+    return max((row if isinstance(row, int) else _largest(row) for row in tokens), default=-1)
+
+
+@lru_cache(maxsize=TABLES)
+def _table(tokens: tuple[Any, ...], device: Any) -> Array:
+    """Made once for a device, because making it is a copy from the host."""
+    return integers(tokens, np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))

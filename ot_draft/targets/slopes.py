@@ -1,0 +1,78 @@
+"""The least concave curve above g over F: its slopes, row by row on the host, and all together, by groups, on a device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array, is_exact, minimum, namespace, positions, small, unsmall, zero
+from ..rules.compiled import compiled
+
+STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
+AT_ONCE = 256  # groups on a device, where every pair of them is looked at
+
+
+def slopes_of_rows(target: Array, drafted: Array) -> Array:
+    """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
+    f, g = (np.reshape(small(x), (-1, x.shape[-1])) for x in (target, drafted))
+    slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
+    sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
+    with np.errstate(over="ignore"):
+        for row in range(len(f)):
+            rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
+            sweep(np.ascontiguousarray(f[row]), rising, corners, slope[row])
+    return unsmall(finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
+
+
+def finite(ratio: Array) -> Array:
+    """Ratios to the least masses that floats know overflow."""
+    return ratio if is_exact(ratio) else minimum(ratio, STEEPEST)
+
+
+def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    size = 1  # corners of the curve so far; the first is the origin
+    for i in range(1, len(f)):
+        while size > 0 and f[corners[size - 1]] == f[i] and g[corners[size - 1]] <= g[i]:
+            size -= 1
+        while size > 1:
+            a, b = corners[size - 2], corners[size - 1]
+            if (g[b] - g[a]) * (f[i] - f[b]) > (g[i] - g[b]) * (f[b] - f[a]):
+                break
+            size -= 1
+        corners[size] = i
+        size += 1
+    for c in range(1, size):
+        a, b = corners[c - 1], corners[c]
+        if f[b] > f[a]:
+            slope[a:b] = (g[b] - g[a]) / (f[b] - f[a])
+
+
+def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:
+    """Ends of at most AT_ONCE groups along an order, where F and g rise about equally: torch (..., n + 1) twice -> int (..., G + 1).
+
+    Returns the ends and the group of every place of the order, int (..., n). No host sync.
+    """
+    torch = namespace(target)
+    n = target.shape[-1] - 1
+    rise = (target + drafted) / (target[..., -1:] + drafted[..., -1:])
+    marks = positions(AT_ONCE + 1, target).to(target.dtype) / AT_ONCE
+    ends = torch.searchsorted(rise.contiguous(), marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()).clamp(
+        max=n
+    )
+    ends = torch.cat((0 * ends[..., :1], ends[..., 1:-1], 0 * ends[..., :1] + n), -1)
+    place = positions(n, target).expand(*target.shape[:-1], n).contiguous()
+    group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=AT_ONCE - 1)
+    return ends, group
+
+
+def slopes_at_once(target: Array, drafted: Array) -> Array:
+    """Slopes of the least concave curve above g over F, all groups together: torch (..., G + 1) twice -> (..., G).
+
+    That curve's slope at j is the least, over i < j, of the largest slope of a chord from i to some l >= j.
+    """
+    rise = drafted[..., None, :] - drafted[..., :, None]
+    run = target[..., None, :] - target[..., :, None]
+    chord = (rise / run).masked_fill(run <= 0, float("-inf"))  # from i (row) to l (column)
+    steepest = chord.flip(-1).cummax(-1).values.flip(-1)  # of the chords from i to l >= column
+    least = steepest.masked_fill(run <= 0, float("inf")).cummin(-2).values  # over i < column: run > 0
+    slope = least.diagonal(offset=1, dim1=-2, dim2=-1)
+    return slope.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).clamp(min=0)

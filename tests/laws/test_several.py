@@ -1,0 +1,107 @@
+"""Drafts of several models: the least cut against all token sets and the linear program, rules, and the errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_problems import all_token_sets, all_tuples, fractions, random_masses
+
+import ot_draft as ot
+from ot_draft import paths
+from ot_draft.laws import Several
+from ot_draft.laws.least_cut import _shortest, least_cut
+
+
+def problems(number: int) -> list[ot.Problem]:
+    generator = np.random.default_rng(3)
+    found = []
+    for _ in range(number):
+        n, k = int(generator.integers(1, 6)), int(generator.integers(1, 4))
+        p, q = random_masses(generator, n), random_masses(generator, n)
+        others = [random_masses(generator, n) if generator.integers(5) else p for _ in range(k - 1)]
+        found.append(ot.Problem(p, q, k, Several(others)))
+    return found
+
+
+def test_the_optimum_is_that_of_all_sets_and_of_the_linear_program() -> None:
+    for problem in problems(60):
+        p, q, k, law = problem.p, problem.q, problem.k, problem.law
+        best, chosen = ot.optimal_acceptance(p, q, k, law, token_set=True)
+        sets = all_token_sets(len(p))
+        cuts = [ot.cut_value(problem, token_set) for token_set in sets]
+        assert best == min(cuts) == ot.cut_value(problem, chosen)
+        assert ot.solve(problem, "flow").value == best
+        assert abs(float(best) - ot.optimal_acceptance(p.astype(float), q.astype(float), k, law)) < 1e-12
+
+
+def test_one_sorted_list_is_not_enough() -> None:
+    """The order of p over the sum of the laws has no least cut among its prefixes: H is {0, 2}, and token 1 stands before token 0."""
+    p, q, other = fractions([21, 9, 0, 70]), fractions([6, 0, 0, 14]), fractions([0, 3, 17, 0])
+    law = Several([other])
+    order = [2, 1, 0, 3]
+    assert [float(p[y] / (q[y] + other[y])) for y in order] == sorted(float(p[y] / (q[y] + other[y])) for y in range(4))
+    prefixes = [np.isin(np.arange(4), order[:i]) for i in range(5)]
+    cuts = [p[s].sum() - law.inside(q, s, 2) for s in prefixes]
+    assert ot.optimal_acceptance(p, q, 2, law) < 1 + min(cuts)
+
+
+def test_the_shortest_point_by_itself() -> None:
+    """Without the tokens that one look decides: every minimiser comes from the algorithm."""
+    generator = np.random.default_rng(4)
+    for n, k in ((3, 2), (5, 2), (6, 3), (7, 2)):
+        for _ in range(4):
+            p, laws = random_masses(generator, n, 60), random_masses(generator, n, 60, (k,))
+            start = 0 * laws[:, 0]
+            values = [p[s].sum() - np.multiply.reduce(laws[:, s].sum(-1)) for s in all_token_sets(n)]
+            chosen = _shortest(p, laws, start)
+            assert p[chosen].sum() - np.multiply.reduce(laws[:, chosen].sum(-1)) == min(values) == least_cut(p, laws)[1]
+            assert abs(least_cut(p.astype(float), laws.astype(float))[1] - float(min(values))) < 1e-10
+
+
+def test_a_large_vocabulary() -> None:
+    generator = np.random.default_rng(5)
+    common = generator.standard_exponential(2000)
+    p, *laws = np.exp(2 * common + generator.standard_normal((4, 2000)))
+    p, laws = p / p.sum(), [law / law.sum() for law in laws]
+    chosen, value = least_cut(p, np.stack(laws))
+    flips = [p[s].sum() - np.prod([q[s].sum() for q in laws]) for s in chosen ^ np.eye(2000, dtype=bool)[::50]]
+    assert value <= min(flips) + 1e-12
+    same = least_cut(p, np.stack([laws[0]] * 3))[1]
+    assert abs(1 + same - ot.optimal_acceptance(p, laws[0], 3)) < 1e-10
+
+
+def test_probabilities_and_draws() -> None:
+    q, law = fractions([1, 2, 1]), Several([fractions([0, 1, 1])])
+    tuples = all_tuples(3, 2)
+    chance = law.probability(q, tuples)
+    assert chance.sum() == 1 and (chance[(tuples < 0).any(-1)] == 0).all()
+    for token_set in all_token_sets(3):
+        assert law.inside(q, token_set, 2) == chance[np.append(token_set, False)[tuples].all(-1)].sum()
+    drafts = ot.draw(law, np.broadcast_to(q.astype(float), (8000, 3)), 2, np.random.default_rng(1))
+    seen = np.array([(drafts == t).all(-1).mean() for t in tuples])
+    assert np.abs(seen - chance.astype(float)).max() < 0.03
+    assert law.drafted(q, 2).tolist() == [chance[(tuples == y).any(-1)].sum() for y in range(3)]
+
+
+def test_rules_for_it_are_exact() -> None:
+    for problem in [problem for problem in problems(40) if len(problem.p) ** problem.k <= 30]:
+        law, best = problem.law, ot.optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
+        for rule in (ot.rules.FromCoupling(law), ot.rules.RandomOrder(law), ot.rules.NaiveTarget(law)):
+            result = ot.evaluate(rule, problem)
+            assert result.lossless and result.acceptance <= best
+        assert ot.evaluate(ot.rules.FromCoupling(law), problem).acceptance == best
+    model = paths.MarkovModel.random(np.random.default_rng(1), 2)
+    law, shape = Several([fractions([1, 2])]), paths.TreeShape.by_level((2, 2))
+    for rule in (paths.Traversal(), paths.TokenWise(ot.rules.FromCoupling(law)), paths.NaiveTarget()):
+        assert paths.evaluate_tree(rule, model, shape, law).lossless
+    with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\)"):
+        paths.Joint().check(shape, law)
+
+
+def test_errors() -> None:
+    with pytest.raises(ot.InvalidArgument, match="give rows"):
+        Several([[0.5, 0.6]])
+    with pytest.raises(ot.InvalidDrafts, match="this law has 2 drafts, one a draft model, not 3"):
+        ot.Problem([1.0], [1.0], 3, Several([[1.0]]))
+    with pytest.raises(ot.InvalidDrafts, match="others have 1 tokens, q has 2"):
+        ot.optimal_acceptance([0.5, 0.5], [0.5, 0.5], 2, Several([[1.0]]))
