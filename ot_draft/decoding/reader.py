@@ -28,13 +28,15 @@ class Reader:
     depths: Tensor
 
     @classmethod
-    def of(
-        cls, model: LanguageModel, drafting: Drafting, sampling: NodeLaws, texts: Texts, slots_per_row: int
-    ) -> Reader:
-        """An empty cache of the given size."""
+    def of(cls, model: LanguageModel, drafting: Drafting, sampling: NodeLaws, texts: Texts, cache: SlotCache) -> Reader:
+        """With the mask of the drafting's trees."""
         mask = TreeMask(drafting.shape.parents, model.dtype, model.device)
         depths = torch.tensor(drafting.shape.depths, device=texts.last.device)
-        return cls(model, SlotCache(slots_per_row, model.layers), mask, sampling, texts, drafting, depths)
+        return cls(model, cache, mask, sampling, texts, drafting, depths)
+
+    def on(self, drafting: Drafting) -> Reader:
+        """For the trees of another drafting, with the same cache."""
+        return Reader.of(self.model, drafting, self.sampling, self.texts, self.cache)
 
     @property
     def recordable(self) -> bool:
@@ -48,9 +50,11 @@ class Reader:
         filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
         tokens = torch.tensor(filled, dtype=torch.int64, device=device)
         slots = torch.arange(longest, device=device).expand_as(tokens)
-        mask = causal_mask(longest, self.cache.slots_per_row, self.model.dtype, device)
+        self.cache.narrow(longest)
+        mask = causal_mask(longest, self.cache.live, self.model.dtype, device)
         if longest:
             self.model.logits(self.cache, tokens, slots, slots, mask, last=1)
+        self.cache.narrow(self.cache.slots_per_row)
 
     def verify(self, tokens: Tensor) -> Tensor:
         """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
@@ -67,16 +71,20 @@ class Reader:
         )
         return self._laws(logits, tokens, slice(0, len(self.depths)))
 
-    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor) -> None:
+    def read_last(self, count: int) -> Tensor:
+        """Read the last tokens of every text; logits (B, 1, n or fewer) of what follows them."""
+        return self.model.logits(self.cache, *self._last(count), last=1)
+
+    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor, behind: int = 0) -> None:
         """Fill tokens (B, N), q (B, M, n) and tops (B, M), see `ot.paths.DraftTree`, with a tree, one forward pass a level.
 
         uniforms: (B, N or more), number i - 1 draws node i. Every node's children follow the drafting's law, given the
-        node's row of q, which is 0 wherever the model scores nothing.
+        node's row of q, which is 0 wherever the model scores nothing. behind: tokens before the last two to be read first.
         """
         mask = self._mask()
         for level in self.drafting.levels:
             if level.nodes.start == 0:
-                logits = self.model.logits(self.cache, *self._last_two(mask), last=1)
+                logits = self.read_last(2 + behind)
             else:
                 logits = self.model.logits(self.cache, *self._at_nodes(mask, tokens, level.nodes))
             self.model.store(self._laws(logits, tokens, level.nodes), into=q[:, level.nodes])
@@ -88,24 +96,24 @@ class Reader:
                     tops[:, draw.nodes] = number[..., 0]
 
     def _mask(self) -> Tensor:
-        return self.mask.of(self.texts.lengths, self.cache.slots_per_row)
+        return self.mask.of(self.texts.lengths, self.cache.live)
 
     def _laws(self, logits: Tensor, tokens: Tensor, nodes: slice) -> Tensor:
         return self.sampling.laws(NodeLogits(logits, self.model, self.texts, self.drafting.shape, tokens, nodes))
 
-    def _last_two(self, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tokens, slots, positions and mask of the root and of the token before it.
+    def _last(self, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Tokens, slots, positions and mask of the last tokens of every text, the root and those before it.
 
-        The token before may have been a leaf of the last tree, which the draft model has not read. Reading it always, though
-        it is mostly in the cache already, keeps the shape fixed.
+        The token before the root may have been a leaf of the last tree, which the draft model has not read. Reading it always,
+        though it is mostly in the cache already, keeps the shape fixed.
         """
-        lengths = self.texts.lengths
-        # A text of one token has none before: its root is read twice, into one slot, from the same tokens.
-        has_before = lengths > 0
-        places = torch.stack(((lengths - 1).clamp(min=0), lengths), 1)
-        before = torch.where(has_before[:, None, None, None], mask[:, :, -1:], mask[:, :, :1])
-        tokens = torch.stack((self.texts.before_last, self.texts.last), 1)
-        return tokens, places, places, torch.cat((before, mask[:, :, :1]), 2)
+        lengths, slots = self.texts.lengths, torch.arange(self.cache.live, device=self.texts.lengths.device)
+        # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
+        places = (lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)).clamp(min=0)
+        mask = torch.zeros(1, dtype=self.model.dtype, device=self.model.device).expand(*places.shape, len(slots))
+        hidden = (slots > places[..., None]).to(mask.device)
+        mask = mask.masked_fill(hidden, torch.finfo(mask.dtype).min)
+        return self.texts.tokens.gather(1, places), places, places, mask[:, None]
 
     def _at_nodes(self, mask: Tensor, tokens: Tensor, nodes: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Tokens, slots, positions and mask of neighbouring nodes of one depth."""

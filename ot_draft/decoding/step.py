@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -94,6 +94,7 @@ class Step:
     token, at the last token allowed, and empty for a text that had ended. root: (B,) the token before. active: (B,) texts
     that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
     the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
+    drafting: by which the tree was drafted and selected from.
     """
 
     number: int
@@ -109,6 +110,7 @@ class Step:
     details: Details | None = None
     p: Tensor | None = None
     q: Tensor | None = None
+    drafting: Drafting = field(default_factory=Drafting)
 
     def tokens(self, row: int) -> list[int]:
         """What this step adds to one text."""

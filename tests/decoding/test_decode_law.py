@@ -27,6 +27,8 @@ from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
+from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
 
@@ -35,6 +37,7 @@ FALSE_ALARM = 1e-9
 N, EMITTED, TEXTS = 8, 3, 2000  # vocabulary, tokens looked at, texts a prompt
 FEWER = 500  # texts a prompt for the rules that solve every row of a batch by itself
 PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
+REPEATING = [[1, 2, 3, 1, 2], [5, 5], [3, 1, 0, 3]]  # where prompt lookup finds something
 TREE = paths.TreeShape.by_level((2, 2))
 GREEDY = ot.Hybrid(top=1)
 WITHOUT = ot.WithoutReplacement()
@@ -53,6 +56,7 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
     "top tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=2)),
+    "prompt lookup": lambda: Drafting.looked_up(Lookup(2)),
 }
 
 
@@ -71,12 +75,12 @@ def exact_law(prompt: tuple[int, ...], sampling: Sampling) -> np.ndarray:
     return law
 
 
-def verdicts(drafting: Drafting, sampling: Sampling, texts: int = TEXTS) -> list[float]:
+def verdicts(drafting: Plan, sampling: Sampling, texts: int = TEXTS, prompts: list[list[int]] = PROMPTS) -> list[float]:
     """The chance, for each prompt, of what the engine emits in one batch of all of them."""
-    batch = [prompt for prompt in PROMPTS for _ in range(texts)]
+    batch = [prompt for prompt in prompts for _ in range(texts)]
     tokens = np.array(decode(models(), batch, drafting, Options(sampling, max_tokens=EMITTED)).tokens)
     found = []
-    for place, prompt in enumerate(PROMPTS):
+    for place, prompt in enumerate(prompts):
         counts = np.zeros((N,) * EMITTED)
         np.add.at(counts, tuple(tokens[place * texts : (place + 1) * texts].T), 1)
         found.append(chance(counts, exact_law(tuple(prompt), sampling)))
@@ -87,7 +91,8 @@ def verdicts(drafting: Drafting, sampling: Sampling, texts: int = TEXTS) -> list
 @pytest.mark.parametrize("name", DRAFTINGS)
 def test_the_first_tokens_follow_the_target(name: str) -> None:
     texts = FEWER if name.startswith(("optimal", "joint")) else TEXTS
-    assert min(verdicts(DRAFTINGS[name](), Sampling(), texts)) > FALSE_ALARM / len(PROMPTS)
+    prompts = REPEATING if name == "prompt lookup" else PROMPTS
+    assert min(verdicts(DRAFTINGS[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_with_truncated_laws_too() -> None:
@@ -150,3 +155,18 @@ def test_a_planted_error_is_rejected(
 ) -> None:
     plant(monkeypatch)
     assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) < FALSE_ALARM / len(PROMPTS)
+
+
+def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked-up tokens that are taken as drawn by the target where its draw differs: the planted error of naive sampling."""
+    made = Engine.select
+
+    def select(self: Engine) -> None:
+        made(self)
+        if self.drafting.lookup is not None:  # the first drafted token is accepted at every third refusal
+            refused = (self.length == 0) & (self.tokens[:, 0] >= 0) & (self.uniforms[:, 0] < 1 / 3)
+            self.chosen[:, 0] = torch.where(refused, self.tokens[:, 0], self.chosen[:, 0])
+
+    monkeypatch.setattr(Engine, "select", select)
+    found = verdicts(DRAFTINGS["prompt lookup"](), Sampling(), prompts=REPEATING)
+    assert min(found) < FALSE_ALARM / len(PROMPTS)

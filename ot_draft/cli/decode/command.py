@@ -12,7 +12,7 @@ from ...errors import DraftSelectionError, MissingPackage
 from ..console import one_line
 from ..options import whole_numbers
 from ..refused import Refused
-from .settings import DecodeSettings
+from .settings import AUTO, DecodeSettings
 
 
 class Tree(click.ParamType):
@@ -27,13 +27,28 @@ class Tree(click.ParamType):
         return numbers
 
 
+class Shape(click.ParamType):
+    """auto, or K x L."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: Any, context: Any) -> str | tuple[int, int]:
+        if value == "auto":
+            return AUTO
+        parts = str(value).lower().replace("×", "x").split("x")
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            raise Refused(f"--shape {value}: give auto, or paths x length, like 4x4")
+        return int(parts[0]), int(parts[1])
+
+
 @click.command()
 @click.option("--prompt", "prompts", multiple=True, help="Text to continue; may be given several times.")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="More of them, one a line.")
 @click.option("--chat/--no-chat", default=None, help="As a user's turn [default: where the model has a chat template].")
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
 @click.option(
-    "--draft", help="The same, or safetensors of layers for the target's embedding [default: the embedded one]."
+    "--draft",
+    help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup [default: the embedded one].",
 )
 @click.option("--dtype", default="float32", show_default=True, help="Of both models' weights.")
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
@@ -44,6 +59,15 @@ class Tree(click.ParamType):
 @click.option("--min-p", type=float, default=0.0, show_default=True)
 @click.option("--max-tokens", type=int, default=64, show_default=True, help="A text.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--shape", type=Shape(), help="auto: every step drafts what promises most tokens a second; or paths x length, like 4x4 "
+              "[default: auto, unless the rule, the law or a size is given].")  # fmt: skip
+@click.option("--costs", type=click.Path(dir_okay=False, path_type=Path),
+              help="For the shape auto: what --compare --json printed, in the place of the clock; texts follow the seed then.")  # fmt: skip
+@click.option(
+    "--prompt-lookup-num-tokens", "lookup_tokens", type=int, help="Looked up, at most [default: 10; auto: 16]."
+)
+@click.option("--max-matching-ngram-size", "lookup_ngram", type=int,
+              help="Last tokens that are looked for [default: 2; auto: 3].")  # fmt: skip
 @click.option("--rule", "rules", multiple=True, help="joint, block, traversal, naive, a selection rule such as KSeq, or "
               "autoregressive; several with --compare [default: joint].")  # fmt: skip
 @click.option(
@@ -55,6 +79,7 @@ class Tree(click.ParamType):
 @click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
 @click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the live view as a picture.")
 @click.option(
     "--trace", type=click.Path(file_okay=False, path_type=Path), help="Record steps and laws in a new folder."
 )
@@ -67,8 +92,9 @@ class Tree(click.ParamType):
 def decode(**options: Any) -> None:
     """Continue texts by speculative decoding with several drafts.
 
-    Whatever the rule, the text follows the target's own law. Without --compare one rule is used, by default joint selection along
-    4 paths of 4 tokens.
+    Whatever the shape and the rule, the text follows the target's own law. By default every step drafts what promises most tokens a
+    second on this machine and in this text, by what the steps before it cost and brought; with a rule or a size, it is one shape
+    (4 paths of 4 tokens by joint selection, where only one of these is given).
     """
     settings = DecodeSettings(**options)
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours

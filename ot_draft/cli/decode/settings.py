@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..refused import Refused
 
+AUTO, LOOKUP = "auto", "lookup"
 NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0}  # settings that are told only where they do something
 
 
@@ -28,6 +29,10 @@ class DecodeSettings:
     min_p: float
     max_tokens: int
     seed: int
+    shape: str | tuple[int, int] | None
+    costs: Path | None
+    lookup_tokens: int | None
+    lookup_ngram: int | None
     rules: tuple[str, ...]
     draft_law: str | None
     paths: int | None
@@ -36,6 +41,7 @@ class DecodeSettings:
     compare: bool
     live: bool
     html: Path | None
+    svg: Path | None
     trace: Path | None
     trace_rows: int | None
     trace_keep: int | None
@@ -48,18 +54,53 @@ class DecodeSettings:
         self._check_files()
         if self.tree is not None and not self.compare and (self.paths is not None or self.length is not None):
             raise Refused("--tree stands in the place of --paths and --length: give one or the other")
+        self._check_shape()
         if len(self.rules) > 1 and not self.compare:
             raise Refused("several --rule are compared with --compare: add it, or give one")
         if self.max_tokens < 1:
             raise Refused(f"--max-tokens is {self.max_tokens}: give at least 1")
+
+    def _check_shape(self) -> None:
+        sized = self.paths is not None or self.length is not None or self.tree is not None
+        if self.shape is not None and sized:
+            raise Refused("--shape stands in the place of --paths, --length and --tree: give one or the other")
+        if self.shape == AUTO and (self.rules or self.draft_law is not None) and not self.compare:
+            raise Refused("--shape auto chooses rule and law too: leave --rule and --draft-law away")
+        if self.shape == AUTO and self.trace is not None:
+            raise Refused("--trace records trees of one shape: give --shape 4x4 or another")
+        if self.costs is not None and not (self.auto or self.compare):
+            raise Refused("--costs are what --shape auto goes by: leave them away, or the shape")
+        if self.looks_up and (self.rules or self.draft_law is not None or self.tree is not None):
+            raise Refused("--draft lookup has a rule of its own: leave --rule, --draft-law and --tree away")
+        if self.looks_up and self.trace is not None:
+            raise Refused("--trace records trees of a draft model: give one")
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether prompt lookup stands in the place of a draft model."""
+        return self.draft == LOOKUP
+
+    @property
+    def auto(self) -> bool:
+        """Whether the shape chooses itself."""
+        if self.shape is not None or self.looks_up:
+            return self.shape == AUTO
+        given = (self.rules, self.draft_law, self.paths, self.length, self.tree, self.trace)
+        return all(each is None or each == () for each in given)
+
+    @property
+    def size(self) -> tuple[int | None, int | None]:
+        """Paths and length, as far as given."""
+        return self.shape if isinstance(self.shape, tuple) else (self.paths, self.length)
 
     def _check_form(self) -> None:
         if self.as_json and self.as_csv:
             raise Refused("--csv and --json both print to standard output: give one of them")
         if (self.as_json or self.as_csv) and not self.compare:
             raise Refused("--json and --csv print the table of --compare: add it")
-        if self.html is not None and self.compare:
-            raise Refused("--html shows the text of one rule: leave --compare away")
+        for name, file in (("--html", self.html), ("--svg", self.svg)):
+            if file is not None and self.compare:
+                raise Refused(f"{name} shows the text of one rule: leave --compare away")
 
         if self.audit is not None and self.compare:
             raise Refused("--audit tests the text of one rule: leave --compare away")
@@ -71,8 +112,9 @@ class DecodeSettings:
             raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
         if self.trace is not None and self.trace.exists() and any(self.trace.iterdir()):
             raise Refused(f"--trace {self.trace} is there already and not empty: name another folder")
-        if self.html is not None and not self.html.resolve().parent.is_dir():
-            raise Refused(f"--html {self.html}: there is no such folder")
+        for name, file in (("--html", self.html), ("--svg", self.svg)):
+            if file is not None and not file.resolve().parent.is_dir():
+                raise Refused(f"{name} {file}: there is no such folder")
 
     @property
     def laws_wanted(self) -> bool:
