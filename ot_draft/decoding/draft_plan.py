@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import ot_draft as ot
 
@@ -37,13 +38,15 @@ class Drafting:
 
     shape: an `ot.paths.TreeShape` of N nodes and depth L. InvalidDrafts where the rule is not valid on trees of this shape
     under the law. Without shape and rule: autoregressive decoding. lookup: where the drafts come from in the place of the draft
-    model; every node's law is then the point mass on its token.
+    model; every node's law is then the point mass on its token. grower: how the trees grow where their shapes follow the draft model; see
+    `Drafting.dynamic`.
     """
 
     shape: ot.paths.TreeShape = field(default_factory=ot.paths.TreeShape)
     rule: ot.paths.PathRule | None = None
     law: ot.DraftLaw = ot.IID()
     lookup: Lookup | None = None
+    grower: ot.paths.DynamicTree | None = None
 
     def __post_init__(self) -> None:
         if (self.shape.size == 0) != (self.rule is None):
@@ -69,6 +72,11 @@ class Drafting:
         lookup = Lookup() if lookup is None else lookup
         return cls(ot.paths.TreeShape.chains(1, lookup.num_tokens), ot.paths.NaiveTarget(), ot.IID(), lookup)
 
+    @classmethod
+    def dynamic(cls, grower: ot.paths.DynamicTree, rule: ot.paths.PathRule | None = None) -> Drafting:
+        """Trees whose shapes follow the draft model, `ot.paths.AdaptiveTree(32)` for instance; by the drafting's own rule where none is given."""
+        return cls(grower.shape, grower.rule if rule is None else rule, grower.law, grower=grower)
+
     def begin(self, run: Run) -> Chooser:
         """This drafting in every step; with prompt lookup, as many tokens of it as were found."""
         return Always(self) if self.lookup is None else Found(self)
@@ -90,28 +98,49 @@ class Drafting:
 
     @property
     def width(self) -> int:
-        """Number of paths; of a tree, children of the root."""
-        return len(self.shape.children(0))
+        """Number of paths; of a tree, children of the root, at most."""
+        return len(self.shape.children(0)) if self.grower is None else self.grower.shape.most
 
     @property
     def one_path(self) -> bool:
         """Whether every node has one child at most: node i of an accepted path is then in the i-th slot already."""
+        if self.grower is not None:
+            return self.grower.shape.most == 1
         return self.shape.parents == tuple(range(self.shape.size))
 
     @property
     def inner(self) -> int:
         """Number M of nodes up to the last one with children: those the draft model must look at."""
-        return max(self.shape.parents, default=-1) + 1
+        return self.shape.inner
+
+    @property
+    def room(self) -> int:
+        """Slots that a step takes in the caches besides the root's."""
+        return self.shape.size if self.grower is None else max(self.shape.size, self.grower.reads)
 
     @property
     def draws(self) -> int:
         """Random numbers that the drafts of one step take: one a node, none for what is looked up."""
+        if self.grower is not None:
+            return self.grower.draws
         return 0 if self.lookup is not None else self.shape.size
 
     @property
     def uniforms(self) -> int:
         """Random numbers of one step: those of the drafts, then those of the rule."""
         return 1 if self.rule is None else self.draws + self.rule.uniforms(self.shape)
+
+    def tree(self, tokens: Any, p: Any, q: Any, tops: Any = None, parents: Any = None) -> ot.paths.DraftTree:
+        """The trees (B, N) drafted by it, as its rule takes them. tops: where q decides; parents: of trees that follow the draft model.
+
+        Of these p may end behind the largest: (B, m + 1, n).
+        """
+        if self.grower is None:
+            return ot.paths.DraftTree(self.shape, tokens, p, q, self.law, tops)
+        used = p.shape[1] - 1
+        shape = ot.paths.FreeShape(nodes=used, deepest=self.shape.length, most=self.grower.shape.most)
+        parents = parents[:, :used].clamp(max=used)
+        return ot.paths.DraftTree(shape, tokens[:, :used], p, q[:, : used + 1], self.law, tops[:, : used + 1], parents)
 
     @cached_property
     def levels(self) -> tuple[DraftLevel, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 import ot_draft as ot
 
@@ -13,7 +14,7 @@ from .cache import SlotCache
 from .draft_plan import Drafting
 from .language_model import LanguageModel
 from .node_laws import NodeLaws
-from .reader import Reader
+from .reader import Reader, TreeReader
 from .texts import Texts
 from .uniforms import uniforms
 
@@ -49,10 +50,10 @@ class Memory:
     ) -> Memory:
         """Both caches, with the prompts in them."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
-        slots += max(drafting.shape.length + drafting.shape.size for drafting in draftings)
+        slots += max(drafting.shape.length + drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
         readers = [
-            None if model is None else Reader.of(model, draftings[0], law, texts, SlotCache(slots, model.layers))
+            None if model is None else Reader(model, SlotCache(slots, model.layers), law, texts)
             for model, law in zip(models, sampling, strict=True)
         ]
         for reader in readers:
@@ -73,12 +74,12 @@ class Engine:
     def __init__(self, memory: Memory, drafting: Drafting) -> None:
         self.memory, self.drafting, self.texts, self.behind = memory, drafting, memory.texts, 0
         self.number = memory.number
-        self.target = memory.target.on(drafting)
-        self.draft = memory.draft.on(drafting) if memory.draft is not None and drafting.asks_draft_model else None
+        self._readers()
         batch, device, number = len(self.texts.tokens), self.texts.tokens.device, self.number
         size, length = drafting.shape.size, drafting.shape.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=number, device=device)
         self.tokens = torch.zeros(batch, size, dtype=torch.int64, device=device)
+        self.parents = torch.tensor(drafting.shape.parents, dtype=torch.int64, device=device).expand(batch, -1)
         self.q = torch.zeros(batch, drafting.inner, memory.n, dtype=number, device=device)
         self.tops = torch.zeros(batch, drafting.inner, dtype=torch.int64, device=device)
         self.p = torch.zeros(batch, size + 1, 0, dtype=number, device=device)
@@ -86,6 +87,12 @@ class Engine:
         self.nodes = torch.full((batch, length), -1, device=device)
         self.chosen = torch.zeros(batch, length + 1, dtype=torch.int64, device=device)
         self.emitted = self.chosen.clone()
+
+    def _readers(self) -> None:
+        """Both models, for the trees of this drafting."""
+        self.target = TreeReader.on(self.memory.target, self.drafting)
+        draft, asked = self.memory.draft, self.drafting.asks_draft_model
+        self.draft = TreeReader.on(draft, self.drafting) if draft is not None and asked else None
 
     @property
     def recordable(self) -> bool:
@@ -128,23 +135,31 @@ class Engine:
         if self.drafting.rule is None:
             self.chosen.copy_(ot.IID().draw(self.p[:, 0], self.uniforms))
             return
-        law = self.drafting.law
-        tops = self.tops if law.number_by_q else None
-        tree = ot.paths.DraftTree(self.drafting.shape, self.tokens, self.p, self.q, law, tops)
-        selection = self.drafting.rule.select(tree, self.uniforms[:, self.drafting.draws :])
+        selection = self.drafting.rule.select(self.tree(), self.uniforms[:, self.drafting.draws :])
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
 
+    def tree(self) -> ot.paths.DraftTree:
+        """What was drafted, with p and q at its nodes."""
+        tops = self.tops if self.drafting.law.number_by_q else None
+        return self.drafting.tree(self.tokens, self.p, self.q, tops)
+
     def keep(self) -> None:
         """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
         if not self.drafting.one_path:
-            places = (
-                self.texts.lengths[:, None] + 1 + torch.arange(self.drafting.shape.length, device=self.nodes.device)
-            )
-            # A node that was not accepted stays where it is: moving nothing keeps the shape fixed.
-            sources = torch.where(self.nodes >= 0, self.texts.lengths[:, None] + self.nodes, places)
-            self.target.cache.move(sources, places)
+            depths = torch.arange(1, self.drafting.shape.length + 1, device=self.nodes.device)
+            self._move(self.target.cache, self.nodes, depths)
             if self.draft is not None:
-                self.draft.cache.move(sources, places)
+                self._move(self.draft.cache, self._draft_slots(), depths)
         self.emitted.copy_(self.texts.advance(self.length, self.chosen))
+
+    def _draft_slots(self) -> Tensor:
+        """Where the draft model's cache holds the accepted nodes, from the root on, int (B, L); -1 where it does not."""
+        return self.nodes
+
+    def _move(self, cache: SlotCache, slots: Tensor, depths: Tensor) -> None:
+        """Bring the rows in these slots of the trees (B, L) to the front, one a depth."""
+        lengths = self.texts.lengths[:, None]
+        # What was not accepted stays where it is: moving nothing keeps the shape fixed.
+        cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)

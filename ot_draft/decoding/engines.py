@@ -8,6 +8,7 @@ from warnings import warn
 
 from ..errors import CannotDecode
 from .draft_plan import Drafting
+from .dynamic.engine import DynamicEngine
 from .engine import Engine, Memory
 from .graphs import capture
 from .plans.chooser import Chooser
@@ -31,9 +32,9 @@ class Engines:
         """The engine of the coming step, and its parts: propose, verify, select and keep."""
         drafting = self._chooser.choose(self._texts)
         if self._narrows:
-            self.memory.narrow(max(map(len, self._texts)) + drafting.shape.size)
+            self.memory.narrow(max(map(len, self._texts)) + drafting.room)
         if drafting not in self._known:
-            engine = Engine(self.memory, drafting)
+            engine = engine_of(self.memory, drafting)
             whole = engine.propose, engine.verify, engine.select, engine.keep
             self._known[drafting] = engine, recorded(engine) if self._graphs and engine.recordable else whole
         engine, parts = self._known[drafting]
@@ -51,6 +52,11 @@ class Engines:
             if step.drafting.asks_draft_model:
                 self._read[row] = len(text) - 2
         self._chooser.learn(step, seconds)
+
+
+def engine_of(memory: Memory, drafting: Drafting) -> Engine:
+    """The engine of a drafting."""
+    return (Engine if drafting.grower is None else DynamicEngine)(memory, drafting)
 
 
 def recorded(engine: Engine) -> tuple[Part, ...]:

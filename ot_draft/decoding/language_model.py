@@ -136,6 +136,12 @@ class LanguageModel:
         whole = logits.new_full((*logits.shape[:-1], self.n), float("-inf"))
         return whole.index_copy_(-1, self.scored, logits)
 
+    def spread_masses(self, masses: Tensor) -> Tensor:
+        """Masses (..., n or fewer) on the whole vocabulary (..., n), 0 at tokens that this model does not score."""
+        if self.scored is None or masses.shape[-1] == self.n:
+            return masses
+        return masses.new_zeros(*masses.shape[:-1], self.n).index_copy_(-1, self.scored, masses)
+
     def store(self, masses: Tensor, into: Tensor) -> None:
         """Write masses (B, T, n or fewer) into rows (B, T, n) that hold 0 wherever this model scores nothing."""
         if self.scored is None or masses.shape[-1] == self.n:

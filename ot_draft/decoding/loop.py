@@ -151,7 +151,7 @@ def _record(engine: Engine, options: Options, number: int, root: Tensor, active:
     looked_up = None
     if options.details:
         ending = engine.chosen.gather(1, engine.length[:, None])[:, 0]
-        masses_and_ranks = details(engine.drafting, engine.tokens, engine.p, engine.q, engine.nodes, ending)
+        masses_and_ranks = details(engine.parents, engine.tokens, engine.p, engine.q, engine.nodes, ending)
         looked_up = Details(**{name: host(value) for name, value in vars(masses_and_ranks).items()})
     return Step(
         number=number,
@@ -168,6 +168,8 @@ def _record(engine: Engine, options: Options, number: int, root: Tensor, active:
         p=host(engine.p) if options.laws else None,
         q=host(engine.q) if options.laws else None,
         drafting=engine.drafting,
+        parents=host(engine.parents) if engine.drafting.grower is not None else None,
+        tops=host(engine.tops) if engine.drafting.grower is not None else None,
     )
 
 

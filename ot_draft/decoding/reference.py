@@ -52,6 +52,8 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
     if drafting.rule is None:
         return [int(ot.IID().draw(p[0], numbers[0]))]
+    if drafting.grower is not None:
+        return _dynamic_step(pair, text, drafting, options, row, numbers)
     looked_up = drafting.lookup.find(text).tokens if drafting.lookup is not None else ()
     q: list[Tensor] = []
     prefixes, tokens = [text], list[int]()
@@ -73,6 +75,34 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
         drafting.shape, torch.tensor([tokens]), torch.stack(p)[None], torch.stack(q)[None], drafting.law
     )
     selection = drafting.rule.select(tree, numbers[:, drafting.draws :])
+    return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
+
+
+def _dynamic_step(
+    pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, numbers: Tensor
+) -> list[int]:
+    """The same where the tree follows the draft model: every node that it asks about is read by itself."""
+    assert drafting.grower is not None and drafting.rule is not None
+    n, (of_target, of_draft) = vocabulary_size(pair.target), options.of_both
+    growing = drafting.grower.begin(numbers[:, : drafting.draws])
+    prefixes: dict[int, list[int]] = {0: text}  # by slot
+    while growing.levels:
+        laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)
+        for place, slot in enumerate(growing.slots[0].tolist()):
+            if slot > 0:
+                prefixes[slot] = [*prefixes[int(growing.above[0, place])], int(growing.read[0, place])]
+            if slot >= 0:
+                laws[0, place] = next_token(pair.draft, prefixes[slot], of_draft, n, row)
+        growing.grow(laws)
+    grown = growing.grown()
+    ways = [text]
+    for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
+        ways.append([*ways[parent], token] if token >= 0 else text)
+    p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
+    q = torch.stack([next_token(pair.draft, way, of_draft, n, row).to(p.dtype) for way in ways])[None]
+    selection = drafting.rule.select(
+        drafting.tree(grown.tokens, p, q, grown.tops, grown.parents), numbers[:, drafting.draws :]
+    )
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 

@@ -3,12 +3,17 @@
 from . import rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, simulate_budget
+from .drafting.confident import ConfidentTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
+from .drafting.dynamic_tree import DynamicTree, Growing, Grown
 from .drafting.plans import Expansion
+from .drafting.sampled import SampledTree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
+from .drafting.stopped import StoppedPath
 from .drafting.trees import draft_tree, draft_trees, first_chains
 from .exact.adapted import evaluate_plan
 from .exact.certificate import PathCertificate
+from .exact.dynamic import evaluate_dynamic
 from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
 from .exact.program import PathBound, path_bound
 from .exact.survival import survival
@@ -30,12 +35,16 @@ __all__ = [
     "WAYS",
     "AdaptiveTree",
     "BlockVerification",
+    "ConfidentTree",
     "Costs",
     "DraftTree",
     "Drafted",
+    "DynamicTree",
     "Efficiency",
     "Expansion",
     "FreeShape",
+    "Growing",
+    "Grown",
     "InvalidCosts",
     "Joint",
     "MarkovModel",
@@ -48,8 +57,10 @@ __all__ = [
     "PathSelection",
     "PlainTree",
     "Planned",
+    "SampledTree",
     "SimulatedModel",
     "Simulation",
+    "StoppedPath",
     "StoppingRule",
     "TokenWise",
     "Toward",
@@ -61,6 +72,7 @@ __all__ = [
     "draft_tree",
     "draft_trees",
     "evaluate",
+    "evaluate_dynamic",
     "evaluate_plan",
     "evaluate_tree",
     "expected_accepted",

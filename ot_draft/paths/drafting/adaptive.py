@@ -11,9 +11,7 @@ holds the children of all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,12 +20,10 @@ from ...arrays import (
     argsort,
     double,
     gather,
-    inverse_cdf,
     is_exact,
     maximum,
     minimum,
     namespace,
-    on_host,
     positions,
     prefix_minimum,
     prefix_sums,
@@ -38,18 +34,20 @@ from ...arrays import (
     total,
     where,
 )
-from ...laws import ByNode, StandIn, outside
+from ...laws import ByNode, DraftLaw, StandIn, outside
 from ..model import Model, Path
-from ..rules.path_rule import Nodes
+from ..rules.joint import Joint
+from ..rules.path_rule import Nodes, PathRule
 from ..tree import DraftTree, FreeShape, TreeShape
+from .adaptive_growth import AdaptiveGrowth
+from .dynamic_tree import DynamicTree, Growing
 from .plans import History, Plan
-from .trees import Rows
 
 Chosen = tuple[Array, Array]  # number of children, and of top tokens among them: int (B, W) each
 
 
 @dataclass(frozen=True)
-class AdaptiveTree:
+class AdaptiveTree(DynamicTree):
     """Draft at most `budget` nodes, at most `length` deep and `most` children a node, as many where as the draft's q says.
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
@@ -96,25 +94,28 @@ class AdaptiveTree:
         shared = self.spread * minimum(c / where(caught > 0, caught, 1), 1) + (1 - self.spread) * c
         return where(tokens < 0, 0, where(fixed, c, where(caught > 0, shared, 0)))
 
-    def draft(self, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
-        """A tree after each of B prefixes; uniforms (B, N) in [0, 1), one for every node."""
-        rows, batch = Rows.of(model), len(roots)
-        known: dict[Path, tuple[Any, Any]] = {}
-        prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
-        growing = Growing(self, uniforms)
-        p, q = (np.zeros((batch, self.budget + 1, rows.n)) for _ in range(2))
-        while True:
-            nodes = growing.nodes
-            for row, node in zip(*np.nonzero(nodes >= 0), strict=True):
-                place = int(nodes[row, node])
-                if place:
-                    parent = int(growing.parents[row, place - 1])
-                    prefixes[row][place] = (*prefixes[row][parent], int(growing.tokens[row, place - 1]))
-                p[row, place], q[row, place] = rows.pair(prefixes[row][place], known)
-            if growing.levels == 0 or not (nodes >= 0).any():
-                break
-            growing.grow(q[np.arange(batch)[:, None], np.maximum(nodes, 0)])
-        return growing.tree(p, q)
+    @property
+    def law(self) -> DraftLaw:
+        return ByNode()
+
+    @property
+    def rule(self) -> PathRule:
+        return Joint()
+
+    @property
+    def draws(self) -> int:
+        return self.budget
+
+    @property
+    def reads(self) -> int:
+        return self.budget + 1
+
+    @property
+    def label(self) -> str:
+        return "adaptive"
+
+    def begin(self, uniforms: Array) -> Growing:
+        return AdaptiveGrowth(self, uniforms)
 
     def _gains(self, q: Array) -> Chosen:
         """What each further child adds to the estimated acceptance (..., most), and the number of top tokens among 0 .. most children."""
@@ -235,82 +236,3 @@ def one_shape(tree: DraftTree) -> DraftTree:
     shape = TreeShape(tuple(tree.parents[0, :number].tolist()))
     p, q = tree.p[:, : number + 1], tree.q[:, : number + 1]
     return DraftTree(shape, tree.tokens[:, :number], p, q, tree.law, tree.tops[:, : q.shape[1]])
-
-
-class Growing:
-    """A batch of trees level by level, as data: nothing is asked of the device.
-
-    tokens, parents: int (B, N), -1 and N where nothing was drafted yet; tops: int (B, N + 1). nodes: int (B, W), the places of the
-    present level, -1 where there is none, and for siblings equal to an elder one; levels: how many may still grow.
-    """
-
-    def __init__(self, drafting: AdaptiveTree, uniforms: Array) -> None:
-        self.drafting, self._uniforms = drafting, uniforms
-        size = drafting.budget
-        self.levels = drafting.length if size else 0
-        empty = 0 * positions(size + 1, uniforms) + where(uniforms[:, :1] < 0, 0, 0)  # (B, N + 1)
-        self._tokens, self._parents, self.tops = empty - 1, empty + size, empty
-        self._used = empty[:, :1]
-        self.nodes = empty[:, :1]
-        self._reached = 1.0 + 0 * uniforms[:, :1]
-
-    @property
-    def tokens(self) -> Array:
-        return self._tokens[:, :-1]
-
-    @property
-    def parents(self) -> Array:
-        return self._parents[:, :-1]
-
-    def grow(self, q: Array) -> None:
-        """Draft the level below, by q (B, W, n) at the present nodes (any law where there is none)."""
-        drafting, size = self.drafting, self.drafting.budget
-        count, tops = drafting.numbers(q, self._reached, size - self._used, self.levels)
-        place = positions(drafting.most, count)
-        present = (place < count[..., None]).reshape(len(count), -1)
-        kept = argsort(where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
-        if on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
-            kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
-        there, parent = take(present, kept), kept // drafting.most
-        slot = where(there, self._used + positions(kept.shape[-1], kept), size)
-        uniforms = gather(self._uniforms, where(there, slot, -1))
-        spread = 0 * (place + count[..., None]) + 0.0 * uniforms[:, :1, None]
-        spread = _written(spread.reshape(len(kept), -1), kept, uniforms).reshape(*count.shape, drafting.most)
-        children = self._draw(q, spread, count[..., None], tops[..., None])
-        reached = self._reached[..., None] * drafting.below(q, children, tops[..., None], count[..., None])
-        children, reached = (x.reshape(len(kept), -1) for x in (children, reached))
-        tokens = where(there, take(children, kept), -1)
-        self._tokens = _written(self._tokens, slot, tokens)
-        self._parents = _written(self._parents, slot, where(there, take(maximum(self.nodes, 0), parent), size))
-        self.tops = _written(self.tops, where(self.nodes >= 0, self.nodes, size), tops)
-        self._used = self._used + total(where(there, 1, 0))
-        elder = (tokens[:, :, None] == tokens[:, None, :]) & (parent[:, :, None] == parent[:, None, :])
-        index = positions(kept.shape[-1], kept)
-        alone = there & ~(elder & (index[:, None] > index)).any(-1)
-        self.nodes = where(alone, slot + 1, -1)
-        self._reached = where(alone, take(reached, kept), 0.0)
-        self.levels -= 1
-
-    def _draw(self, q: Array, uniforms: Array, count: Array, tops: Array) -> Array:
-        """Children (B, W, C): top tokens first, then draws outside them; -1 beyond their number."""
-        most = uniforms.shape[-1]
-        ranked = top_tokens(q, min(most, q.shape[-1]))
-        place = positions(most, count)
-        fixed = where(place[: ranked.shape[-1]] < tops, ranked, -1)
-        drawn = inverse_cdf(outside(q, fixed), uniforms)
-        if ranked.shape[-1] < most:
-            ranked = namespace(q).concatenate((ranked, drawn[..., ranked.shape[-1] :]), -1)
-        return where(place < count, where(place < tops, ranked, drawn), -1)
-
-    def tree(self, p: Array, q: Array) -> DraftTree:
-        """The drafted trees, with p (B, N + 1, n) and q (B, at least N, n) at their nodes."""
-        return DraftTree(self.drafting.shape, self.tokens, p, q, ByNode(), self.tops[:, : q.shape[1]], self.parents)
-
-
-def _written(x: Array, index: Array, values: Array) -> Array:
-    """A copy of x (B, m) with the values at the indices (B, i); the last column may take what is of no use."""
-    if hasattr(x, "scatter"):
-        return x.scatter(-1, index, values)
-    out = x.copy()
-    np.put_along_axis(out, index, values, -1)
-    return out

@@ -1,0 +1,120 @@
+"""One path that stops where the draft model expects a refusal: SpecDec++."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...arrays import Array, double, gather, inverse_cdf, namespace, positions, where
+from ...errors import InvalidArgument
+from ...laws import IID, DraftLaw
+from ..rules.block_verification import BlockVerification
+from ..rules.path_rule import PathRule
+from ..tree import FreeShape
+from .dynamic import StoppingRule
+from .dynamic_tree import DynamicTree, Growing, Grown, check_bounds
+
+EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class StoppedPath(DynamicTree):
+    """One path of at most `budget` tokens, which ends as soon as P(at least one of its tokens is refused) exceeds the threshold.
+
+    accepted (bins,) predicts the chance that a drafted token is accepted from its own mass q: one number for each bin between the
+    increasing edges (bins - 1,). The end depends on tokens drafted up to it: token-wise speculative sampling, block
+    verification and `Joint`, which take the end of the path as it comes, are lossless.
+    Source: Huang, Guo, Wang, SpecDec++, 2024, who train a head for the prediction (`StoppingRule.fit` counts it).
+    """
+
+    budget: int
+    threshold: float = 0.7
+    edges: tuple[float, ...] = EDGES
+    accepted: tuple[float, ...] = (0.05, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97)
+    length: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_bounds(budget=self.budget)
+        if not 0 <= self.threshold <= 1 or len(self.accepted) != len(self.edges) + 1:
+            raise InvalidArgument(
+                f"threshold is {self.threshold!r}, {len(self.accepted)} chances for {len(self.edges)} edges: give a probability, and"
+                " one chance more than edges"
+            )
+        object.__setattr__(self, "length", self.budget)
+
+    @classmethod
+    def of(cls, rule: StoppingRule, budget: int) -> StoppedPath:
+        """With the predictions of a fitted rule."""
+        return cls(budget, rule.threshold, tuple(rule.edges.tolist()), tuple(rule.accepted.tolist()))
+
+    @property
+    def shape(self) -> FreeShape:
+        return FreeShape(nodes=self.budget, deepest=self.budget, most=1)
+
+    @property
+    def law(self) -> DraftLaw:
+        return IID()
+
+    @property
+    def rule(self) -> PathRule:
+        return BlockVerification()
+
+    @property
+    def draws(self) -> int:
+        return self.budget
+
+    @property
+    def reads(self) -> int:
+        return self.budget
+
+    @property
+    def label(self) -> str:
+        return "SpecDec++"
+
+    def begin(self, uniforms: Array) -> Growing:
+        return GrowingPath(self, uniforms)
+
+    def predicted(self, mass: Array) -> Array:
+        """Chance that a drafted token of this mass is accepted."""
+        chance = 0.0 * mass + self.accepted[0]
+        for edge, accepted in zip(
+            self.edges, self.accepted[1:], strict=True
+        ):  # numbers: nothing is copied to the device
+            chance = where(mass >= edge, accepted, chance)
+        return chance
+
+
+class GrowingPath(Growing):
+    """A path of every text, token after token."""
+
+    def __init__(self, drafting: StoppedPath, uniforms: Array) -> None:
+        self.drafting, self._uniforms, self.levels = drafting, uniforms, drafting.budget
+        self.slots = self.read = self.above = where(uniforms[:, :1] < 0, 0, 0)
+        self._passes = 1.0 + 0.0 * double(uniforms[:, :1])  # chance that nothing is refused
+        self._tokens: list[Array] = []
+
+    def grow(self, q: Array) -> None:
+        depth = len(self._tokens)
+        there = self.slots >= 0
+        token = inverse_cdf(q[:, 0], self._uniforms[:, depth : depth + 1])
+        mass = double(gather(q[:, 0], token))
+        self._tokens.append(where(there, token, -1))
+        self._passes = self._passes * self.drafting.predicted(mass)
+        self.above = where(there, self.slots, 0)
+        self.slots = where(there & (1 - self._passes <= self.drafting.threshold), depth + 1, -1)
+        self.read = where(self.slots >= 0, token, 0)
+        self.levels -= 1
+
+    def grown(self) -> Grown:
+        size = self.drafting.budget
+        none = 0 * self._tokens[0] - 1
+        tokens = namespace(none).concatenate((*self._tokens, *[none] * (size - len(self._tokens))), -1)
+        there, place = tokens >= 0, positions(size, tokens)
+        further = namespace(none).concatenate((there[:, 1:], there[:, :1] & False), -1)  # a node with a child was read
+        slots = where(further, place + 1, -1)
+        return Grown(
+            tokens,
+            where(there, place, size),
+            0 * namespace(none).concatenate((tokens, none), -1),
+            namespace(none).concatenate((none + 1, slots), -1),
+            where(there, place, -1),
+        )
