@@ -17,6 +17,7 @@ from .compared.methods import (
 )
 from .compared.peer_methods import Peer, assistant, generate, peers
 from .draft_plan import Drafting
+from .dynamic.methods import dynamic_method, dynamic_methods
 from .language_model import SubsetDraft
 from .load import DTYPES, load_draft, load_pair
 from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
@@ -63,6 +64,8 @@ __all__ = [
     "compare_methods",
     "decode",
     "decode_steps",
+    "dynamic_method",
+    "dynamic_methods",
     "generate",
     "load_draft",
     "load_pair",

@@ -74,7 +74,7 @@ class Drafting:
 
     @classmethod
     def dynamic(cls, grower: ot.paths.DynamicTree, rule: ot.paths.PathRule | None = None) -> Drafting:
-        """Trees whose shapes follow the draft model, `ot.paths.AdaptiveTree(32)` for instance; by the drafting's own rule where none is given."""
+        """Trees whose shapes follow the draft model, `ot.paths.AdaptiveTree(32)` for instance; by their own rule where none is given."""
         return cls(grower.shape, grower.rule if rule is None else rule, grower.law, grower=grower)
 
     def begin(self, run: Run) -> Chooser:

@@ -145,6 +145,10 @@ class Engine:
         tops = self.tops if self.drafting.law.number_by_q else None
         return self.drafting.tree(self.tokens, self.p, self.q, tops)
 
+    def drafted_by(self) -> Tensor:
+        """q (B, M, n) as it is told: 0 at nodes that the draft model did not look at."""
+        return self.q
+
     def keep(self) -> None:
         """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
         if not self.drafting.one_path:

@@ -84,6 +84,10 @@ def _dynamic_step(
     """The same where the tree follows the draft model: every node that it asks about is read by itself."""
     assert drafting.grower is not None and drafting.rule is not None
     n, (of_target, of_draft) = vocabulary_size(pair.target), options.of_both
+
+    def draft_law(prefix: list[int]) -> Tensor:
+        return next_token(pair.draft, prefix, of_draft, n, row).to(numbers.dtype)
+
     growing = drafting.grower.begin(numbers[:, : drafting.draws])
     prefixes: dict[int, list[int]] = {0: text}  # by slot
     while growing.levels:
@@ -92,17 +96,16 @@ def _dynamic_step(
             if slot > 0:
                 prefixes[slot] = [*prefixes[int(growing.above[0, place])], int(growing.read[0, place])]
             if slot >= 0:
-                laws[0, place] = next_token(pair.draft, prefixes[slot], of_draft, n, row)
+                laws[0, place] = draft_law(prefixes[slot])
         growing.grow(laws)
     grown = growing.grown()
     ways = [text]
     for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
         ways.append([*ways[parent], token] if token >= 0 else text)
     p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
-    q = torch.stack([next_token(pair.draft, way, of_draft, n, row).to(p.dtype) for way in ways])[None]
-    selection = drafting.rule.select(
-        drafting.tree(grown.tokens, p, q, grown.tops, grown.parents), numbers[:, drafting.draws :]
-    )
+    q = torch.stack([draft_law(way) for way in ways])[None]
+    tree = drafting.tree(grown.tokens, p, q, grown.tops, grown.parents)
+    selection = drafting.rule.select(tree, numbers[:, drafting.draws :])
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 

@@ -5,6 +5,7 @@ from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, simulate_budget
 from .drafting.confident import ConfidentTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
+from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
 from .drafting.dynamic_tree import DynamicTree, Growing, Grown
 from .drafting.plans import Expansion
 from .drafting.sampled import SampledTree
@@ -32,6 +33,7 @@ from .simulation.wall_clock import Costs, Efficiency, InvalidCosts, Planned, pla
 from .tree import DraftTree, FreeShape, PathSelection, TreeShape
 
 __all__ = [
+    "DYNAMIC_TREES",
     "WAYS",
     "AdaptiveTree",
     "BlockVerification",
@@ -71,6 +73,7 @@ __all__ = [
     "covered",
     "draft_tree",
     "draft_trees",
+    "dynamic_tree",
     "evaluate",
     "evaluate_dynamic",
     "evaluate_plan",

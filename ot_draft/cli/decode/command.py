@@ -8,23 +8,33 @@ from typing import Any
 
 import click
 
-from ...errors import DraftSelectionError, MissingPackage
+from ...errors import DraftSelectionError, InvalidArgument, MissingPackage
+from ...paths import dynamic_tree
+from ...paths.drafting.dynamic_called import DYNAMIC
 from ..console import one_line
 from ..options import whole_numbers
 from ..refused import Refused
-from .settings import AUTO, DecodeSettings
+from .settings import AUTO, DecodeSettings, TreeAsked
 
 
 class Tree(click.ParamType):
-    """Numbers of children by level, like 4,2,1."""
+    """Numbers of children by level, like 4,2,1, or the name of a dynamic tree."""
 
-    name = "numbers"
+    name = "tree"
 
-    def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
+    def convert(self, value: Any, param: Any, context: Any) -> TreeAsked:
+        if str(value).lower().startswith(DYNAMIC):
+            try:
+                return TreeAsked(grower=dynamic_tree(value))
+            except InvalidArgument as error:
+                raise Refused(f"--tree: {error}") from None
         numbers = whole_numbers(value)
         if not numbers:
-            raise Refused(f"--tree {value}: give the number of children on every level, like 4,2,1")
-        return numbers
+            raise Refused(
+                f"--tree {value}: give the number of children on every level, like 4,2,1, or dynamic:32 for a tree of up to 32"
+                " nodes that follows the draft"
+            )
+        return TreeAsked(numbers)
 
 
 class Shape(click.ParamType):
@@ -75,7 +85,8 @@ class Shape(click.ParamType):
 )
 @click.option("--paths", type=int, help="Number of drafted paths K [default: 4].")
 @click.option("--length", type=int, help="Length L of the paths [default: 4].")
-@click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1.")
+@click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1, or "
+              "dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: adaptive, eagle2, opt-tree, dyspec, specdec.")  # fmt: skip
 @click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
 @click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")

@@ -20,6 +20,8 @@ from ...decoding import (
     auto_method,
     compare_methods,
     decode_steps,
+    dynamic_method,
+    dynamic_methods,
     lookup_method,
     method_called,
     methods_to_compare,
@@ -82,13 +84,24 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     if settings.size[0] is None and settings.rules and all(_takes_one_path(rule) for rule in settings.rules):
         paths = 1
     if settings.compare and not settings.rules and settings.draft_law is None:
-        return [*methods_to_compare(paths, length, settings.tree), lookup_method(_lookup(settings, Lookup())), auto]
-    shape = shape_of(paths, length, settings.tree)
-    named = [method_called(rule, settings.draft_law, shape) for rule in dict.fromkeys(settings.rules or ("joint",))]
+        grown = [] if settings.grower is None else dynamic_methods(settings.grower.budget)
+        known = methods_to_compare(paths, length, settings.children)
+        return [*known, *grown, lookup_method(_lookup(settings, Lookup())), auto]
+    named = _named(settings, paths, length)
     if not settings.compare:
         return named
     more = [auto] if settings.shape == AUTO else []
     return [_plain(), *(method for method in named if method != _plain()), *more]
+
+
+def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
+    """A method for every rule that was given, or for the usual one."""
+    rules = dict.fromkeys(settings.rules)
+    if settings.grower is not None:
+        grower = settings.grower
+        return [_plain() if rule == PLAIN else dynamic_method(grower, rule) for rule in rules or (None,)]
+    shape = shape_of(paths, length, settings.children)
+    return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
 
 
 def _plain() -> Method:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...paths import DynamicTree
 from ..refused import Refused
 
 AUTO, LOOKUP = "auto", "lookup"
 NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0}  # settings that are told only where they do something
+
+
+@dataclass(frozen=True)
+class TreeAsked:
+    """What --tree names: numbers of children by level, or a way to grow trees that follow the draft."""
+
+    children: tuple[int, ...] | None = None
+    grower: DynamicTree | None = None
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class DecodeSettings:
     draft_law: str | None
     paths: int | None
     length: int | None
-    tree: tuple[int, ...] | None
+    tree: TreeAsked | None
     compare: bool
     live: bool
     html: Path | None
@@ -72,6 +81,10 @@ class DecodeSettings:
             raise Refused("--costs are what --shape auto goes by: leave them away, or the shape")
         if self.looks_up and (self.rules or self.draft_law is not None or self.tree is not None):
             raise Refused("--draft lookup has a rule of its own: leave --rule, --draft-law and --tree away")
+        if self.grower is not None and self.draft_law is not None:
+            raise Refused("--tree dynamic has a draft law of its own: leave --draft-law away")
+        if self.grower is not None and self.trace is not None:
+            raise Refused("--trace records trees of one shape: give --tree 4,2,1 or another")
         if self.looks_up and self.trace is not None:
             raise Refused("--trace records trees of a draft model: give one")
 
@@ -79,6 +92,16 @@ class DecodeSettings:
     def looks_up(self) -> bool:
         """Whether prompt lookup stands in the place of a draft model."""
         return self.draft == LOOKUP
+
+    @property
+    def children(self) -> tuple[int, ...] | None:
+        """Numbers of children by level, if --tree gave any."""
+        return None if self.tree is None else self.tree.children
+
+    @property
+    def grower(self) -> DynamicTree | None:
+        """How trees grow that follow the draft, if --tree asked for such."""
+        return None if self.tree is None else self.tree.grower
 
     @property
     def auto(self) -> bool:

@@ -60,6 +60,10 @@ class DynamicEngine(Engine):
     def tree(self) -> ot.paths.DraftTree:
         return self.drafting.tree(self.tokens, self.p, self.q, self.tops, self.parents)
 
+    def drafted_by(self) -> Tensor:
+        nodes = torch.arange(self.q.shape[1], device=self.q.device)
+        return self.q * (self.parents[..., None] == nodes).any(1)[..., None]
+
     def _used(self) -> int:
         """How many nodes are looked at: all, and on the CPU, where asking is free, as many as the largest tree has."""
         if self.tokens.device.type != "cpu":

@@ -18,29 +18,24 @@ import numpy as np
 from ...arrays import (
     Array,
     argsort,
-    double,
     gather,
-    is_exact,
     maximum,
     minimum,
     namespace,
-    positions,
-    prefix_minimum,
-    prefix_sums,
-    smallest,
     take,
     top_masses,
     top_tokens,
     total,
     where,
 )
-from ...laws import ByNode, DraftLaw, StandIn, outside
+from ...laws import ByNode, DraftLaw, StandIn
 from ..model import Model, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import Nodes, PathRule
 from ..tree import DraftTree, FreeShape, TreeShape
 from .adaptive_growth import AdaptiveGrowth
-from .dynamic_tree import DynamicTree, Growing
+from .adaptive_outlook import Outlook
+from .dynamic_tree import DynamicTree, Growing, TreeDraws, check_bounds
 from .plans import History, Plan
 
 Chosen = tuple[Array, Array]  # number of children, and of top tokens among them: int (B, W) each
@@ -63,6 +58,9 @@ class AdaptiveTree(DynamicTree):
     # What each child of a node adds on average, where it is known; else as on the level that is drafted.
     typical: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_bounds(budget=self.budget, length=self.length, most=self.most)
+
     @property
     def shape(self) -> FreeShape:
         """The bounds of its trees."""
@@ -73,7 +71,11 @@ class AdaptiveTree(DynamicTree):
 
         levels: how many may still be drafted, that of the children included.
         """
-        gains, tops = self._gains(q)
+        return self.numbers_at(Outlook.of(self, q), reached, left, levels)
+
+    def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> Chosen:
+        """`numbers`, by what the draft says at these nodes."""
+        gains, tops = outlook.gains
         weights = (reached[..., None] * gains).reshape(len(reached), -1)
         average = (reached[..., None] * gains).sum(-2) / maximum(total(reached), 1e-300)
         for place, gain in enumerate(self.typical):  # numbers, not an array: nothing is copied to the device
@@ -87,12 +89,7 @@ class AdaptiveTree(DynamicTree):
 
         A fixed token is reached where the target draws it; of a drawn one, its mass is shared by the chance that it was drawn.
         """
-        c = self._mass(q, gather(q, tokens))
-        fixed = positions(tokens.shape[-1], tokens) < tops
-        drawn = gather(outside(q, where(fixed, tokens, -1)), tokens)
-        caught = 1 - (1 - minimum(drawn, 1)) ** maximum(count - tops, 0)
-        shared = self.spread * minimum(c / where(caught > 0, caught, 1), 1) + (1 - self.spread) * c
-        return where(tokens < 0, 0, where(fixed, c, where(caught > 0, shared, 0)))
+        return Outlook.of(self, q).below(gather(q, tokens), tokens, tops, count)
 
     @property
     def law(self) -> DraftLaw:
@@ -114,13 +111,8 @@ class AdaptiveTree(DynamicTree):
     def label(self) -> str:
         return "adaptive"
 
-    def begin(self, uniforms: Array) -> Growing:
-        return AdaptiveGrowth(self, uniforms)
-
-    def _gains(self, q: Array) -> Chosen:
-        """What each further child adds to the estimated acceptance (..., most), and the number of top tokens among 0 .. most children."""
-        acceptance, tops = self._acceptances(q)
-        return maximum(prefix_minimum(acceptance[..., 1:] - acceptance[..., :-1]), 0), tops
+    def growing(self, draws: TreeDraws) -> Growing:
+        return AdaptiveGrowth(self, draws)
 
     def plan(self, model: Model) -> Plan:
         """The same drafting in plain form, one prefix after the other, for exact work: `ot.paths.evaluate_plan`."""
@@ -158,55 +150,13 @@ class AdaptiveTree(DynamicTree):
         is imagined as the pairs are on average.
         """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
-        head, c = found._head(q)
+        outlook = Outlook.of(found, q)
+        head, c = outlook.head, outlook.stand_in
         all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
         accepted = minimum(p, q).sum(-1).mean()
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
         found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
-        return replace(found, typical=tuple(found._gains(q)[0].mean(0).tolist()))
-
-    def _acceptances(self, q: Array) -> tuple[Array, Array]:
-        """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
-        head, c = self._head(q)
-        most = min(self.most, q.shape[-1] - 1)
-        covered, drawn = prefix_sums(c), prefix_sums(head)
-        rest = 1 - drawn[..., : most + 1]
-        rest = where(rest > 1e-12, rest, 1)[..., None]
-        place = positions(drawn.shape[-1], head)
-        j = positions(most + 1, head)[:, None]
-        inside = minimum(maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 0), 1)
-        missed = 1 - minimum(head[..., None, :] / rest, 1)
-        beyond = place >= j
-        all_in, none = 1 + 0 * inside, 1 + 0 * missed
-        table = []  # by number of draws: (..., j)
-        for _ in range(self.most + 1):
-            spread_out = 1 + smallest(where(beyond, covered[..., None, :] - all_in, 0))[..., 0]
-            caught = where(beyond[:, :-1], c[..., None, :] * (1 - none), 0).sum(-1)
-            one_token = covered[..., : most + 1] + caught
-            table.append(self.spread * spread_out + (1 - self.spread) * one_token)
-            all_in, none = all_in * inside, none * missed
-        best, which = [], []
-        for k in range(self.most + 1):
-            options = [table[k - number][..., number : number + 1] for number in range(min(k, most) + 1)]
-            options = namespace(head).concatenate(options, -1)
-            which.append(options.argmax(-1)[..., None])
-            best.append(gather(options, which[-1]))
-        join = namespace(head).concatenate
-        return join(best, -1), join(which, -1)
-
-    def _head(self, q: Array) -> tuple[Array, Array]:
-        """The largest masses of q in falling order, and the stand-in's on the same tokens, float64: (..., head) each."""
-        q = q.astype(float) if is_exact(q) else double(q)
-        head = top_masses(q, min(max(self.estimator.head, self.most), q.shape[-1]))
-        c = where(head > 0, 1, 0) * head**self.estimator.power
-        return head, self.estimator.seen * c / total(c)
-
-    def _mass(self, q: Array, masses: Array) -> Array:
-        """The stand-in's mass of tokens by their masses under q."""
-        head, c = self._head(q)
-        largest = head[..., :1] ** self.estimator.power
-        masses = masses.astype(float) if is_exact(masses) else double(masses)
-        return minimum(where(masses > 0, 1, 0) * masses**self.estimator.power * c[..., :1] / largest, 1)
+        return replace(found, typical=tuple(Outlook.of(found, q).gains[0].mean(0).tolist()))
 
     def _imagined(self, average: Array, levels: int) -> Array:
         """Chances that the nodes of an average node's tree are reached, itself (1) included, the largest first: (B, at most budget)."""

@@ -8,18 +8,20 @@ from ...arrays import (
     Array,
     argsort,
     gather,
-    inverse_cdf,
     maximum,
     namespace,
     on_host,
     positions,
+    small,
     take,
     top_tokens,
     total,
+    unsmall,
     where,
 )
 from ...laws import outside
-from .dynamic_tree import Growing, Grown, written
+from .adaptive_outlook import Outlook
+from .dynamic_tree import Growing, Grown, TreeDraws, written
 
 if TYPE_CHECKING:
     from .adaptive import AdaptiveTree
@@ -28,18 +30,19 @@ if TYPE_CHECKING:
 class AdaptiveGrowth(Growing):
     """Trees whose nodes stand in the slots of their numbers. Of siblings that are equal the eldest alone is read, and drafted after."""
 
-    def __init__(self, drafting: AdaptiveTree, uniforms: Array) -> None:
-        self.drafting, self._uniforms, self.levels = drafting, uniforms, drafting.length
-        size = drafting.budget
-        empty = 0 * positions(size + 1, uniforms) + where(uniforms[:, :1] < 0, 0, 0)  # (B, N + 1)
+    def __init__(self, drafting: AdaptiveTree, draws: TreeDraws) -> None:
+        self.drafting, self._draws, self.levels = drafting, draws, drafting.length
+        size, root = drafting.budget, draws.root
+        empty = root + 0 * positions(size + 1, root)  # (B, N + 1)
         self._tokens, self._parents, self._tops = empty - 1, empty + size, empty
-        self._used = self.slots = self.read = self.above = empty[:, :1]
-        self._reached = 1.0 + 0 * uniforms[:, :1]
+        self._used = self._slots = root
+        self.slots = self.read = self.above = draws.kind(root)
+        self._reached = 1.0 + 0.0 * root
 
     def grow(self, q: Array) -> None:
-        """Draft the level below, by q (B, W, n) at the present nodes (any law where there is none)."""
         drafting, size = self.drafting, self.drafting.budget
-        count, tops = drafting.numbers(q, self._reached, size - self._used, self.levels)
+        outlook = Outlook.of(drafting, q)
+        count, tops = drafting.numbers_at(outlook, self._reached, size - self._used, self.levels)
         place = positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = argsort(where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
@@ -47,42 +50,47 @@ class AdaptiveGrowth(Growing):
             kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
         there, parent = take(present, kept), kept // drafting.most
         slot = where(there, self._used + positions(kept.shape[-1], kept), size)
-        uniforms = gather(self._uniforms, where(there, slot, -1))
-        spread = 0 * (place + count[..., None]) + 0.0 * uniforms[:, :1, None]
-        spread = written(spread.reshape(len(kept), -1), kept, uniforms).reshape(*count.shape, drafting.most)
-        children = self._draw(q, spread, count[..., None], tops[..., None])
-        reached = self._reached[..., None] * drafting.below(q, children, tops[..., None], count[..., None])
+        children, masses = self._children(q, self._numbers(slot, kept, count), count[..., None], tops[..., None])
+        reached = self._reached[..., None] * outlook.below(masses, children, tops[..., None], count[..., None])
         children, reached = (x.reshape(len(kept), -1) for x in (children, reached))
         tokens = where(there, take(children, kept), -1)
+        above = take(maximum(self._slots, 0), parent)
         self._tokens = written(self._tokens, slot, tokens)
-        above = take(maximum(self.slots, 0), parent)
         self._parents = written(self._parents, slot, where(there, above, size))
-        self._tops = written(self._tops, where(self.slots >= 0, self.slots, size), tops)
+        self._tops = written(self._tops, where(self._slots >= 0, self._slots, size), tops)
         self._used = self._used + total(where(there, 1, 0))
-        elder = (tokens[:, :, None] == tokens[:, None, :]) & (parent[:, :, None] == parent[:, None, :])
-        index = positions(kept.shape[-1], kept)
-        alone = there & ~(elder & (index[:, None] > index)).any(-1)
-        alone = alone & (self._used < size)  # else nothing is drafted any more
-        self.slots, self.above = where(alone, slot + 1, -1), where(alone, above, 0)
-        self.read = where(alone, tokens, 0)
-        self._reached = where(alone, take(reached, kept), 0.0)
+        # Else nothing is drafted any more.
+        alone = there & ~_has_elder(tokens, parent) & (self._used < size)
+        self._slots, self._reached = where(alone, slot + 1, -1), where(alone, take(reached, kept), 0.0)
+        now = self._slots, where(alone, tokens, 0), where(alone, above, 0)
+        self.slots, self.read, self.above = map(self._draws.kind, now)
         self.levels -= 1
 
     def grown(self) -> Grown:
-        tokens, parents = self._tokens[:, :-1], self._parents[:, :-1]
-        nodes, there = positions(self.drafting.budget + 1, tokens), tokens >= 0
-        firsts = (parents[:, :, None] < nodes).sum(1)  # the first child of every node, from 0
-        drawn = nodes[:-1] - take(firsts, parents) >= take(self._tops, parents)
-        numbers = where(there & drawn, nodes[:-1], -1)
-        return Grown(tokens, parents, self._tops, nodes + 0 * self._tops, numbers)
+        slots = positions(self.drafting.budget + 1, self._tops) + 0 * self._tops
+        trees = self._tokens[:, :-1], self._parents[:, :-1], self._tops, slots
+        return Grown(*map(self._draws.kind, trees))
 
-    def _draw(self, q: Array, uniforms: Array, count: Array, tops: Array) -> Array:
-        """Children (B, W, C): top tokens first, then draws outside them; -1 beyond their number."""
-        most = uniforms.shape[-1]
-        ranked = top_tokens(q, min(most, q.shape[-1]))
+    def _numbers(self, slot: Array, kept: Array, count: Array) -> Array:
+        """The slots of the level's nodes, each at its place among the possible children of its parent: (B, W, most)."""
+        none = 0 * slot[:, :1] + 0 * positions(count.shape[-1] * self.drafting.most, kept)
+        return written(none, kept, slot).reshape(*count.shape, self.drafting.most)
+
+    def _children(self, q: Array, numbers: Array, count: Array, tops: Array) -> tuple[Array, Array]:
+        """Children (B, W, C), top tokens first, then draws outside them, -1 beyond their number; and their masses under q."""
+        most = numbers.shape[-1]
+        ranked = small(top_tokens(q, min(most, q.shape[-1])))
         place = positions(most, count)
         fixed = where(place[: ranked.shape[-1]] < tops, ranked, -1)
-        drawn = inverse_cdf(outside(q, fixed), uniforms)
+        drawn = self._draws.tokens(outside(q, unsmall(fixed, q)), numbers, (place >= tops) & (place < count))
         if ranked.shape[-1] < most:
-            ranked = namespace(q).concatenate((ranked, drawn[..., ranked.shape[-1] :]), -1)
-        return where(place < count, where(place < tops, ranked, drawn), -1)
+            ranked = namespace(ranked).concatenate((ranked, drawn[..., ranked.shape[-1] :]), -1)
+        children = where(place < count, where(place < tops, ranked, drawn), -1)
+        return children, gather(q, unsmall(children, q))
+
+
+def _has_elder(tokens: Array, parent: Array) -> Array:
+    """Whether a sibling before it holds the same token: int (B, m), (B, m) -> bool (B, m)."""
+    equal = (tokens[:, :, None] == tokens[:, None, :]) & (parent[:, :, None] == parent[:, None, :])
+    index = positions(tokens.shape[-1], tokens)
+    return (equal & (index[:, None] > index)).any(-1)

@@ -21,7 +21,7 @@ from ...arrays import (
     total,
     where,
 )
-from .dynamic_tree import DynamicTree, Growing, Grown, in_order, written
+from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, in_order, written
 
 
 class Offer(NamedTuple):
@@ -33,13 +33,12 @@ class Offer(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Candidates of a level that were kept, (B, w) each: tokens, values, parents among all candidates (0: the root), slots, uniforms."""
+    """Candidates of a level that were kept, (B, w) each: tokens, values, parents among all candidates (0: the root), slots."""
 
     tokens: Array
     values: Array
     parents: Array
     slots: Array
-    numbers: Array
 
 
 class BestCandidates(DynamicTree):
@@ -60,59 +59,60 @@ class BestCandidates(DynamicTree):
         return 1 + self.beam * (self.length - 1)
 
     @abstractmethod
-    def offer(self, q: Array, reached: Array, floor: Array, uniforms: Array) -> Offer:
-        """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, uniforms of the
-        level (B, up to W C). Values do not rise from a node to its children, nor from child to child."""
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, `small`.
+
+        first: number of the level's first uniform; child i of place w has number first + w most + i. Values do not rise from a node to its children, nor from child to child.
+        """
 
     @abstractmethod
     def tops(self, parents: Array) -> Array:
         """How many children of every node are fixed: int (B, N + 1), of parents (B, N)."""
 
-    def begin(self, uniforms: Array) -> Growing:
-        return Candidates(self, uniforms)
+    def growing(self, draws: TreeDraws) -> Growing:
+        return Candidates(self, draws)
 
 
 class Candidates(Growing):
     """All candidates so far, and which of them are read next."""
 
-    def __init__(self, drafting: BestCandidates, uniforms: Array) -> None:
-        self.drafting, self._uniforms, self.levels = drafting, uniforms, drafting.length
-        start = where(uniforms.sum(-1) < 0, 0, 0)[:, None]  # also where there are no uniforms
-        self.slots = self.read = self.above = self._here = start
-        self._reached, self._sum = 1.0 + start, 0.0 * start
-        self._floor = 0.0 * start + drafting.least
+    def __init__(self, drafting: BestCandidates, draws: TreeDraws) -> None:
+        self.drafting, self._draws, self.levels = drafting, draws, drafting.length
+        root = draws.root
+        self._slots, self._here = root, root
+        self.slots = self.read = self.above = draws.kind(root)
+        self._reached, self._sum = 1.0 + 0.0 * root, 0.0 * root
+        self._floor = 0.0 * root + drafting.least
         self._kept: list[Level] = []
         self._first_slot, self._first_uniform, self._count = 1, 0, 0
 
     def grow(self, q: Array) -> None:
         drafting, here = self.drafting, self._here
-        last = self._first_uniform + here.shape[-1] * drafting.most
-        offer = drafting.offer(q, self._reached, self._floor, self._uniforms[:, self._first_uniform : last])
+        offer = drafting.offer(q, self._reached, self._floor, self._draws, self._first_uniform)
+        children = offer.tokens.shape[-1]
         tokens, values, reached = (x.reshape(len(here), -1) for x in offer)
         kept = _best(where(values > self._floor, values, 0), drafting.budget)
         there = kept < values.shape[-1]
         at = where(there, kept, 0)
-        children = offer.tokens.shape[-1]
         above = at // children
-        number = self._first_uniform + above * drafting.most + at % children
         self._kept.append(
             Level(
                 where(there, take(tokens, at), -1),
                 where(there, take(values, at), 0.0),
                 take(here, above),
                 0 * at - 1,
-                where(there, number, -1) if drafting.draws else 0 * at - 1,
             )
         )
         self._first_uniform += drafting.most * (1 if self.levels == drafting.length else drafting.beam)
-        self._go_down(where(there, take(reached, at), 0.0), take(self.slots, above))
+        self._count += at.shape[-1]
         self.levels -= 1
+        if self.levels:  # the last level is not read
+            self._go_down(where(there, take(reached, at), 0.0), take(self._slots, above))
 
     def _go_down(self, reached: Array, above: Array) -> None:
         """Choose which candidates of the last level are read next; above: the slots of their parents."""
         drafting, level = self.drafting, self._kept[-1]
-        width, first = reached.shape[-1], 1 + self._count
-        self._count += width
+        width = reached.shape[-1]
         best = top_masses(self._all("values"), min(drafting.budget, self._count))
         if self._count >= drafting.budget:
             self._floor = maximum(best[:, -1:], drafting.least)
@@ -121,34 +121,29 @@ class Candidates(Growing):
         chosen = _best(where(goes_on, reached, 0), drafting.beam)
         there = chosen < width
         at = where(there, chosen, 0)
-        place = positions(at.shape[-1], at)
-        self._here = where(there, first + at, -1)
-        self.slots = where(there, self._first_slot + place, -1)
-        self.read = where(there, take(level.tokens, at), 0)
-        self.above = where(there, take(above, at), 0)
+        self._here = where(there, 1 + self._count - width + at, -1)
+        self._slots = where(there, self._first_slot + positions(at.shape[-1], at), -1)
         self._reached = where(there, take(reached, at), 0.0)
         # One column more takes what is of no use.
-        slots = written(_padded(level.slots, width + 1, -1), chosen, self.slots)[:, :width]
+        slots = written(_padded(level.slots, width + 1, -1), chosen, self._slots)[:, :width]
         self._kept[-1] = level._replace(slots=slots)
         self._first_slot += at.shape[-1]
+        now = self._slots, where(there, take(level.tokens, at), 0), where(there, take(above, at), 0)
+        self.slots, self.read, self.above = map(self._draws.kind, now)
 
     def grown(self) -> Grown:
         size, count = self.drafting.budget, self._count
-        tokens, values, parents, slots, numbers = map(self._all, Level._fields)
+        tokens, values, parents, slots = map(self._all, Level._fields)
         kept = _best(values, size)
         there = kept < count
         at = where(there, kept, 0)
         node = _padded(0 * at[:, :1], count + 2, 0)  # of every candidate, the root first
         node = written(node, where(there, kept + 1, count + 1), 1 + positions(at.shape[-1], at) + 0 * at)
         above = _padded(where(there, take(node, take(parents, at)), size), size, size)
-        root = 0 * at[:, :1]
-        return Grown(
-            _padded(where(there, take(tokens, at), -1), size, -1),
-            above,
-            self.drafting.tops(above),
-            namespace(at).concatenate((root, _padded(where(there, take(slots, at), -1), size, -1)), -1),
-            _padded(where(there, take(numbers, at), -1), size, -1),
-        )
+        slots, tokens = (_padded(where(there, take(x, at), -1), size, -1) for x in (slots, tokens))
+        slots = namespace(at).concatenate((0 * at[:, :1], slots), -1)
+        trees = tokens, above, self.drafting.tops(above), slots
+        return Grown(*map(self._draws.kind, trees))
 
     def _all(self, name: str) -> Array:
         columns = [getattr(level, name) for level in self._kept]

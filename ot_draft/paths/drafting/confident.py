@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...arrays import Array, double, gather, positions, top_tokens
+from ...arrays import Array, floats, gather, positions, small, top_tokens
 from ...laws import ByNode, DraftLaw
 from ..rules.naive_target import NaiveTarget
 from ..rules.path_rule import PathRule
 from ..tree import FreeShape
 from .candidates import BestCandidates, Offer
-from .dynamic_tree import check_bounds
+from .dynamic_tree import TreeDraws, check_bounds
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class ConfidentTree(BestCandidates):
 
     @property
     def label(self) -> str:
-        return "confident" if self.beam < self.budget else "OPT-Tree"
+        return "OPT-Tree" if self.least_gain else "EAGLE-2"
 
-    def offer(self, q: Array, reached: Array, floor: Array, uniforms: Array) -> Offer:
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
         tokens = top_tokens(q, min(self.most, q.shape[-1]))
-        values = reached[..., None] * double(gather(q, tokens))
-        return Offer(tokens, values, values)
+        values = reached[..., None] * small(floats(gather(q, tokens)))
+        return Offer(small(tokens), values, values)
 
     def tops(self, parents: Array) -> Array:
         nodes = positions(parents.shape[-1] + 1, parents)

@@ -8,13 +8,13 @@ nothing. On the CPU, where asking is free, what is absent in all trees is left o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arrays import Array, argsort, take
+from ...arrays import Array, argsort, gather, inverse_cdf, small, take, unsmall, where
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import DraftLaw
 from ..model import Path
@@ -28,15 +28,31 @@ class Grown:
     """A batch of B drafted trees of at most N nodes, numbered breadth first, absent nodes last.
 
     tokens, parents: int (B, N), -1 and N where absent. tops: int (B, N + 1) children that are fixed and no draws. slots: int (B, N + 1)
-    where each node stood when the draft model read it, the root in slot 0; -1 where it was not read. numbers: int (B, N) which of the
-    uniforms drew the node, -1 for none.
+    where each node stood when the draft model read it, the root in slot 0; -1 where it was not read.
     """
 
     tokens: Array
     parents: Array
     tops: Array
     slots: Array
-    numbers: Array
+
+
+class TreeDraws:
+    """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1)."""
+
+    def __init__(self, uniforms: Array) -> None:
+        self._uniforms = uniforms
+        self.root = small(where(uniforms.sum(-1) < 0, 0, 0)[:, None])  # 0 for every tree, int (B, 1), `small`
+
+    def tokens(self, law: Array, numbers: Array, needed: Array) -> Array:
+        """Draws from laws (B, W, n) by the uniforms of these numbers, int (B, W, m), `small`; anything where none is needed."""
+        numbers = where(needed, numbers, -1).reshape(len(numbers), -1)
+        uniforms = unsmall(gather(small(self._uniforms), numbers), law)
+        return small(inverse_cdf(law, uniforms.reshape(needed.shape)))
+
+    def kind(self, x: Array) -> Array:
+        """Back from `small` to the kind of the uniforms."""
+        return unsmall(x, self._uniforms)
 
 
 class Growing(ABC):
@@ -99,40 +115,42 @@ class DynamicTree(ABC):
         """Its name in tables."""
 
     @abstractmethod
+    def growing(self, draws: TreeDraws) -> Growing:
+        """Trees of a root each, whose draws are made so."""
+
     def begin(self, uniforms: Array) -> Growing:
-        """Trees of a root each, which take these uniforms (B, draws) in [0, 1)."""
+        """Trees of a root each, drawn by these uniforms (B, draws) in [0, 1)."""
+        if tuple(uniforms.shape[1:]) != (self.draws,):
+            raise InvalidArgument(f"uniforms have shape {tuple(uniforms.shape)}: give (B, {self.draws})")
+        return self.growing(TreeDraws(uniforms))
 
     def draft(self, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
         """A tree after each of B prefixes of a model, by uniforms (B, draws) in [0, 1)."""
-        return self.tree(*self.draft_grown(model, roots, uniforms))
-
-    def draft_grown(
-        self, model: Any, roots: Sequence[Path], uniforms: np.ndarray
-    ) -> tuple[Grown, np.ndarray, np.ndarray]:
-        """The trees of `draft`, and p and q (B, N + 1, n) at their nodes."""
-        if uniforms.shape != (len(roots), self.draws):
-            raise InvalidArgument(f"uniforms have shape {uniforms.shape}: give {(len(roots), self.draws)}")
         rows, known = Rows.of(model), dict[Path, tuple[Any, Any]]()
-        growing = self.begin(uniforms)
-        prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
-        while growing.levels and (growing.slots >= 0).any():
-            q = np.full((*growing.slots.shape, rows.n), 1 / rows.n)
-            for row, place in zip(*np.nonzero(growing.slots >= 0), strict=True):
-                slot, read = int(growing.slots[row, place]), prefixes[row]
-                if slot:
-                    read[slot] = (*read[int(growing.above[row, place])], int(growing.read[row, place]))
-                q[row, place] = rows.pair(read[slot], known)[1]
-            growing.grow(q)
-        grown = growing.grown()
+        grown = grow_all(self.begin(uniforms), roots, lambda prefix: rows.pair(prefix, known)[1])
         p, q = (np.zeros((len(roots), self.budget + 1, rows.n)) for _ in range(2))
         for row, root in enumerate(roots):
             for node, prefix in enumerate(prefixes_of(grown, row)):
                 p[row, node], q[row, node] = rows.pair(root + prefix, known)
-        return grown, p, q
+        return self.tree(grown, p, q)
 
     def tree(self, grown: Grown, p: Array, q: Array) -> DraftTree:
         """The drafted trees, with p (B, N + 1, n) and q (B, N + 1, n) at their nodes."""
         return DraftTree(self.shape, grown.tokens, p, q, self.law, grown.tops, grown.parents)
+
+
+def grow_all(growing: Growing, roots: Sequence[Path], law: Callable[[Path], Array]) -> Grown:
+    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host."""
+    prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
+    while growing.levels and (growing.slots >= 0).any():
+        laws = [[law(root)] * growing.slots.shape[1] for root in roots]  # any where there is no node
+        for row, place in zip(*np.nonzero(growing.slots >= 0), strict=True):
+            slot, read = int(growing.slots[row, place]), prefixes[row]
+            if slot:
+                read[slot] = (*read[int(growing.above[row, place])], int(growing.read[row, place]))
+            laws[row][place] = law(read[slot])
+        growing.grow(np.array(laws))
+    return growing.grown()
 
 
 def prefixes_of(grown: Grown, row: int) -> list[Path]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...arrays import Array, double, gather, inverse_cdf, minimum, namespace, settled, where
+from ...arrays import Array, floats, gather, minimum, namespace, positions, settled, small, top_tokens, unsmall, where
 from ...laws import DraftLaw, WithoutReplacement, outside
 from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import TokenWise
 from ..tree import FreeShape
 from .candidates import BestCandidates, Offer
-from .dynamic_tree import check_bounds
+from .dynamic_tree import TreeDraws, check_bounds
 
 
 @dataclass(frozen=True)
@@ -59,23 +59,23 @@ class SampledTree(BestCandidates):
     def label(self) -> str:
         return "DySpec"
 
-    def offer(self, q: Array, reached: Array, floor: Array, uniforms: Array) -> Offer:
-        value, drawn = reached[..., None], where(q[..., :0] < 0, 0, 0)
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        value, drawn = reached[..., None], top_tokens(q, 0)
         values, chances = [], []
-        uniforms = uniforms.reshape(*q.shape[:-1], self.most)
+        numbers = first + self.most * positions(q.shape[-2], value)[:, None]
         for place in range(self.most):
             there = value > floor[..., None]
             if place and settled(~there):
                 break
             law = outside(q, drawn)
-            token = where(there, inverse_cdf(law, uniforms[..., place : place + 1]), -1)
-            mass = minimum(double(gather(law, token)), 1)
-            drawn = namespace(q).concatenate((drawn, token), -1)
+            token = unsmall(where(there, draws.tokens(law, numbers + place + 0 * there, there), -1), q)
+            mass = small(minimum(floats(gather(law, token)), 1))
+            drawn = namespace(drawn).concatenate((drawn, token), -1)
             values.append(where(there, value, 0.0))
             chances.append(values[-1] * mass)
             value = self.next_value(value, mass)
-        join = namespace(q).concatenate
-        return Offer(drawn, join(values, -1), join(chances, -1))
+        join = namespace(value).concatenate
+        return Offer(small(drawn), join(values, -1), join(chances, -1))
 
     def next_value(self, value: Array, mass: Array) -> Array:
         """The value of the next child, by that of the one before and the mass of its token."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...arrays import Array, double, gather, inverse_cdf, namespace, positions, where
+from ...arrays import Array, floats, gather, namespace, positions, small, unsmall, where
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
 from ..tree import FreeShape
 from .dynamic import StoppingRule
-from .dynamic_tree import DynamicTree, Growing, Grown, check_bounds
+from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, check_bounds
 
 EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 
@@ -70,8 +70,8 @@ class StoppedPath(DynamicTree):
     def label(self) -> str:
         return "SpecDec++"
 
-    def begin(self, uniforms: Array) -> Growing:
-        return GrowingPath(self, uniforms)
+    def growing(self, draws: TreeDraws) -> Growing:
+        return GrowingPath(self, draws)
 
     def predicted(self, mass: Array) -> Array:
         """Chance that a drafted token of this mass is accepted."""
@@ -86,22 +86,24 @@ class StoppedPath(DynamicTree):
 class GrowingPath(Growing):
     """A path of every text, token after token."""
 
-    def __init__(self, drafting: StoppedPath, uniforms: Array) -> None:
-        self.drafting, self._uniforms, self.levels = drafting, uniforms, drafting.budget
-        self.slots = self.read = self.above = where(uniforms[:, :1] < 0, 0, 0)
-        self._passes = 1.0 + 0.0 * double(uniforms[:, :1])  # chance that nothing is refused
+    def __init__(self, drafting: StoppedPath, draws: TreeDraws) -> None:
+        self.drafting, self._draws, self.levels = drafting, draws, drafting.budget
+        self.slots = self.read = self.above = draws.kind(draws.root)
+        self._slots, self._passes = draws.root, 1.0 + 0.0 * draws.root  # the chance that nothing is refused
         self._tokens: list[Array] = []
 
     def grow(self, q: Array) -> None:
         depth = len(self._tokens)
-        there = self.slots >= 0
-        token = inverse_cdf(q[:, 0], self._uniforms[:, depth : depth + 1])
-        mass = double(gather(q[:, 0], token))
-        self._tokens.append(where(there, token, -1))
+        there = self._slots >= 0
+        drawn = self._draws.tokens(q, (0 * self._slots + depth)[..., None], there[..., None])
+        token = where(there, drawn[..., 0], -1)
+        mass = small(floats(gather(q, unsmall(token[..., None], q))))[..., 0]
+        self._tokens.append(token)
         self._passes = self._passes * self.drafting.predicted(mass)
-        self.above = where(there, self.slots, 0)
-        self.slots = where(there & (1 - self._passes <= self.drafting.threshold), depth + 1, -1)
-        self.read = where(self.slots >= 0, token, 0)
+        above, goes_on = where(there, self._slots, 0), there & (1 - self._passes <= self.drafting.threshold)
+        self._slots = where(goes_on, depth + 1, -1)
+        now = self._slots, where(goes_on, token, 0), above
+        self.slots, self.read, self.above = map(self._draws.kind, now)
         self.levels -= 1
 
     def grown(self) -> Grown:
@@ -111,10 +113,6 @@ class GrowingPath(Growing):
         there, place = tokens >= 0, positions(size, tokens)
         further = namespace(none).concatenate((there[:, 1:], there[:, :1] & False), -1)  # a node with a child was read
         slots = where(further, place + 1, -1)
-        return Grown(
-            tokens,
-            where(there, place, size),
-            0 * namespace(none).concatenate((tokens, none), -1),
-            namespace(none).concatenate((none + 1, slots), -1),
-            where(there, place, -1),
-        )
+        slots = namespace(none).concatenate((none + 1, slots), -1)
+        trees = tokens, where(there, place, size), 0 * slots, slots
+        return Grown(*map(self._draws.kind, trees))

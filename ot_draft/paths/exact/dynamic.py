@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, integers, one
+from ...arrays import Array, one
 from ...errors import InvalidArgument
-from ...laws import ByNode, DraftLaw
-from ..drafting.dynamic_tree import DynamicTree, Grown, prefixes_of
-from ..model import Model, Path
+from ...laws import ByNode
+from ..drafting.dynamic_tree import DynamicTree, Grown, TreeDraws, grow_all, prefixes_of
+from ..model import Model
 from ..plain import PlainTree
 from ..rules.path_rule import Nodes, PathLaw
 from ..tree import TreeShape
 from .evaluate import MAX_TUPLES, Accepted, PathEvaluation, _held, _judge
 
-Told = dict[int, float]  # uniforms that stand for a token each, by number
+Told = dict[int, int]  # tokens by the number of the uniform that draws them
+BATCH = 512  # trees at a time
 
 
 def evaluate_dynamic(path_rule: Callable[[Any, Any], PathLaw], model: Model, drafting: DynamicTree) -> PathEvaluation:
     """Law of the first L + 1 tokens and expected accepted length of `path_rule(model, PlainTree)` on the trees of a drafting.
 
-    The drafting itself decides, in its batched form, on floats; what is drawn is enumerated: a run that takes a uniform nobody has
-    fixed yet is made again for every token that it may stand for. Probabilities are exact if the model's laws are Fractions.
-    Raises InvalidArgument where there are more than a million trees.
+    The drafting itself decides, in its batched form; every draw that it makes is made in every way, also where its node is not kept.
+    Exact if the model's distributions are Fractions. Raises InvalidArgument where there are more than a million ways.
     """
     nodes = Nodes.of(model)
 
@@ -38,86 +38,57 @@ def evaluate_dynamic(path_rule: Callable[[Any, Any], PathLaw], model: Model, dra
 
 
 def drafted_trees(nodes: Nodes, drafting: DynamicTree) -> Iterator[tuple[PlainTree, Any]]:
-    """Every tree, as often as the draws that make it differ, and the probability of these."""
-    floats = _Floats(nodes)
-    open_runs: list[tuple[Told, Any]] = [({}, one(nodes.target(())))]
+    """Every tree, as often as there are ways to draw it, and the probability of each."""
+    waiting: list[tuple[Told, Any]] = [({}, one(nodes.target(())))]
     count = 0
-    while open_runs:
-        uniforms = np.full((len(open_runs), drafting.draws), 0.5)
-        for row, (told, _) in enumerate(open_runs):
-            uniforms[row, list(told)] = list(told.values())
-        grown, _, _ = drafting.draft_grown(floats, [()] * len(open_runs), uniforms)
-        further = []
-        for row, (told, probability) in enumerate(open_runs):
-            run = _Run(nodes, drafting, grown, row)
-            node = run.first_draw(told)
-            if node is None:
-                yield run.tree, probability
+    while waiting:
+        runs, waiting = waiting[-BATCH:], waiting[:-BATCH]
+        draws = _EveryWay([told for told, _ in runs])
+        grown = grow_all(drafting.growing(draws), [()] * len(runs), nodes.draft)
+        for row, (told, probability) in enumerate(runs):
+            if row not in draws.open:
+                yield _plain(drafting, grown, row), probability
                 continue
-            number = int(grown.numbers[row, node - 1])
-            for uniform, mass in run.outcomes(node):
-                further.append(({**told, number: uniform}, probability * mass))
-        open_runs = further
-        count += len(further)
+            number, law = draws.open[row]
+            waiting += [({**told, number: token}, probability * mass) for token, mass in enumerate(law) if mass != 0]
+        count += len(runs)
         if count > MAX_TUPLES:
-            raise InvalidArgument(f"over {MAX_TUPLES} drafted trees: take a smaller vocabulary or a smaller budget")
+            raise InvalidArgument(f"over {MAX_TUPLES} ways to draft: take a smaller vocabulary or a smaller budget")
 
 
-class _Floats:
-    """The model of the nodes in float64."""
+class _EveryWay(TreeDraws):
+    """Stands in for the uniforms: makes the draws it is told, and of each tree notes the first other one.
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    open: by tree, the number of that draw, and its law.
+    """
 
-    def target(self, prefix: Path) -> Array:
-        return self._nodes.target(prefix).astype(np.float64)
+    def __init__(self, told: Sequence[Told]) -> None:
+        super().__init__(np.zeros((len(told), 1)))
+        self._told = told
+        self.open: dict[int, tuple[int, list[Any]]] = {}
 
-    def draft(self, prefix: Path) -> Array:
-        return self._nodes.draft(prefix).astype(np.float64)
-
-
-class _Run:
-    """One tree of a batch, and the laws of its draws."""
-
-    def __init__(self, nodes: Nodes, drafting: DynamicTree, grown: Grown, row: int) -> None:
-        self.nodes, self.drafting, self.grown, self.row = nodes, drafting, grown, row
-        self.prefixes = prefixes_of(grown, row)
-        size = len(self.prefixes) - 1
-        self.shape = TreeShape(tuple(grown.parents[row, :size].tolist()))
-        self.tokens = tuple(grown.tokens[row, :size].tolist())
-
-    def first_draw(self, told: Told) -> int | None:
-        """The first node that was drawn by a uniform which nobody told."""
-        numbers = self.grown.numbers[self.row].tolist()
-        return next((node for node, number in enumerate(numbers, 1) if number >= 0 and number not in told), None)
-
-    def outcomes(self, node: int) -> Iterator[tuple[float, Any]]:
-        """A uniform for every token that the node may be, and the token's probability, given its elder siblings."""
-        parent = self.shape.parents[node - 1]
-        children, q = self.shape.children(parent), self.nodes.draft(self.prefixes[parent])
-        number = int(self.grown.tops[self.row, parent])
-        earlier = [self.tokens[child - 1] for child in children if child < node]
-        token = self.tokens[node - 1 : node]
-        exact, rounded = (
-            self.drafting.law.child(law, integers(earlier, law), integers(token, law), len(children), number)
-            for law in (q, q.astype(np.float64))
-        )
-        ends = np.cumsum(rounded) / rounded.sum()
-        for end, width, mass in zip(ends.tolist(), np.diff(ends, prepend=0.0).tolist(), exact.tolist(), strict=True):
-            if mass != 0:
-                yield end - width / 2, mass
-
-    @property
-    def tree(self) -> PlainTree:
-        """In plain form."""
-        fixed = []
-        for parent, prefix in enumerate(self.prefixes):
-            children = self.shape.children(parent)[: int(self.grown.tops[self.row, parent])]
-            if children:
-                fixed.append((prefix, tuple(self.tokens[child - 1] for child in children)))
-        return PlainTree(self.shape, self.tokens, _with_fixed(self.drafting.law, fixed))
+    def tokens(self, law: Array, numbers: Array, needed: Array) -> Array:
+        tokens = np.zeros(needed.shape, dtype=np.int64)
+        for row, place, draw in zip(*np.nonzero(needed), strict=True):
+            number, masses = int(np.broadcast_to(numbers, needed.shape)[row, place, draw]), law[row, place].tolist()
+            if number in self._told[row]:
+                tokens[row, place, draw] = self._told[row][number]
+                continue
+            self.open.setdefault(int(row), (number, masses))
+            tokens[row, place, draw] = next(token for token, mass in enumerate(masses) if mass != 0)
+        return tokens
 
 
-def _with_fixed(law: DraftLaw, fixed: list[tuple[Path, Path]]) -> DraftLaw:
-    """The law of a tree some of whose children are fixed; it is another's law where none is."""
-    return ByNode(tuple(sorted(fixed))) if law.fixes_tops else law
+def _plain(drafting: DynamicTree, grown: Grown, row: int) -> PlainTree:
+    """One tree of a batch in plain form."""
+    prefixes = prefixes_of(grown, row)
+    size = len(prefixes) - 1
+    shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
+    if not drafting.law.fixes_tops:
+        return PlainTree(shape, tokens, drafting.law)
+    fixed = []
+    for parent, prefix in enumerate(prefixes):
+        children = shape.children(parent)[: int(grown.tops[row, parent])]
+        if children:
+            fixed.append((prefix, tuple(tokens[child - 1] for child in children)))
+    return PlainTree(shape, tokens, ByNode(tuple(sorted(fixed))))
