@@ -25,12 +25,15 @@ pytest.importorskip("transformers")
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
+from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
 from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
 from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.paths.drafting.stopped import GrowingPath  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
@@ -57,6 +60,19 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
     "top tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=2)),
     "prompt lookup": lambda: Drafting.looked_up(Lookup(2)),
+}
+DYNAMIC: dict[str, Callable[[], Drafting]] = {
+    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(5, 2, 3)),
+    "optimal, ours": lambda: Drafting.dynamic(
+        paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
+    ),
+    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(6, 3, 3, 2)),
+    "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(6, 3)),
+    "DySpec": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2)),
+    "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(3, 0.5)),
+    "SpecDec++, token by token": lambda: Drafting.dynamic(
+        paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())
+    ),
 }
 
 
@@ -93,6 +109,14 @@ def test_the_first_tokens_follow_the_target(name: str) -> None:
     texts = FEWER if name.startswith(("optimal", "joint")) else TEXTS
     prompts = REPEATING if name == "prompt lookup" else PROMPTS
     assert min(verdicts(DRAFTINGS[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str) -> None:
+    """Every text of the batch has a tree of its own shape."""
+    texts = FEWER if name in ("ours", "optimal, ours") else TEXTS
+    assert min(verdicts(DYNAMIC[name](), Sampling(), texts)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_with_truncated_laws_too() -> None:
@@ -155,6 +179,71 @@ def test_a_planted_error_is_rejected(
 ) -> None:
     plant(monkeypatch)
     assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) < FALSE_ALARM / len(PROMPTS)
+
+
+def _siblings_of_dynamic_trees_see_each_other(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.ancestors
+
+    def ancestors(parents: Any, length: int) -> Any:
+        sees = made(parents, length)
+        sees[:, 1:, 1:] |= parents[:, :, None] == parents[:, None]
+        return sees
+
+    patch.setattr(reader_module, "ancestors", ancestors)
+
+
+def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
+    made = LanguageModel.logits
+
+    def logits(
+        self: LanguageModel, cache: Any, tokens: Any, slots: Any, positions: Any, mask: Any, last: int = 0
+    ) -> Any:
+        verifies = not last and tokens.shape[1] > 1
+        shifted = positions + (positions > positions[:, :1]) if verifies else positions
+        return made(self, cache, tokens, slots, shifted, mask, last)
+
+    patch.setattr(LanguageModel, "logits", logits)
+
+
+def _trees_of_other_texts_are_verified(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.DynamicReader.verify_trees
+    patch.setattr(
+        reader_module.DynamicReader,
+        "verify_trees",
+        lambda self, tokens, parents: made(self, tokens, parents.roll(1, 0)),
+    )
+
+
+def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
+    """A drafted node whose token the draft thinks unlikely is dropped again."""
+    made = GrowingPath.grow
+
+    def grow(self: GrowingPath, q: Any) -> None:
+        made(self, q)
+        token = torch.from_numpy(self._tokens[-1])
+        unlikely = (q[:, 0].gather(1, token.clamp(min=0)) < 0.3).numpy()
+        self._tokens[-1][unlikely] = -1
+        self._slots[unlikely] = -1
+        self.slots = torch.from_numpy(self._slots)
+
+    patch.setattr(GrowingPath, "grow", grow)
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        ("EAGLE-2", _siblings_of_dynamic_trees_see_each_other),
+        ("EAGLE-2", _rows_are_not_moved),
+        ("DySpec", _nodes_stand_one_too_far),
+        ("DySpec", _trees_of_other_texts_are_verified),
+        ("SpecDec++", _the_last_draw_knows_its_token),
+    ],
+)
+def test_a_planted_error_on_dynamic_trees_is_rejected(
+    name: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert min(verdicts(DYNAMIC[name](), Sampling())) < FALSE_ALARM / len(PROMPTS)
 
 
 def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

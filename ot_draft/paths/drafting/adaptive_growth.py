@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...arrays import (
     Array,
     argsort,
+    double,
     gather,
     maximum,
     namespace,
@@ -37,7 +38,7 @@ class AdaptiveGrowth(Growing):
         self._tokens, self._parents, self._tops = empty - 1, empty + size, empty
         self._used = self._slots = root
         self.slots = self.read = self.above = draws.kind(root)
-        self._reached = 1.0 + 0.0 * root
+        self._reached = double(root) + 1
 
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.budget

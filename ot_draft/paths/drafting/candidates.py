@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 from ...arrays import (
     Array,
     argsort,
+    double,
     maximum,
     namespace,
     on_host,
@@ -62,7 +63,8 @@ class BestCandidates(DynamicTree):
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
         """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, `small`.
 
-        first: number of the level's first uniform; child i of place w has number first + w most + i. Values do not rise from a node to its children, nor from child to child.
+        first: number of the level's first uniform; child i of place w has number first + w most + i. Values do not rise from a node to
+        its children, nor from child to child.
         """
 
     @abstractmethod
@@ -81,8 +83,8 @@ class Candidates(Growing):
         root = draws.root
         self._slots, self._here = root, root
         self.slots = self.read = self.above = draws.kind(root)
-        self._reached, self._sum = 1.0 + 0.0 * root, 0.0 * root
-        self._floor = 0.0 * root + drafting.least
+        self._reached, self._sum = double(root) + 1, double(root)
+        self._floor = double(root) + drafting.least
         self._kept: list[Level] = []
         self._first_slot, self._first_uniform, self._count = 1, 0, 0
 

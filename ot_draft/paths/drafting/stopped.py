@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...arrays import Array, floats, gather, namespace, positions, small, unsmall, where
+from ...arrays import Array, double, floats, gather, namespace, positions, small, unsmall, where
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..rules.block_verification import BlockVerification
@@ -89,7 +89,7 @@ class GrowingPath(Growing):
     def __init__(self, drafting: StoppedPath, draws: TreeDraws) -> None:
         self.drafting, self._draws, self.levels = drafting, draws, drafting.budget
         self.slots = self.read = self.above = draws.kind(draws.root)
-        self._slots, self._passes = draws.root, 1.0 + 0.0 * draws.root  # the chance that nothing is refused
+        self._slots, self._passes = draws.root, double(draws.root) + 1  # the chance that nothing is refused
         self._tokens: list[Array] = []
 
     def grow(self, q: Array) -> None:
