@@ -102,9 +102,10 @@ def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
 def test_an_error_on_the_drafts_side_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs no losslessness, only acceptance: the law of the texts does not show it, their tokens do."""
     plant(monkeypatch)
-    assert decode(pair(), PROMPTS, DRAFTINGS["EAGLE-2"](), OPTIONS).tokens != expected("EAGLE-2")
+    assert decode(pair(), PROMPTS, DRAFTINGS["DySpec"](), OPTIONS).tokens != expected("DySpec")
 
 
+@pytest.mark.few(3)
 @EACH
 def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
     options = replace(OPTIONS, max_tokens=15)
@@ -150,6 +151,7 @@ def one_step(engine: Any) -> None:
     engine.keep()
 
 
+@pytest.mark.few(3)
 @EACH
 def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ot_draft.paths.drafting.stopped import GrowingPath
 from ot_draft.paths.exact.dynamic import drafted_trees
 from ot_draft.paths.rules.path_rule import Nodes
 
+PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
 WITHOUT = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
 NAIVE = paths.NaiveTarget()
@@ -278,6 +280,14 @@ def test_a_path_ends_where_a_refusal_is_likely() -> None:
         lengths = paths.StoppingRule(fitted.edges, fitted.accepted, threshold).lengths(chain)
         assert np.array_equal((tree.tokens >= 0).sum(-1), lengths)
         assert np.array_equal(np.where(np.arange(6) < lengths[:, None], chain.tokens, -1), tree.tokens)
+
+
+def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
+    with np.load(PAIRS, allow_pickle=False) as data:
+        p, q = (data[name].reshape(-1, data[name].shape[-1]) for name in "pq")
+    usual = paths.StoppedPath(4)
+    assert usual.fitted(p, q).accepted == pytest.approx(usual.accepted, abs=0.006)
+    assert usual.fitted(q, q).accepted == pytest.approx([1] * 9)
 
 
 @pytest.mark.parametrize(

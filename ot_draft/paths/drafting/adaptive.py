@@ -22,10 +22,12 @@ from ...arrays import (
     maximum,
     minimum,
     namespace,
+    small,
     take,
     top_masses,
     top_tokens,
     total,
+    unsmall,
     where,
 )
 from ...laws import ByNode, DraftLaw, StandIn
@@ -71,10 +73,11 @@ class AdaptiveTree(DynamicTree):
 
         levels: how many may still be drafted, that of the children included.
         """
-        return self.numbers_at(Outlook.of(self, q), reached, left, levels)
+        chosen = self.numbers_at(Outlook.of(self, q), small(reached), small(left), levels)
+        return unsmall(chosen[0], q), unsmall(chosen[1], q)
 
     def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> Chosen:
-        """`numbers`, by what the draft says at these nodes."""
+        """`numbers`, by what the draft says at these nodes; all of it is `small`."""
         gains, tops = outlook.gains
         weights = (reached[..., None] * gains).reshape(len(reached), -1)
         average = (reached[..., None] * gains).sum(-2) / maximum(total(reached), 1e-300)
@@ -89,7 +92,8 @@ class AdaptiveTree(DynamicTree):
 
         A fixed token is reached where the target draws it; of a drawn one, its mass is shared by the chance that it was drawn.
         """
-        return Outlook.of(self, q).below(gather(q, tokens), tokens, tops, count)
+        chances = Outlook.of(self, q).below(gather(q, tokens), *map(small, (tokens, tops, count)))
+        return unsmall(chances, q)
 
     @property
     def law(self) -> DraftLaw:

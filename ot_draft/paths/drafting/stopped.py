@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ...arrays import Array, double, floats, gather, namespace, positions, small, unsmall, where
 from ...errors import InvalidArgument
@@ -21,7 +23,8 @@ class StoppedPath(DynamicTree):
     """One path of at most `budget` tokens, which ends as soon as P(at least one of its tokens is refused) exceeds the threshold.
 
     accepted (bins,) predicts the chance that a drafted token is accepted from its own mass q: one number for each bin between the
-    increasing edges (bins - 1,). The end depends on tokens drafted up to it: token-wise speculative sampling, block
+    increasing edges (bins - 1,); `fitted` counts them. The default is that of the pair of figures/data, at both temperatures. The end
+    depends on tokens drafted up to it: token-wise speculative sampling, block
     verification and `Joint`, which take the end of the path as it comes, are lossless.
     Source: Huang, Guo, Wang, SpecDec++, 2024, who train a head for the prediction (`StoppingRule.fit` counts it).
     """
@@ -29,7 +32,7 @@ class StoppedPath(DynamicTree):
     budget: int
     threshold: float = 0.7
     edges: tuple[float, ...] = EDGES
-    accepted: tuple[float, ...] = (0.05, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97)
+    accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
     length: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,6 +48,14 @@ class StoppedPath(DynamicTree):
     def of(cls, rule: StoppingRule, budget: int) -> StoppedPath:
         """With the predictions of a fitted rule."""
         return cls(budget, rule.threshold, tuple(rule.edges.tolist()), tuple(rule.accepted.tolist()))
+
+    def fitted(self, p: np.ndarray, q: np.ndarray) -> StoppedPath:
+        """The same with the predictions that fit pairs of a target and its draft, (rows, n): in every bin the share of draws accepted."""
+        place = np.searchsorted(self.edges, q, side="right")
+        bins = range(len(self.edges) + 1)
+        drawn, accepted = ([mass[place == i].sum() for i in bins] for mass in (q, np.minimum(p, q)))
+        shares = [float(a / max(d, 1e-300)) for a, d in zip(accepted, drawn, strict=True)]
+        return replace(self, accepted=tuple(shares))
 
     @property
     def shape(self) -> FreeShape:
