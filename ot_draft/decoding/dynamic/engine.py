@@ -18,8 +18,8 @@ class DynamicEngine(Engine):
     parents: int (B, N), N where a node is absent. tops: int (B, N + 1). slots: int (B, N + 1), where the draft model's cache holds a node.
     """
 
-    target: DynamicReader
-    draft: DynamicReader
+    target: DynamicReader  # type: ignore[assignment]  # which reads trees in another way
+    draft: DynamicReader  # type: ignore[assignment]
 
     def __init__(self, memory: Memory, drafting: Drafting) -> None:
         super().__init__(memory, drafting)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ...arrays import Array, floats, gather, positions, small, top_tokens
 from ...laws import ByNode, DraftLaw
@@ -19,19 +18,19 @@ class ConfidentTree(BestCandidates):
     """The `budget` nodes of largest probability of the way down to them under the draft, among those that a beam search comes past.
 
     most: top tokens of a node that are candidates. beam: likeliest nodes of a level that the draft model reads. least_gain: no further
-    level where the last one raised the expected accepted length, as the draft sees it, by no more than this.
+    level where the last one raised the expected accepted length, as the draft sees it, by no more than this. least: nodes must be likelier.
     EAGLE-2: a beam of 10, 10 top tokens. OPT-Tree: `ConfidentTree.opt_tree`, a beam as wide as the budget, which finds the best
     tree of all (`confident_tree`), and the gain as the end. No child is a draw: naive target sampling is lossless, and
     so are `Joint` and `Optimal`, which cannot do better.
     Sources: Li et al., EAGLE-2, EMNLP 2024; Wang et al., OPT-Tree, TACL 2025.
     """
 
-    least: ClassVar[float] = 0.0
     budget: int
     length: int = 8
     most: int = 10
     beam: int = 10
     least_gain: float = 0.0
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ...arrays import Array, floats, gather, minimum, namespace, positions, settled, small, top_tokens, unsmall, where
 from ...laws import DraftLaw, WithoutReplacement, outside
@@ -29,12 +28,12 @@ class SampledTree(BestCandidates):
     Source: Xiong et al., DySpec, 2024.
     """
 
-    least_gain: ClassVar[float] = 0.0
     budget: int
     length: int = 8
     most: int = 8
     beam: int = 16
     least: float = 0.0
+    least_gain: float = 0.0
 
     def __post_init__(self) -> None:
         check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)
