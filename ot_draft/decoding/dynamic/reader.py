@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -67,9 +68,7 @@ class DynamicReader(Reader):
                 logits = self._read_level(growing, seen.add(slots, growing.above), row_of_q, depth)
                 read.scatter_(1, row_of_q, growing.read)
                 above.scatter_(1, row_of_q, growing.above)
-            laws = self._laws(
-                logits, read[:, 1:], lambda row, at=slots: _ways(above[row, 1:].tolist(), at[row].tolist())
-            )
+            laws = self._laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], slots))
             laws = self.model.spread_masses(laws).to(q)
             q[rows, row_of_q] = laws
             growing.grow(laws)
@@ -84,6 +83,10 @@ class DynamicReader(Reader):
 
     def _tree_mask(self, sees: Tensor) -> Tensor:
         return tree_mask(sees, self.texts.lengths, self.cache.live, self.model.dtype).to(self.model.device)
+
+
+def _ways_to_slots(above: Tensor, slots: Tensor, row: int) -> list[Way]:
+    return _ways(above[row].tolist(), slots[row].tolist())
 
 
 def _ways(parents: list[int], nodes: list[int] | range) -> list[Way]:
