@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from ...arrays import (
     Array,
     argsort,
+    cleared,
     double,
     gather,
     maximum,
     namespace,
     on_host,
     positions,
+    settled,
     small,
     take,
     top_tokens,
@@ -83,11 +85,17 @@ class AdaptiveGrowth(Growing):
         ranked = small(top_tokens(q, min(most, q.shape[-1])))
         place = positions(most, count)
         fixed = where(place[: ranked.shape[-1]] < tops, ranked, -1)
-        drawn = self._draws.tokens(outside(q, unsmall(fixed, q)), numbers, (place >= tops) & (place < count))
+        drawn = self._draws.tokens(_free(q, unsmall(fixed, q)), numbers, (place >= tops) & (place < count))
         if ranked.shape[-1] < most:
             ranked = namespace(ranked).concatenate((ranked, drawn[..., ranked.shape[-1] :]), -1)
         children = where(place < count, where(place < tops, ranked, drawn), -1)
         return children, gather(q, unsmall(children, q))
+
+
+def _free(q: Array, fixed: Array) -> Array:
+    """What is drawn from: q outside the fixed tokens, not normalised where it can be asked whether mass is left."""
+    left = cleared(q, fixed)
+    return left if settled(total(left) > 0) else outside(q, fixed)
 
 
 def _has_elder(tokens: Array, parent: Array) -> Array:

@@ -81,17 +81,21 @@ class Outlook:
     def _table(self) -> Array:
         """Estimated acceptance for 0 .. most draws (rows) besides 0 .. most top tokens (columns): (..., most + 1, j)."""
         drafting, head, c = self.drafting, self.head, self.stand_in
-        most, draws = min(drafting.most, self.n - 1), drafting.most
+        most, spread = min(drafting.most, self.n - 1), drafting.spread
         covered, drawn = prefix_sums(c), self._drawn
         rest = 1 - drawn[..., : most + 1]
         rest = where(rest > 1e-12, rest, 1)[..., None]
-        inside = minimum(maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 0), 1)
+        # Not 0: powers that are no normal numbers any more take a hundred times as long.
+        inside = minimum(maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 1e-20), 1)
         missed = 1 - minimum(head[..., None, :] / rest, 1)
         beyond = positions(drawn.shape[-1], head) >= positions(most + 1, head)[:, None]
-        spread_out = 1 + smallest(where(beyond, covered[..., None, None, :] - _powers(inside, draws), 0))[..., 0]
-        caught = where(beyond[:, :-1], c[..., None, None, :] * (1 - _powers(missed, draws)), 0).sum(-1)
-        one_token = covered[..., None, : most + 1] + caught
-        return drafting.spread * spread_out + (1 - drafting.spread) * one_token
+        above = where(beyond, covered[..., None, :], 2.0)  # over any probability: never the smallest
+        spread_out = 1 + minimum(smallest(above[..., None, :, :] - _powers(inside, drafting.most))[..., 0], 0)
+        seen = where(beyond[:, :-1], c[..., None, :], 0.0)
+        caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, drafting.most)).sum(-1)
+        tops = covered[..., None, : most + 1]
+        drawn_too = spread * spread_out + (1 - spread) * (tops + caught)
+        return namespace(head).concatenate((spread * minimum(tops, 1) + (1 - spread) * tops, drawn_too), -2)
 
     def _mass(self, masses: Array) -> Array:
         """The stand-in's mass of tokens by their masses under q."""
@@ -101,6 +105,8 @@ class Outlook:
 
 
 def _powers(x: Array, count: int) -> Array:
-    """x to the powers 0 .. count: (..., j, m) -> (..., count + 1, j, m)."""
-    factors = x[..., None, :, :]
-    return namespace(x).concatenate((1 + 0 * factors, *[factors] * count), -3).cumprod(-3)
+    """x to the powers 1 .. count: (..., j, m) -> (..., count, j, m)."""
+    powers = [x]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * x)
+    return namespace(x).stack(powers, -3)

@@ -44,11 +44,14 @@ class TreeDraws:
         self._uniforms = uniforms
         self.root = small(where(uniforms.sum(-1) < 0, 0, 0)[:, None])  # 0 for every tree, int (B, 1), `small`
 
-    def tokens(self, law: Array, numbers: Array, needed: Array) -> Array:
-        """Draws from laws (B, W, n) by the uniforms of these numbers, int (B, W, m), `small`; anything where none is needed."""
+    def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
+        """Draws by masses (B, W, n), each row in proportion: int (B, W, m), `small`; anything where none is needed.
+
+        numbers: int (B, W, m), of the uniforms.
+        """
         numbers = where(needed, numbers, -1).reshape(len(numbers), -1)
-        uniforms = unsmall(gather(small(self._uniforms), numbers), law)
-        return small(inverse_cdf(law, uniforms.reshape(needed.shape)))
+        uniforms = unsmall(gather(small(self._uniforms), numbers), mass)
+        return small(inverse_cdf(mass, uniforms.reshape(needed.shape)))
 
     def kind(self, x: Array) -> Array:
         """Back from `small` to the kind of the uniforms."""

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...arrays import Array, floats, gather, minimum, namespace, positions, settled, small, top_tokens, unsmall, where
-from ...laws import DraftLaw, WithoutReplacement, outside
+from ...arrays import (
+    Array,
+    add_at,
+    copy,
+    floats,
+    gather,
+    minimum,
+    namespace,
+    positions,
+    settled,
+    small,
+    total,
+    unsmall,
+    where,
+)
+from ...laws import DraftLaw, WithoutReplacement
 from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import TokenWise
@@ -59,22 +73,23 @@ class SampledTree(BestCandidates):
         return "DySpec"
 
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
-        value, drawn = reached[..., None], top_tokens(q, 0)
-        values, chances = [], []
+        value, left = reached[..., None], copy(q)
+        drawn, values, chances = [], [], []
         numbers = first + self.most * positions(q.shape[-2], value)[:, None]
         for place in range(self.most):
             there = value > floor[..., None]
             if place and settled(~there):
                 break
-            law = outside(q, drawn)
-            token = unsmall(where(there, draws.tokens(law, numbers + place + 0 * there, there), -1), q)
-            mass = small(minimum(floats(gather(law, token)), 1))
-            drawn = namespace(drawn).concatenate((drawn, token), -1)
+            drawn.append(where(there, draws.tokens(left, numbers + place + 0 * there, there), -1))
+            token = unsmall(drawn[-1], q)
+            share = gather(left, token)
+            mass = minimum(small(floats(share)) / where(there, small(floats(total(left))), 1), 1)
+            add_at(left, token, -share)
             values.append(where(there, value, 0.0))
             chances.append(values[-1] * mass)
             value = self.next_value(value, mass)
         join = namespace(value).concatenate
-        return Offer(small(drawn), join(values, -1), join(chances, -1))
+        return Offer(join(drawn, -1), join(values, -1), join(chances, -1))
 
     def next_value(self, value: Array, mass: Array) -> Array:
         """The value of the next child, by that of the one before and the mass of its token."""

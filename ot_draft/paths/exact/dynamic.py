@@ -67,14 +67,15 @@ class _EveryWay(TreeDraws):
         self._told = told
         self.open: dict[int, tuple[int, list[Any]]] = {}
 
-    def tokens(self, law: Array, numbers: Array, needed: Array) -> Array:
+    def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
         tokens = np.zeros(needed.shape, dtype=np.int64)
         for row, place, draw in zip(*np.nonzero(needed), strict=True):
-            number, masses = int(np.broadcast_to(numbers, needed.shape)[row, place, draw]), law[row, place].tolist()
+            number, masses = int(np.broadcast_to(numbers, needed.shape)[row, place, draw]), mass[row, place].tolist()
             if number in self._told[row]:
                 tokens[row, place, draw] = self._told[row][number]
                 continue
-            self.open.setdefault(int(row), (number, masses))
+            whole = sum(masses)
+            self.open.setdefault(int(row), (number, [mass / whole for mass in masses]))
             tokens[row, place, draw] = next(token for token, mass in enumerate(masses) if mass != 0)
         return tokens
 
