@@ -12,7 +12,6 @@ from replay import law_of, tokens_of
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.laws import ByNode
-from ot_draft.paths.drafting.adaptive_outlook import Outlook
 from ot_draft.paths.exact.adapted import _histories, drafted_tree
 from ot_draft.paths.rules.path_rule import Nodes
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
@@ -151,7 +150,7 @@ def test_the_drafting_is_fitted_so_that_a_draw_is_accepted_as_often() -> None:
     model = paths.SimulatedModel(n=50)
     p, q = map(np.array, zip(*(model.pair(model.root(number)) for number in range(30)), strict=True))
     drafting = paths.AdaptiveTree(8, 3, 1).fitted(p, q)
-    estimates, tops = Outlook.of(drafting, q).acceptances
+    estimates, tops = drafting.outlook(q).acceptances
     drawn = np.minimum(p, q).sum(-1).mean()
     assert 0 < drafting.spread < 1 and estimates.shape == (30, 2) == tops.shape
     assert estimates[:, 1].mean() >= drawn - 1e-9  # a draw, or the top token where that promises more

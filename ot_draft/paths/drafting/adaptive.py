@@ -73,8 +73,12 @@ class AdaptiveTree(DynamicTree):
 
         levels: how many may still be drafted, that of the children included.
         """
-        chosen = self.numbers_at(Outlook.of(self, q), small(reached), small(left), levels)
+        chosen = self.numbers_at(self.outlook(q), small(reached), small(left), levels)
         return unsmall(chosen[0], q), unsmall(chosen[1], q)
+
+    def outlook(self, q: Array) -> Outlook:
+        """What the draft says at nodes with the laws q (..., n), whose largest masses are all that counts."""
+        return Outlook.of(q, self.estimator, self.most, self.spread)
 
     def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> Chosen:
         """`numbers`, by what the draft says at these nodes; all of it is `small`."""
@@ -92,7 +96,7 @@ class AdaptiveTree(DynamicTree):
 
         A fixed token is reached where the target draws it; of a drawn one, its mass is shared by the chance that it was drawn.
         """
-        chances = Outlook.of(self, q).below(gather(q, tokens), *map(small, (tokens, tops, count)))
+        chances = self.outlook(q).below(gather(q, tokens), *map(small, (tokens, tops, count)))
         return unsmall(chances, q)
 
     @property
@@ -154,13 +158,13 @@ class AdaptiveTree(DynamicTree):
         is imagined as the pairs are on average.
         """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
-        outlook = Outlook.of(found, q)
+        outlook = found.outlook(q)
         head, c = outlook.head, outlook.stand_in
         all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
         accepted = minimum(p, q).sum(-1).mean()
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
         found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
-        return replace(found, typical=tuple(Outlook.of(found, q).gains[0].mean(0).tolist()))
+        return replace(found, typical=tuple(found.outlook(q).gains[0].mean(0).tolist()))
 
     def _imagined(self, average: Array, levels: int) -> Array:
         """Chances that the nodes of an average node's tree are reached, itself (1) included, the largest first: (B, at most budget)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...arrays import (
     Array,
@@ -26,14 +26,25 @@ from ...laws import outside
 from .adaptive_outlook import Outlook
 from .dynamic_tree import Growing, Grown, TreeDraws, written
 
-if TYPE_CHECKING:
-    from .adaptive import AdaptiveTree
+
+class Numbers(Protocol):
+    """What decides how many children the nodes of a level get: `AdaptiveTree`."""
+
+    budget: int
+    length: int
+    most: int
+
+    def outlook(self, q: Array) -> Outlook:
+        """What the draft says at nodes with the laws q (B, W, n)."""
+
+    def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> tuple[Array, Array]:
+        """Children, and fixed ones among them, of nodes that are reached with these chances."""
 
 
 class AdaptiveGrowth(Growing):
     """Trees whose nodes stand in the slots of their numbers. Of siblings that are equal the eldest alone is read, and drafted after."""
 
-    def __init__(self, drafting: AdaptiveTree, draws: TreeDraws) -> None:
+    def __init__(self, drafting: Numbers, draws: TreeDraws) -> None:
         self.drafting, self._draws, self.levels = drafting, draws, drafting.length
         size, root = drafting.budget, draws.root
         empty = root + 0 * positions(size + 1, root)  # (B, N + 1)
@@ -44,7 +55,7 @@ class AdaptiveGrowth(Growing):
 
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.budget
-        outlook = Outlook.of(drafting, q)
+        outlook = drafting.outlook(q)
         count, tops = drafting.numbers_at(outlook, self._reached, size - self._used, self.levels)
         place = positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)

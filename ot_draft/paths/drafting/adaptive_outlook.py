@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ...arrays import (
     Array,
@@ -22,28 +21,31 @@ from ...arrays import (
     total,
     where,
 )
-
-if TYPE_CHECKING:
-    from .adaptive import AdaptiveTree
+from ...laws import StandIn
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """Nodes with the laws q (..., n). head: (..., m) the largest masses, falling; stand_in: (..., m) the target's masses on the same
-    tokens, as the drafting imagines it. float64, `small`."""
+    """Nodes with the laws q (..., n), which may have `most` children each. spread: see `AdaptiveTree`.
 
-    drafting: AdaptiveTree
+    head: (..., m) the largest masses, falling; stand_in: (..., m) the target's masses on the same tokens, as the estimator imagines it.
+    float64, `small`.
+    """
+
+    estimator: StandIn
+    most: int
+    spread: float
     head: Array
     stand_in: Array
     n: int
 
     @classmethod
-    def of(cls, drafting: AdaptiveTree, q: Array) -> Outlook:
-        estimator, n = drafting.estimator, q.shape[-1]
-        head = top_masses(q, min(max(estimator.head, drafting.most), n))
+    def of(cls, q: Array, estimator: StandIn, most: int, spread: float) -> Outlook:
+        n = q.shape[-1]
+        head = top_masses(q, min(max(estimator.head, most), n))
         head = small(floats(head))
         c = where(head > 0, 1, 0) * head**estimator.power
-        return cls(drafting, head, estimator.seen * c / total(c), n)
+        return cls(estimator, most, spread, head, estimator.seen * c / total(c), n)
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
@@ -55,7 +57,7 @@ class Outlook:
     def acceptances(self) -> tuple[Array, Array]:
         """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
         table = self._table()
-        children = positions(self.drafting.most + 1, table)[:, None]
+        children = positions(self.most + 1, table)[:, None]
         tops = positions(table.shape[-1], table)
         options = where(tops <= children, table[..., maximum(children - tops, 0), tops], -1.0)
         which = options.argmax(-1)
@@ -68,7 +70,7 @@ class Outlook:
         rest = 1 - gather(self._drawn, minimum(tops, self.head.shape[-1]))
         drawn = where(rest > 1e-12, masses / where(rest > 1e-12, rest, 1), 0)
         caught = 1 - (1 - minimum(drawn, 1)) ** maximum(count - tops, 0)
-        spread = self.drafting.spread
+        spread = self.spread
         shared = spread * minimum(c / where(caught > 0, caught, 1), 1) + (1 - spread) * c
         fixed = positions(tokens.shape[-1], tokens) < tops
         return where(tokens < 0, 0, where(fixed, c, where(caught > 0, shared, 0)))
@@ -80,8 +82,8 @@ class Outlook:
 
     def _table(self) -> Array:
         """Estimated acceptance for 0 .. most draws (rows) besides 0 .. most top tokens (columns): (..., most + 1, j)."""
-        drafting, head, c = self.drafting, self.head, self.stand_in
-        most, spread = min(drafting.most, self.n - 1), drafting.spread
+        head, c = self.head, self.stand_in
+        most, spread = min(self.most, self.n - 1), self.spread
         covered, drawn = prefix_sums(c), self._drawn
         rest = 1 - drawn[..., : most + 1]
         rest = where(rest > 1e-12, rest, 1)[..., None]
@@ -90,16 +92,16 @@ class Outlook:
         missed = 1 - minimum(head[..., None, :] / rest, 1)
         beyond = positions(drawn.shape[-1], head) >= positions(most + 1, head)[:, None]
         above = where(beyond, covered[..., None, :], 2.0)  # over any probability: never the smallest
-        spread_out = 1 + minimum(smallest(above[..., None, :, :] - _powers(inside, drafting.most))[..., 0], 0)
+        spread_out = 1 + minimum(smallest(above[..., None, :, :] - _powers(inside, self.most))[..., 0], 0)
         seen = where(beyond[:, :-1], c[..., None, :], 0.0)
-        caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, drafting.most)).sum(-1)
+        caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, self.most)).sum(-1)
         tops = covered[..., None, : most + 1]
         drawn_too = spread * spread_out + (1 - spread) * (tops + caught)
         return namespace(head).concatenate((spread * minimum(tops, 1) + (1 - spread) * tops, drawn_too), -2)
 
     def _mass(self, masses: Array) -> Array:
         """The stand-in's mass of tokens by their masses under q."""
-        power = self.drafting.estimator.power
+        power = self.estimator.power
         largest = self.head[..., :1] ** power
         return minimum(where(masses > 0, 1, 0) * masses**power * self.stand_in[..., :1] / largest, 1)
 
