@@ -94,11 +94,8 @@ def _row(part: Comparison, measured: Measured) -> Row:
 def _shape(drafting: Drafting) -> str:
     if not drafting.shape.size:
         return "plain"
-    return (
-        f"lookup {drafting.shape.length}"
-        if drafting.lookup is not None
-        else f"{drafting.width}x{drafting.shape.length}"
-    )
+    source = "lookup " if drafting.lookup is not None else f"{drafting.width}x"
+    return f"{source}{drafting.shape.length}"
 
 
 def _shares(used: Counter[str] | None) -> str:

@@ -79,7 +79,7 @@ class Drafting:
 
     def begin(self, run: Run) -> Chooser:
         """This drafting in every step; with prompt lookup, as many tokens of it as were found."""
-        return Always(self) if self.lookup is None else Found(self)
+        return Always(self) if self.lookup is None else Found(self, run.batch)
 
     def without_clock(self) -> Drafting:
         """Itself: no step depends on a time."""
@@ -164,13 +164,17 @@ class Drafting:
 
 
 class Found(Chooser):
-    """Prompt lookup, in every step with as many nodes as the longest draft of the batch has."""
+    """Prompt lookup, in every step with as many nodes as the longest draft has among the texts that go on."""
 
-    def __init__(self, drafting: Drafting) -> None:
+    def __init__(self, drafting: Drafting, batch: int) -> None:
         assert drafting.lookup is not None
         self.lookup = drafting.lookup
-        self.menu = tuple(drafting.shortened(length) for length in range(drafting.shape.length, -1, -1))
+        self.menu = tuple(drafting.shortened(length) for length in range(drafting.shape.length + 1))
+        self._going = [True] * batch
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
-        longest = max(len(self.lookup.find(text).tokens) for text in texts)
-        return self.menu[-1 - longest]
+        found = [self.lookup.find(text) for text, going in zip(texts, self._going, strict=True) if going]
+        return self.menu[max(len(match.tokens) for match in found)]
+
+    def learn(self, step: Any, seconds: float) -> None:
+        self._going = (~step.finished).tolist()

@@ -50,7 +50,9 @@ class Memory:
     ) -> Memory:
         """Both caches, with the prompts in them."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
-        slots += max(drafting.shape.length + drafting.room for drafting in draftings)
+        # A text may end by the longest path, and the widest tree stands behind it while the others go on.
+        slots += max(drafting.shape.length for drafting in draftings)
+        slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
         readers = [
             None if model is None else Reader(model, SlotCache(slots, model.layers), law, texts)

@@ -62,7 +62,6 @@ def engine_of(memory: Memory, drafting: Drafting) -> Engine:
 def recorded(engine: Engine) -> tuple[Part, ...]:
     """Propose, verify, select and keep; as CUDA graphs on CUDA."""
     device = engine.texts.last.device
-    engine.catch_up()
     propose, verify = capture(engine.propose, device), capture(engine.verify, device)
     # With nothing accepted and no text going on, keeping changes nothing: it may be repeated. Hence before select.
     active = engine.texts.active.clone()
@@ -76,4 +75,9 @@ def recorded(engine: Engine) -> tuple[Part, ...]:
         select = engine.select
     if device.type != "cuda":
         return propose, verify, select, keep
-    return lambda: (engine.catch_up(), propose()), verify, select, keep  # a graph reads two tokens, never more
+
+    def propose_after_reading() -> None:
+        engine.catch_up()  # a graph reads two tokens, never more
+        propose()
+
+    return propose_after_reading, verify, select, keep

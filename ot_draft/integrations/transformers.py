@@ -40,8 +40,9 @@ def multi_draft(
     None: prompt lookup alone, as many tokens as `prompt_lookup_num_tokens` says (10).
     shape: "auto" chooses before every step what promises most tokens a second, nothing, paths of the draft model or prompt lookup
     (`ot_draft.decoding.Auto`); the default, unless rule, paths, length, law or tree is given, which say one shape for all steps: K paths
-    of length L (4 of 4), or a tree. costs: of `auto`, in the place of the clock: texts then depend on seed and prompts alone, which
-    they else do for one shape only. Of a target that is split between processes, 4 paths of 4 tokens stand in the place of `auto`.
+    of length L (4 of 4), or a tree. costs: of `auto`, in the place of the clock: a seed then reproduces texts, if the same prompts
+    came before; else it does for one shape only. Of a target that is split between processes, 4 paths of 4 tokens stand in the
+    place of `auto`, or prompt lookup where there is no draft model.
     rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.Toward` for texts
     that follow another target than the model, on purpose. law: of the children of a
     node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
@@ -56,28 +57,35 @@ def multi_draft(
     one_shape = any(given is not None for given in (rule, paths, length, law, tree))
     if shape not in (None, "auto") or (shape == "auto" and one_shape):
         raise CannotDecode(f"shape is {shape!r}: give 'auto' alone, or rule, paths, length, law or tree in its place")
+    if one_shape and not (lookup is None and costs is None):
+        raise CannotDecode(
+            "costs and prompt lookup are for the shape that chooses itself: leave them away, or rule, paths, length, law and tree"
+        )
     if one_shape:
         plan: Plan = _one_shape(rule, paths, length, law, tree)
-    elif draft_model is None and shape is None:
+    elif draft_model is None and shape is None and costs is None:
         plan = Drafting.looked_up(lookup)
     else:
-        plan = Auto(model=draft_model is not None, costs=costs, **({} if lookup is None else {"lookup": lookup}))
+        plan = Auto(draft_model is not None, Auto().lookup if lookup is None else lookup, costs)
     return MultiDraft(draft_model, plan, seed, on_step, tuple(stateless))
 
 
 def _lookup(num_tokens: int | None, max_ngram: int | None) -> Lookup | None:
     """Prompt lookup with the settings that were given, None if none was."""
-    given = {"num_tokens": num_tokens, "max_ngram": max_ngram}
-    given = {name: value for name, value in given.items() if value is not None}
-    return Lookup(**given) if given else None
+    if num_tokens is None and max_ngram is None:
+        return None
+    usual = Lookup()
+    return Lookup(
+        usual.num_tokens if num_tokens is None else num_tokens, usual.max_ngram if max_ngram is None else max_ngram
+    )
 
 
 def _one_shape(
-    rule: ot.paths.PathRule | ot.SelectionRule | None,
-    paths: int | None,
-    length: int | None,
-    law: ot.DraftLaw | None,
-    tree: ot.paths.TreeShape | None,
+    rule: ot.paths.PathRule | ot.SelectionRule | None = None,
+    paths: int | None = None,
+    length: int | None = None,
+    law: ot.DraftLaw | None = None,
+    tree: ot.paths.TreeShape | None = None,
 ) -> Drafting:
     if isinstance(rule, ot.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
         law = rule.law if law is None else law
@@ -152,8 +160,10 @@ class MultiDraft:
 
     def _plan(self, model: Any) -> Plan:
         """The plan; one shape where processes have to decode alike, whose clocks may differ."""
-        alone = self.plan if not split_between_processes(model) else self.plan.without_clock()
-        return _one_shape(None, None, None, None, None) if alone is None else alone
+        plan = self.plan if not split_between_processes(model) else self.plan.without_clock()
+        if plan is None:
+            plan = _one_shape() if self.draft_model is not None else Drafting.looked_up()
+        return plan
 
     def _watched(self, steps: Iterator[Step]) -> Iterator[Step]:
         for step in steps:

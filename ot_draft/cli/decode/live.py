@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ...decoding import Pair, Step
-from .page.origins import ACCEPTED, BONUS, COLOURS, CORRECTED, MEANING, PLAIN, Born, Pieces, origins
+from .page.origins import ACCEPTED, COLOURS, MEANING, Born, Pieces, origins
 
 
 class Speed:
@@ -80,17 +80,17 @@ def stream(console: Console, view: View, steps: Iterable[Step]) -> Iterator[Step
 def picture(views: Sequence[View], title: str, width: int = 100) -> str:
     """The live view of whole texts as an SVG picture, which names no font of the network."""
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(legend((ACCEPTED, CORRECTED, BONUS, PLAIN)))
+    console.print(legend())
     for view in views:
         console.print()
         console.print(view.whole)
     return re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)
 
 
-def legend(names: Sequence[str]) -> Text:
+def legend() -> Text:
     """What the colours mean."""
     line = Text()
-    for name in names:
+    for name, meaning in MEANING.items():
         line.append("■ ", style=COLOURS[name])
-        line.append(f"{name}: {MEANING[name]}   ", style="dim")
+        line.append(f"{name}: {meaning}   ", style="dim")
     return line

@@ -33,10 +33,9 @@ from ..embedded import load_models
 from ..plan_files import read_costs
 from .audited import Audited
 from .live import View, legend, picture, stream
-from .page.origins import ACCEPTED, BONUS, CORRECTED
 from .page.page import PageText, page
 from .prompts import encode_prompts, read_prompts
-from .settings import AUTO, DecodeSettings
+from .settings import DecodeSettings
 from .table import csv_rows, footnotes, records, table
 from .trace import KEPT, ROWS, Trace
 
@@ -76,21 +75,21 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     or more than a dozen."""
     auto = _auto(settings)
     if settings.looks_up:
-        looked_up = lookup_method(_lookup(settings, Lookup(10 if settings.size[1] is None else settings.size[1])))
+        looked_up = lookup_method(_lookup(settings, Lookup()))
         return [_plain(), looked_up, auto] if settings.compare else [auto if settings.auto else looked_up]
     if settings.auto and not settings.compare:
         return [auto]
     paths, length = (4 if number is None else number for number in settings.size)
     if settings.size[0] is None and settings.rules and all(_takes_one_path(rule) for rule in settings.rules):
         paths = 1
-    if settings.compare and not settings.rules and settings.draft_law is None:
+    if settings.compare and not settings.named:
         grown = [] if settings.grower is None else dynamic_methods(settings.grower.budget)
         known = methods_to_compare(paths, length, settings.children)
         return [*known, *grown, lookup_method(_lookup(settings, Lookup())), auto]
     named = _named(settings, paths, length)
     if not settings.compare:
         return named
-    more = [auto] if settings.shape == AUTO else []
+    more = [auto] if settings.auto else []
     return [_plain(), *(method for method in named if method != _plain()), *more]
 
 
@@ -132,7 +131,7 @@ def _show(job: Job, method: Method) -> None:
     trace = _trace(settings, settings.trace, method, job.options)
     audited = None if settings.audit is None else Audited(settings.audit)
     if console.is_terminal and settings.live:
-        console.print(legend((ACCEPTED, CORRECTED, BONUS)))
+        console.print(legend())
     pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [View(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
@@ -170,8 +169,8 @@ def _write(settings: DecodeSettings, method: Method, pages: Sequence[PageText], 
 def _compare(job: Job, methods: Sequence[Method]) -> None:
     """Every method on every prompt, transformers' own where no methods were named, and the table."""
     settings = job.settings
-    named = bool(settings.rules) or settings.draft_law is not None
-    others = [*(method for method in methods if not method.one_shape), *([] if named else _transformers(job))]
+    others = [method for method in methods if not method.one_shape]
+    others += [] if settings.named else _transformers(job)
     methods = [method for method in methods if method.one_shape]
     traces = {
         method: _trace(settings, settings.trace and settings.trace / method.slug, method, job.options)

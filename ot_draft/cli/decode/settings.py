@@ -64,6 +64,7 @@ class DecodeSettings:
         if self.tree is not None and not self.compare and (self.paths is not None or self.length is not None):
             raise Refused("--tree stands in the place of --paths and --length: give one or the other")
         self._check_shape()
+        self._check_lookup()
         if len(self.rules) > 1 and not self.compare:
             raise Refused("several --rule are compared with --compare: add it, or give one")
         if self.max_tokens < 1:
@@ -73,18 +74,27 @@ class DecodeSettings:
         sized = self.paths is not None or self.length is not None or self.tree is not None
         if self.shape is not None and sized:
             raise Refused("--shape stands in the place of --paths, --length and --tree: give one or the other")
-        if self.shape == AUTO and (self.rules or self.draft_law is not None) and not self.compare:
+        if self.shape == AUTO and self.named and not self.compare:
             raise Refused("--shape auto chooses rule and law too: leave --rule and --draft-law away")
         if self.shape == AUTO and self.trace is not None:
             raise Refused("--trace records trees of one shape: give --shape 4x4 or another")
-        if self.costs is not None and not (self.auto or self.compare):
+        if self.costs is not None and not self.chooses:
             raise Refused("--costs are what --shape auto goes by: leave them away, or the shape")
-        if self.looks_up and (self.rules or self.draft_law is not None or self.tree is not None):
-            raise Refused("--draft lookup has a rule of its own: leave --rule, --draft-law and --tree away")
         if self.grower is not None and self.draft_law is not None:
             raise Refused("--tree dynamic has a draft law of its own: leave --draft-law away")
         if self.grower is not None and self.trace is not None:
             raise Refused("--trace records trees of one shape: give --tree 4,2,1 or another")
+
+    def _check_lookup(self) -> None:
+        given = self.lookup_tokens is not None or self.lookup_ngram is not None
+        if given and not (self.looks_up or self.chooses):
+            raise Refused(
+                "nothing is looked up in this shape: leave --prompt-lookup-num-tokens and --max-matching-ngram-size away"
+            )
+        if self.looks_up and self.named:
+            raise Refused("--draft lookup has a rule of its own: leave --rule and --draft-law away")
+        if self.looks_up and (self.tree is not None or self.size != (None, None)):
+            raise Refused("--draft lookup drafts one path: give --prompt-lookup-num-tokens in the place of a size")
         if self.looks_up and self.trace is not None:
             raise Refused("--trace records trees of a draft model: give one")
 
@@ -110,6 +120,16 @@ class DecodeSettings:
             return self.shape == AUTO
         given = (self.rules, self.draft_law, self.paths, self.length, self.tree, self.trace)
         return all(each is None or each == () for each in given)
+
+    @property
+    def named(self) -> bool:
+        """Whether a rule or a law was named: then only what was named is compared."""
+        return bool(self.rules) or self.draft_law is not None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the shape that chooses itself is run, alone or among others."""
+        return self.auto or (self.compare and not self.named)
 
     @property
     def size(self) -> tuple[int | None, int | None]:

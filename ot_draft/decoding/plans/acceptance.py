@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import NamedTuple
 
-FORGETS, FORGETS_SLOWLY = 0.95, 0.997  # what a step leaves of the counts before it
+FORGETS, FORGETS_SLOWLY = 0.95, 0.99  # what a step leaves of the counts before it
 PRIOR = 4.0  # drafts that what is expected beforehand weighs
 FRESH = 4.0  # drafts that all texts before weigh when a new one begins
 MODEL = 0.4  # of one draft of the model, before anything was seen
@@ -13,9 +14,7 @@ MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
 MATCHED_MORE = 0.65
 GROWS = 0.3  # with K drafts the chance to go on is 1 - (1 - a)^(K^GROWS), as on the pairs of the README
 Key = tuple[str, int]  # ("model", number of paths) or ("lookup", tokens matched)
-Expected = tuple[
-    list[float], list[float]
-]  # tokens of a step with drafts of 0, 1, ... tokens: on average, and hoped for
+Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and hoped for
 
 
 class _Count:
@@ -43,6 +42,24 @@ class _Count:
         weight = self.tries + PRIOR
         mean = (self.hits + PRIOR * long) / weight
         return mean, sqrt(mean * (1 - mean) / (weight + 1))
+
+
+class _Others(NamedTuple):
+    """So many paths, and their counts."""
+
+    paths: int
+    counts: list[_Count]
+
+    def of_one(self, depth: int, reached: float, before: float, now: int) -> float:
+        """The chance of one path that goes with theirs, given what was expected of it before."""
+        power, count = _power(self.paths, reached), self.counts[depth]
+        count.bring(now)
+        return 1 - (1 - count.mean(1 - (1 - before) ** power)[0]) ** (1 / power)
+
+
+def _power(paths: int, reached: float) -> float:
+    """k of 1 - (1 - a)^k, the chance that one of the paths goes on: of those that start, about this share gets here."""
+    return float((1 + (paths - 1) * reached) ** GROWS)
 
 
 class Acceptance:
@@ -73,24 +90,31 @@ class Acceptance:
     def expected(self, key: Key, length: int, hopes: float) -> Expected:
         """Of drafts up to a length; hoped for: as many standard deviations of acceptance more."""
         source, number = key
-        counts = self._known(key, length)
-        alone = self._known(("model", 1), length) if source == "model" and number > 1 else ()
-        before = one = MODEL if source == "model" else MATCHED.get(number, MATCHED_MORE)
+        counts, others = self._known(key, length), self._others(key, length)
+        one = MODEL if source == "model" else MATCHED.get(number, MATCHED_MORE)
         means, hoped, reached, hope = [1.0], [1.0], 1.0, 1.0
-        for depth in range(length):
-            if alone:
-                alone[depth].bring(self.step)
-                one = alone[depth].mean(one)[0]
-                paths = 1 + (number - 1) * reached  # of those that start, about so many get here
-                before = 1 - (1 - one) ** (paths**GROWS)
-            counts[depth].bring(self.step)
-            mean, spread = counts[depth].mean(before)
+        for depth, count in enumerate(counts[:length]):
+            power = _power(number, reached) if source == "model" else 1.0
+            if others is not None:
+                one = others.of_one(depth, reached, one, self.step)
+            count.bring(self.step)
+            mean, spread = count.mean(1 - (1 - one) ** power)
+            if others is None or count.tries >= others.counts[depth].tries:
+                one = 1 - (1 - mean) ** (1 / power)
             reached, hope = reached * mean, hope * min(mean + hopes * spread, 1.0)
             means.append(means[-1] + reached)
             hoped.append(hoped[-1] + hope)
-            # Where the looked-up tokens before it were right, the next is likelier right than not.
-            before = mean if source == "model" else mean + 0.3 * (1 - mean)
+            if source != "model":  # where the looked-up tokens before were right, the next is likelier right than they
+                one += 0.3 * (1 - one)
         return means, hoped
+
+    def _others(self, key: Key, length: int) -> _Others | None:
+        """What another number of paths of the model has shown, the one that was tried most."""
+        models = [other for other, counts in self._counts.items() if other[0] == "model" and other != key and counts]
+        if key[0] != "model" or not models:
+            return None
+        most = max(models, key=lambda other: self._counts[other][0].tries_long)
+        return _Others(most[1], self._known(most, length))
 
     def _known(self, key: Key, length: int) -> list[_Count]:
         counts = self._counts.setdefault(key, [])

@@ -29,9 +29,10 @@ class Auto:
 
     model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
     as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
-    --json` has them); then the choice depends on the texts alone, and the texts on the seed alone, for a batch of given prompts.
+    --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
+    paths: numbers and lengths of the several paths that may be drafted.
 
-    What was learnt is kept from run to run; texts of different runs may not take turns. A batch has one shape for all its texts.
+    What was learnt is kept from run to run; runs may not take turns step by step. A batch has one shape for all its texts.
     CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
     """
 
@@ -71,7 +72,8 @@ class Auto:
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
-            found += [whole.shortened(L) for L in LOOKED_UP if min(longest, self.lookup.num_tokens) >= L]
+            most = min(longest, self.lookup.num_tokens)
+            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if 0 < L <= most]
         return found
 
     def _costs(self, run: Run) -> StepCosts:

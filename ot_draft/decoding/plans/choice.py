@@ -12,19 +12,23 @@ from .chooser import Chooser
 from .costs import StepCosts
 
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
-SHARE = 0.01  # of the time that may be lost by trying what promises less: tokens that a step adds to the purse
-PURSE, FULL = 1.0, 1.5  # tokens in it at the beginning and at most
+SHARE = 0.01  # of the time that may be lost by trying what promises less: every step adds so much of its own to a purse
+PURSE, FULL = 1.0, 1.5  # plain steps in it at the beginning and at most
 HOPES = 2.0  # standard deviations of acceptance that make another drafting worth trying
 FRESH = 8  # steps for which costs and expectations of what is not in use hold
 
 
 class Promise(NamedTuple):
-    """Of a drafting, by its place on the menu: tokens and, at best, tokens a second, and the seconds of a step."""
+    """Of a drafting, by its place on the menu: tokens a second, the same at best, and the seconds of a step."""
 
     place: int
     rate: float
     hoped: float
     seconds: float
+
+    def loss(self, best: float) -> float:
+        """Seconds that a step of it costs, on average, beyond those of as many tokens at the best rate."""
+        return self.seconds * (1 - self.rate / best)
 
 
 class Choice(Chooser):
@@ -75,9 +79,7 @@ class Choice(Chooser):
         lengths, active = step.length.tolist(), step.active.tolist()
         accepted = [length for length, going in zip(lengths, active, strict=True) if going]
         chosen = sum(accepted) / max(len(accepted), 1) + 1
-        self._purse = min(self._purse + SHARE, FULL)
-        if self._trial is not None:
-            self._purse = min(self._purse - (self._seconds[place] * self._trial - chosen), FULL)
+        self._pay(place, chosen)
         self._count(step, lengths, active)
         self._behind = 0 if step.drafting.asks_draft_model else self._behind + round(chosen)
         self._going = (~step.finished).tolist()
@@ -86,6 +88,13 @@ class Choice(Chooser):
             self._seconds = []
             self._tables.clear()
         self._used.add(place)
+
+    def _pay(self, place: int, chosen: float) -> None:
+        """A step brings its share to the purse; a trial takes out what it has lost, or brings what it has won."""
+        if self._seconds:
+            lasted, plain = self._seconds[place], self._seconds[0]
+            lost = 0.0 if self._trial is None else lasted - chosen / self._trial
+            self._purse = min(self._purse + (SHARE * lasted - lost) / plain, FULL)
 
     def _promises(self) -> list[Promise]:
         """Of everything on the menu that can be done now."""
@@ -128,15 +137,16 @@ class Choice(Chooser):
         return sums
 
     def _another(self, promises: Sequence[Promise], best: Promise) -> int | None:
-        """What is worth a trial, at a price that the purse can pay even if only one token comes of it."""
-        if best.place and self._costs.plain_is_old:
+        """What is worth a trial, at a loss that the purse can pay."""
+        purse = self._purse * promises[0].seconds
+        if best.place and self._costs.plain_is_old and promises[0].loss(best.rate) <= purse:
             return 0
         worth = [
             promise
             for promise in promises[1:]
             if promise.hoped > (1 + GAIN) * best.rate
             and promise.place != best.place
-            and promise.seconds * best.rate - 1 <= self._purse
+            and max(promise.loss(best.rate), 0) <= purse
         ]
         return max(worth, key=lambda promise: promise.hoped).place if worth else None
 

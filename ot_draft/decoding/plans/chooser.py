@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-Drafting = Any  # of `draft_plan`, which stands on this module; as does that of
-Step = Any
+Drafting = Any  # of `draft_plan`, which imports this module
+Step = Any  # of `step`, which imports `draft_plan`
 
 
 @dataclass(frozen=True)

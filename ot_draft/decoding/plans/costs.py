@@ -11,7 +11,7 @@ import ot_draft as ot
 from ..draft_plan import Drafting
 from ..step import Step
 
-OLD = 40  # steps after which a plain one is measured again
+OLD = 100  # steps after which a plain one is measured again
 RECENT = 9  # measurements of each part that count: the last ones
 # Before anything was measured, in plain steps: a further position of the target, and what selection takes.
 POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
@@ -117,9 +117,10 @@ class MeasuredCosts(StepCosts):
         self._steps += 1
         size, width = drafting.shape.size, drafting.width
         self._verify.setdefault(size + 1, _Recent()).add(parts.verify)
-        self._rest.setdefault(self._kind(drafting), _Recent()).add(seconds - parts.verify - parts.draft)
+        drafted = parts.draft if drafting.asks_draft_model else 0.0  # else it is the time of choosing and looking up
+        self._rest.setdefault(self._kind(drafting), _Recent()).add(seconds - parts.verify - drafted)
         if drafting.asks_draft_model:
-            self._draft.setdefault(width, _Recent()).add(parts.draft / drafting.shape.length)
+            self._draft.setdefault(width, _Recent()).add(drafted / drafting.shape.length)
         if not size:
             self._plain_at = self._steps
 
