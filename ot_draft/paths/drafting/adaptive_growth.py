@@ -30,9 +30,14 @@ from .dynamic_tree import Growing, Grown, TreeDraws, written
 class Numbers(Protocol):
     """What decides how many children the nodes of a level get: `AdaptiveTree`."""
 
-    budget: int
-    length: int
-    most: int
+    @property
+    def budget(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def most(self) -> int: ...
 
     def outlook(self, q: Array) -> Outlook:
         """What the draft says at nodes with the laws q (B, W, n)."""
