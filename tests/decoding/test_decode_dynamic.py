@@ -53,7 +53,7 @@ def expected(name: str) -> list[list[int]]:
     return [reference_decode(pair(), prompt, DRAFTINGS[name](), OPTIONS, row) for row, prompt in enumerate(PROMPTS)]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @EACH
 def test_a_batch_of_trees_of_several_shapes_equals_the_reference(name: str) -> None:
     made = decode(pair(), PROMPTS, DRAFTINGS[name](), OPTIONS)
@@ -90,6 +90,7 @@ def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "plant",
     [
@@ -101,17 +102,17 @@ def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
 )
 def test_an_error_on_the_drafts_side_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs no losslessness, only acceptance: the law of the texts does not show it, their tokens do."""
-    drafting, options = DRAFTINGS["DySpec"](), replace(OPTIONS, max_tokens=40)
+    drafting, options = DRAFTINGS["DySpec"](), replace(OPTIONS, max_tokens=30)
     right = decode(pair(), PROMPTS, drafting, options).tokens
     assert [text[:9] for text in right] == expected("DySpec")
     plant(monkeypatch)
     assert decode(pair(), PROMPTS, drafting, options).tokens != right
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @EACH
 def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
-    options = replace(OPTIONS, max_tokens=15)
+    options = replace(OPTIONS, max_tokens=10)
     together = decode(pair(), PROMPTS, DRAFTINGS[name](), options).tokens
     for row, prompt in enumerate(PROMPTS):
         alone = decode(pair(), [prompt], DRAFTINGS[name](), replace(options, rows=[row])).tokens
@@ -119,12 +120,13 @@ def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
 
 
 def test_greedy_texts_are_the_targets() -> None:
-    greedy = Options(Sampling(0), max_tokens=12)
+    greedy = Options(Sampling(0), max_tokens=8)
     plain = decode(pair(), PROMPTS, Drafting(), greedy).tokens
     for name in ("ours", "EAGLE-2", "DySpec", "SpecDec++"):
         assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["ours", "EAGLE-2"])
 def test_a_draft_that_scores_a_subset_of_the_vocabulary(name: str) -> None:
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
@@ -141,7 +143,7 @@ def no_repetition(tokens: Any, scores: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["EAGLE-2"])
 def test_processors_see_the_way_to_every_node(name: str) -> None:
-    options = replace(OPTIONS, processed=[Processed([no_repetition])] * 2)
+    options = replace(OPTIONS, max_tokens=6, processed=[Processed([no_repetition])] * 2)
     made = decode(pair(), PROMPTS[:2], DRAFTINGS[name](), options).tokens
     assert made == [reference_decode(pair(), p, DRAFTINGS[name](), options, row) for row, p in enumerate(PROMPTS[:2])]
     assert all(one != other for text in made for one, other in pairwise(text))
@@ -154,7 +156,7 @@ def one_step(engine: Any) -> None:
     engine.keep()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @EACH
 def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""
