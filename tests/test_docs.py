@@ -70,7 +70,7 @@ LINES = [
 ]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("line", "slow"), LINES)
 def test_command_of_a_document(line: str, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(line, comments=True)[1:]

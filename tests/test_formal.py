@@ -72,6 +72,7 @@ def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) 
         assert page.record(outcome)["outcome"] == "not checked here"
 
 
+@pytest.mark.thorough
 @WITHOUT_COQ
 def test_coq_proves_the_bound_and_sees_when_a_proof_is_left_out() -> None:
     outcome = formal.check(next(s for s in formal.STATEMENTS if s.name.startswith("the bound")), 1)

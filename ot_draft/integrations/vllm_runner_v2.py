@@ -47,8 +47,7 @@ def rejection_sample(
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
     request = idx_mapping.long().clamp(min=0)  # -1 in rows that only pad a batch
     node, present = _nodes(cu_num_logits, num_speculative_steps, target_logits)
-    tokens = where(present, draft_sampled.long()[node[:, 1:]], -1)
-    heat = temperature[request].float()[:, None]
+    tokens, heat = where(present, draft_sampled.long()[node[:, 1:]], -1), temperature[request].float()[:, None]
     greedy = along_greedy_chains(target_logits[:, :n].argmax(-1)[node], tokens)
     p = target_logits[:, :n].float().softmax(-1)[node]
     tokens, q = _drafts(draft_logits, request, heat, tokens, present, p)

@@ -109,7 +109,8 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
     lowest = rate[rate > 0].min()
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
-    times = np.arange(np.log(1e-17) / 2, np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
+    # Before t there have been so many arrivals, and one more now, with a probability of at most t to the power draws + 1.
+    times = np.arange(np.log(1e-17) / (draws + 1), np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
     at_once = max(1, CELLS // n)  # small vocabularies: all times in one array
     for start in range(0, len(times), at_once):
         log_time = times[start : start + at_once]
@@ -130,19 +131,22 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
 def _at_least(x: np.ndarray, k: int) -> np.ndarray:
     """P(at least k of the first i arrivals happened), arrival y with probability 1 - exp(-x_y): (t, n) -> (t, n + 1)."""
     certain = x > CERTAIN
+    if some := bool(certain.any()):
+        x = np.where(certain, 0, x)
     kind = np.float64 if k <= 14 else np.longdouble  # odds up to e^36 to the power k - 1 must fit
-    odds = np.where(certain, 0, np.expm1(np.where(certain, 0, x))).astype(kind)
-    none = np.exp(-_sums(np.where(certain, 0, x)))
-    happened = _sums(certain)
+    odds, none = np.expm1(x).astype(kind, copy=False), np.exp(-_sums(x))
+    happened = _sums(certain) if some else np.zeros((1, 1), dtype=np.int64)
+    fewer: np.ndarray = none * (happened < k)
     symmetric: np.ndarray = np.ones(none.shape, dtype=kind)
-    fewer = np.zeros(none.shape)
-    for j in range(k):
-        fewer += np.where(happened + j < k, none * symmetric, 0)
+    for j in range(1, k):
         symmetric = _sums(odds * symmetric[:, :-1])
+        chance = none * symmetric
+        fewer = fewer + (chance * (happened + j < k) if some else chance)
     return np.clip(1 - fewer, 0, 1)
 
 
 def _sums(x: np.ndarray) -> np.ndarray:
     """Prefix sums from 0 on: (t, n) -> (t, n + 1)."""
-    sums = x.cumsum(-1)
-    return np.concatenate((np.zeros_like(sums[:, :1]), sums), -1)
+    sums = np.zeros((x.shape[0], x.shape[1] + 1), dtype=np.int64 if x.dtype == bool else x.dtype)
+    np.cumsum(x, axis=-1, out=sums[:, 1:])
+    return sums

@@ -91,4 +91,9 @@ def bits_of(drafts: Iterable[Any]) -> int:
 
 def tokens_of(bits: int) -> tuple[int, ...]:
     """The tokens of a mask, in rising order."""
-    return tuple(token for token in range(bits.bit_length()) if bits >> token & 1)
+    tokens = []
+    while bits:
+        lowest = bits & -bits
+        tokens.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return tuple(tokens)

@@ -38,7 +38,7 @@ class Several(DraftLaw):
     """Draft 1 is drawn from q, draft i + 1 from others[i], all independent of each other: k = 1 + len(others).
 
     others: rows (k - 1, n) of masses, of the other draft models (or of one at other temperatures; a law may come twice). The optimum is
-    1 + min over H of p(H) - q(H) others[0](H) ..., found by minimising a submodular function (`least_cut`), exactly on
+    1 + min over H of p(H) - q(H) others[0](H) ..., found by branch and bound (`least_cut`), exactly on
     Fractions; the prefixes of one sorted list, which suffice for i.i.d. drafts, do not suffice here.
     """
 

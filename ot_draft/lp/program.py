@@ -120,5 +120,8 @@ def as_fractions(x: Array) -> np.ndarray:
     if is_exact(x):
         return x
     host = np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
-    masses = np.array([Fraction(float(mass)) for mass in host], dtype=object)
-    return np.asarray(masses / masses.sum(), dtype=object)
+    ratios = [float(mass).as_integer_ratio() for mass in host]
+    unit = max(denominator for _, denominator in ratios)  # all are powers of two
+    units = [numerator * (unit // denominator) for numerator, denominator in ratios]
+    whole = sum(units)
+    return np.array([Fraction(mass, whole) for mass in units], dtype=object)

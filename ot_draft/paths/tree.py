@@ -216,6 +216,12 @@ class DraftTree:
         for count in self.shape.branching:
             check_law(self.law, count)
 
+    def row(self, index: int) -> DraftTree:
+        """One tree, as a batch of one."""
+        arrays = (self.tokens, self.p, self.q, self.tops, self.parents)
+        tokens, p, q, tops, parents = (None if x is None else x[index : index + 1] for x in arrays)
+        return DraftTree(self.shape, tokens, p, q, self.law, tops, parents)
+
     def repeated(self, count: int) -> DraftTree:
         """So many copies of a batch of one tree, which share its memory."""
         tokens, p, q = (broadcast(x, (count, *x.shape[1:])) for x in (self.tokens, self.p, self.q))

@@ -22,6 +22,7 @@ def pair() -> Pair:
     return random_pair(SEED)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", TABLES)
 def test_a_wrong_sampler_is_found(name: str, pair: Pair) -> None:
     """At its full strength or 10 % total variation a token, whichever is less, at the level 1e-6."""

@@ -53,7 +53,7 @@ def outcome(rule: ot.SelectionRule, claim: str) -> PropertyOutcome:
     return check_rule(rule, properties=[claim])[claim]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("claim", "rule"), FALSE, ids=lambda value: getattr(value, "name", value))
 def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: ot.SelectionRule) -> None:
     boast = outcome(Boastful(rule, (claim,)), claim)
@@ -70,7 +70,7 @@ def test_the_cover_property_in_its_own_case() -> None:
     assert ot.evaluate(first_only, problem).accept.sum() == F(1, 2)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("rule", TRUE, ids=lambda rule: rule.name)
 def test_the_claims_of_the_library_are_true(rule: ot.SelectionRule) -> None:
     assert set(rule.claims) <= {each.name for each in CLAIMS}

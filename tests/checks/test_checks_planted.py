@@ -245,7 +245,7 @@ def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> Pr
     return check_property(claim, rule, max_examples)
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("rule", "name", "largest_n"), PLANTED, ids=[f"{rule.name}-{name}" for rule, name, _ in PLANTED]
 )

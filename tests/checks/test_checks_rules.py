@@ -39,17 +39,19 @@ def test_rule(rule, check):
 """
 
 
-@pytest.mark.few(70)
+@pytest.mark.few(30)
 @parametrize_with_rule_checks(ot.rules.ALL, max_examples=25)
 def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
     check(rule)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("top", ["auto", thorough(1), thorough(2)])
 def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
     check_rule(ot.rules.Optimal(ot.Hybrid(top)), max_examples=25).raise_if_failed()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", first(2, range(1, 21)))
 def test_no_false_alarm_with_another_seed(seed: int) -> None:
     same = {

@@ -222,6 +222,7 @@ def name_of(sampler: Any, options: dict[str, Any]) -> str:
     return getattr(draft or sampler, "__name__", type(sampler).__name__)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("sampler", "name", "options"), PLANTED, ids=[f"{name_of(s, options)}-{name}" for s, name, options in PLANTED]
 )
@@ -241,6 +242,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", first(2, range(20)))
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_sampler_passes(name: str, seed: int) -> None:

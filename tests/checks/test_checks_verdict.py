@@ -65,6 +65,7 @@ def forgets_or_raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
     return forgets(p, q, drafts)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decide", [forgets, forgets_or_raises])
 def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
     report = checked(decide, examples=60)
@@ -98,6 +99,7 @@ def in_floats(p: Any, q: Any, drafts: Any) -> ot.Selection:
     return ot.Selection(1.0 * selection.accept, 1.0 * selection.residual)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decide", [raises, a_tuple, in_floats])
 def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
     report = checked(decide)

@@ -290,6 +290,7 @@ def test_a_method_of_its_own_law_and_label() -> None:
     assert replace(method).drafting == method.drafting
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(bool(missing_packages()), reason="the real models are not installed")
 def test_the_embedded_pair(tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace"

@@ -64,7 +64,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*MULTI_PATH, "without", "auto"])
 def test_measured_block_efficiency_is_what_replay_predicts(traces: dict[str, Path], name: str) -> None:
     method, measured = recorded(traces[name])

@@ -142,6 +142,7 @@ def _drafts_at_another_temperature(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Engine, "propose", propose)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "plant",
     [

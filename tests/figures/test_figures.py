@@ -52,7 +52,7 @@ TINY: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.filterwarnings("default")  # solvers' libraries may warn about themselves
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_made(tmp_path: Path, name: str) -> None:

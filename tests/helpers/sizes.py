@@ -1,4 +1,4 @@
-"""Cases of a test that `make test` leaves out, for the sake of its six minutes; `make test CASES=all` runs them. Every test has others."""
+"""Cases of a test that `make test` leaves out, for the sake of its six minutes; `make test CASES=all` runs them."""
 
 from __future__ import annotations
 

@@ -41,6 +41,7 @@ CONSTRAINED = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("settings", [PENALISED, CONSTRAINED], ids=["penalised", "constrained"])
 @pytest.mark.parametrize("name", ["joint", thorough("without replacement")])
 def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any]) -> None:
@@ -48,6 +49,7 @@ def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any]) 
     assert min(verdicts(texts, way, **settings)) > FALSE_ALARM / len(PROMPTS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [5, thorough(11)])
 def test_a_draft_with_another_vocabulary(n: int) -> None:
     draft = tiny_llama(4, n)
@@ -70,6 +72,7 @@ def _without_processors(self: Any, tokens: Any, logits: Any) -> Any:
 LAW = Processed.law
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wrong", [_shown_the_emitted_text_only, _without_padding, _without_processors])
 def test_a_planted_error_is_rejected(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Processed, "law", wrong)
@@ -108,7 +111,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
     models = pair()

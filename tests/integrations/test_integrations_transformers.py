@@ -204,6 +204,7 @@ def greedy(model: Any, **settings: Any) -> tuple[Any, list[Any], list[Any]]:
     return texts.tolist(), streamer.values, [criterion.seen for criterion in criteria]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("manner", MANNERS)
 def test_greedy_is_plain_generate_token_for_token(manner: str) -> None:
     models = pair()

@@ -9,7 +9,7 @@ from random_problems import all_token_sets, all_tuples, fractions, random_masses
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.laws import Several
-from ot_draft.laws.least_cut import _shortest, least_cut
+from ot_draft.laws.least_cut import least_cut
 
 
 def problems(number: int) -> list[ot.Problem]:
@@ -45,26 +45,41 @@ def test_one_sorted_list_is_not_enough() -> None:
     assert ot.optimal_acceptance(p, q, 2, law) < 1 + min(cuts)
 
 
-def test_the_shortest_point_by_itself() -> None:
-    """Without the tokens that one look decides: every minimiser comes from the algorithm."""
+def test_masses_of_few_sizes() -> None:
+    """Zeros, equal tokens and one heavy one, where tokens cost exactly what they add."""
     generator = np.random.default_rng(4)
-    for n, k in ((3, 2), (5, 2), (6, 3), (7, 2)):
-        for _ in range(4):
-            p, laws = random_masses(generator, n, 60), random_masses(generator, n, 60, (k,))
-            start = 0 * laws[:, 0]
-            values = [p[s].sum() - np.multiply.reduce(laws[:, s].sum(-1)) for s in all_token_sets(n)]
-            chosen = _shortest(p, laws, start)
-            assert p[chosen].sum() - np.multiply.reduce(laws[:, chosen].sum(-1)) == min(values) == least_cut(p, laws)[1]
-            assert abs(least_cut(p.astype(float), laws.astype(float))[1] - float(min(values))) < 1e-10
+    for _ in range(150):
+        n, k = int(generator.integers(1, 8)), int(generator.integers(1, 5))
+        p, *laws = (fractions([*generator.choice([0, 0, 1, 1, 2, 50], n).tolist(), 1]) for _ in range(k + 1))
+        values = [p[s].sum() - np.multiply.reduce(np.stack(laws)[:, s].sum(-1)) for s in all_token_sets(n + 1)]
+        chosen, value = least_cut(p, np.stack(laws))
+        assert p[chosen].sum() - np.multiply.reduce(np.stack(laws)[:, chosen].sum(-1)) == value == min(values)
+        assert abs(least_cut(p.astype(float), np.stack(laws).astype(float))[1] - float(min(values))) < 1e-10
+
+
+def test_a_token_that_carries_nearly_all() -> None:
+    """In or out, it decides about all others; prices alone would be halved without end."""
+    generator = np.random.default_rng(6)
+    for k in (2, 3, 4):
+        rows = generator.dirichlet(np.full(300, 0.3), k + 1) * 10 ** -generator.uniform(1, 4, (k + 1, 1))
+        rows[:, 0] += 1 - rows.sum(-1)
+        p, laws = rows[0], rows[1:]
+        chosen, value = least_cut(p, laws)
+        flips = [p[s].sum() - np.prod(laws[:, s].sum(-1)) for s in chosen ^ np.eye(300, dtype=bool)]
+        assert value <= min(flips) + 1e-12 and abs(p[chosen].sum() - np.prod(laws[:, chosen].sum(-1)) - value) < 1e-12
 
 
 def test_a_large_vocabulary() -> None:
     generator = np.random.default_rng(5)
-    common = generator.standard_exponential(2000)
-    p, *laws = np.exp(2 * common + generator.standard_normal((4, 2000)))
+    n = 32_000
+    common = generator.standard_exponential(n)
+    p, *laws = np.exp(2 * common + generator.standard_normal((4, n)))
     p, laws = p / p.sum(), [law / law.sum() for law in laws]
     chosen, value = least_cut(p, np.stack(laws))
-    flips = [p[s].sum() - np.prod([q[s].sum() for q in laws]) for s in chosen ^ np.eye(2000, dtype=bool)[::50]]
+    flips = [
+        p[s].sum() - np.prod([q[s].sum() for q in laws])
+        for s in (chosen ^ (np.arange(n) == y) for y in range(0, n, 800))
+    ]
     assert value <= min(flips) + 1e-12
     same = least_cut(p, np.stack([laws[0]] * 3))[1]
     assert abs(1 + same - ot.optimal_acceptance(p, laws[0], 3)) < 1e-10

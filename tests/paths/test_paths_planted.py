@@ -169,6 +169,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("rule", "mistake", "K"), MISTAKES, ids=[f"{r.__name__}-{m}-{k}" for r, m, k in MISTAKES])
 def test_a_planted_mistake_is_found_out(rule: Any, mistake: str, K: int) -> None:
     found = [not paths.evaluate(rule(mistake), model, K, 2).lossless for model in random_models(8)]

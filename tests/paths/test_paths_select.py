@@ -179,6 +179,7 @@ def test_frequencies_are_the_law(rule: paths.PathRule) -> None:
     assert stats.chisquare(found, wrong).pvalue < 1e-9
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "rule", [paths.Joint(classes=1), paths.Joint(classes=8), paths.TokenWise(R.Optimal(classes=4))]
 )

@@ -42,6 +42,7 @@ def test_a_wrong_rule_is_told_from_the_right_one() -> None:
     assert abs(simulation.expected_length - exact) <= 3 * simulation.error < wrong.expected_length - exact
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("law", [ot.WithoutReplacement(), ot.Hybrid(3)], ids=str)
 def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw) -> None:
     """Naive target sampling accepts a node with the target's probability of the way to it, whatever the law."""

@@ -27,7 +27,7 @@ PAIRS = [(module, statement) for module in MODULES for statement in module.STATE
 CASES = 40
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("module", "statement"), PAIRS, ids=lambda value: getattr(value, "name", ""))
 def test_the_statement_comes_out_as_it_must_and_so_do_its_controls(module: ModuleType, statement: Statement) -> None:
     outcome = module.check(statement, CASES)

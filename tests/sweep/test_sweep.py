@@ -161,6 +161,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_ten_kills_at_random_moments_lose_nothing(shards: Path, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     out, script = tmp_path / "out", tmp_path / "script.py"
     script.write_text(SCRIPT)

@@ -16,6 +16,7 @@ pytest.importorskip("scipy.optimize")
 PROBLEMS = 120  # `python tests/frontier_programs.py 1000` takes all
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("block", range(4))
 def test_tv_and_ratio_are_the_programs_optimum_and_exact(block: int) -> None:
     for number in range(block * PROBLEMS // 4, (block + 1) * PROBLEMS // 4):

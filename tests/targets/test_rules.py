@@ -186,6 +186,7 @@ def test_bias_is_exact_and_infinite_where_it_is() -> None:
     assert float(floats.kl) == pytest.approx(bias.kl) and float(floats.reverse_kl) == np.inf
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "rule", [rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal()), rules.lossy.LenientSampling()]
 )

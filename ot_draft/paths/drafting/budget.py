@@ -33,6 +33,7 @@ STATIC: dict[str, tuple[PathRule, DraftLaw]] = {
     "hybrid, joint": (Joint(), Hybrid(1)),
 }
 ADAPTIVE: dict[str, PathRule] = {"adaptive, joint": Joint(), "adaptive, traversal": Traversal()}
+AT_ONCE = 8  # iterations drafted together
 CONTEXTS = 100  # that an adaptive drafting is fitted to
 DYNAMIC = ("DySpec", "EAGLE-2", *ADAPTIVE, "SpecDec++")
 WAYS = (*STATIC, *DYNAMIC)
@@ -107,11 +108,15 @@ def _adaptive(way: str, model: Any, drafting: AdaptiveTree, iterations: int, see
     pairs = [rows.pair(rows.root(iterations + number), {}) for number in range(CONTEXTS)]
     fitted = drafting.fitted(*map(np.stack, zip(*pairs, strict=True)))
     lengths = []
-    for number in range(iterations):
-        generator = np.random.default_rng([seed, number])
-        tree = one_shape(fitted.draft(rows, [rows.root(number)], generator.random((1, drafting.budget))))
-        lengths.append(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).length[0])
-        nodes += tree.shape.size
+    for first in range(0, iterations, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, iterations))
+        generators = [np.random.default_rng([seed, number]) for number in numbers]
+        uniforms = np.stack([generator.random(drafting.budget) for generator in generators])
+        trees = fitted.draft(rows, [rows.root(number) for number in numbers], uniforms)
+        for row, generator in enumerate(generators):
+            tree = one_shape(trees.row(row))
+            lengths.append(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).length[0])
+            nodes += tree.shape.size
     return Drafted(way, nodes / iterations, np.array(lengths))
 
 
