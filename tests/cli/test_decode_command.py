@@ -169,7 +169,11 @@ def test_a_text_of_many_shapes_is_audited_and_has_a_page(models: list[str], tmp_
     assert shown.exit_code == 0 and "audit:" in shown.stderr, shown.output
     assert len(log.read_text().splitlines()) >= 30
     drawn = page.read_text()
-    assert drawn.count('class="t ') == 30 and "drafted, and accepted" in drawn and "in the place of refused drafts" in drawn
+    assert (
+        drawn.count('class="t ') == 30
+        and "drafted, and accepted" in drawn
+        and "in the place of refused drafts" in drawn
+    )
 
 
 def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -> None:
