@@ -26,7 +26,7 @@ from ot_draft.cli.decode.live import View, stream  # noqa: E402
 from ot_draft.cli.decode.page.origins import Pieces  # noqa: E402
 from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan_files import read_costs  # noqa: E402
-from ot_draft.decoding import (  # noqa: E402  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
     Auto,
     Lookup,
     Options,
@@ -129,7 +129,7 @@ def test_comparison_as_table_and_csv(models: list[str]) -> None:
         *methods_to_compare(2, 2, None),
         lookup_method(),
         auto_method(),
-        *peers(load_pair(models[1], models[3])),
+        *peers(load_pair(models[1], models[3]), 2),
     ):
         assert method.label.split()[0] in shown and method.drafts.split(",")[0] in shown
     assert "predicted" in shown and "a target call takes" in shown
@@ -160,6 +160,20 @@ def test_the_shape_chooses_itself_unless_told(models: list[str], tmp_path: Path)
     assert len({step.drafting for step in made.steps}) > 1
     by_clock = call(*models, "--prompt", "a b", "--max-tokens", "9")
     assert by_clock.exit_code == 0 and len(by_clock.stdout.split()) == 9
+
+
+def test_a_text_of_many_shapes_is_audited_and_has_a_page(models: list[str], tmp_path: Path) -> None:
+    page, log = tmp_path / "page.html", tmp_path / "log.jsonl"
+    words = (*models, "--prompt", "a b a b a b", "--max-tokens", "30", "--costs", str(costs_file(tmp_path)))
+    shown = call(*words, "--html", str(page), "--audit", str(log))
+    assert shown.exit_code == 0 and "audit:" in shown.stderr, shown.output
+    assert len(log.read_text().splitlines()) >= 30
+    drawn = page.read_text()
+    assert (
+        drawn.count('class="t ') == 30
+        and "drafted, and accepted" in drawn
+        and "in the place of refused drafts" in drawn
+    )
 
 
 def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -> None:
@@ -233,6 +247,14 @@ BAD: dict[str, tuple[list[str], str]] = {
     "shape and rule": (["--shape", "auto", "--rule", "joint"], "leave --rule and --draft-law away"),
     "trace of auto": (["--shape", "auto", "--trace", "new"], "--trace records trees of one shape"),
     "costs of one shape": (["--rule", "joint", "--costs", "x.json"], "--costs are what --shape auto goes by"),
+    "costs of named methods": (
+        ["--compare", "--rule", "joint", "--costs", "x.json"],
+        "--costs are what --shape auto goes by",
+    ),
+    "costs nowhere": (["--costs", "nowhere.json"], "nowhere.json"),
+    "lookup of one shape": (["--shape", "2x2", "--max-matching-ngram-size", "3"], "nothing is looked up in this shape"),
+    "size and lookup": (["--draft", "lookup", "--length", "3"], "--draft lookup drafts one path"),
+    "shape and lookup": (["--draft", "lookup", "--shape", "4x4"], "--draft lookup drafts one path"),
     "rule and lookup": (["--draft", "lookup", "--rule", "joint"], "--draft lookup has a rule of its own"),
     "trace of lookup": (["--draft", "lookup", "--trace", "new"], "--trace records trees of a draft model"),
     "nothing looked up": (["--draft", "lookup", "--prompt-lookup-num-tokens", "0"], "prompt-lookup-num-tokens is 0"),

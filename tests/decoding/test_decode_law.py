@@ -29,6 +29,7 @@ from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.plans.auto import Auto  # noqa: E402
 from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
 from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
@@ -41,12 +42,13 @@ N, EMITTED, TEXTS = 8, 3, 2000  # vocabulary, tokens looked at, texts a prompt
 MANY = 1000  # texts a prompt that show a planted error
 FEWER = 500  # texts a prompt for the rules that solve every row of a batch by itself
 PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
-REPEATING = [[1, 2, 3, 1, 2], [5, 5], [3, 1, 0, 3]]  # where prompt lookup finds something
+REPEATING = [[1, 2, 3, 1, 2], [0, 0], [3, 1, 0, 3]]  # where prompt lookup finds something
 TREE = paths.TreeShape.by_level((2, 2))
 GREEDY = ot.Hybrid(top=1)
+FREE_POSITIONS = paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a machine on which much is drafted
 WITHOUT = ot.WithoutReplacement()
 
-DRAFTINGS: dict[str, Callable[[], Drafting]] = {
+DRAFTINGS: dict[str, Callable[[], Plan]] = {
     "autoregressive": Drafting,
     "speculative sampling": lambda: Drafting.chains(1, 2, paths.TokenWise(rules.SpeculativeSampling())),
     "k-seq": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
@@ -61,6 +63,7 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
     "top tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=2)),
     "prompt lookup": lambda: Drafting.looked_up(Lookup(2)),
+    "auto": lambda: Auto(costs=FREE_POSITIONS, paths=((2, 2), (3, 2))),
 }
 DYNAMIC: dict[str, Callable[[], Drafting]] = {
     "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(5, 2, 3)),
@@ -107,8 +110,8 @@ def verdicts(drafting: Plan, sampling: Sampling, texts: int = TEXTS, prompts: li
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", DRAFTINGS)
 def test_the_first_tokens_follow_the_target(name: str) -> None:
-    texts = FEWER if name.startswith(("optimal", "joint")) else TEXTS
-    prompts = REPEATING if name == "prompt lookup" else PROMPTS
+    texts = FEWER if name.startswith(("optimal", "joint", "auto")) else TEXTS
+    prompts = REPEATING if name in ("prompt lookup", "auto") else PROMPTS
     assert min(verdicts(DRAFTINGS[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
 
 

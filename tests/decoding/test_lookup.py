@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,17 @@ from ot_draft.decoding import (  # noqa: E402
     decode,
     reference_decode,
 )
+
+
+@dataclass(frozen=True)
+class Knows(Lookup):
+    """Finds the given tokens behind every text of seven tokens or more."""
+
+    tokens: tuple[int, ...] = ()
+
+    def find(self, text: Sequence[int]) -> Match:
+        return Match(self.tokens, 1) if len(text) >= 7 else Match()
+
 
 PROMPTS = [[1, 2, 3, 1, 2, 3, 1], [5], [3, 1, 0, 3, 1]]
 
@@ -62,9 +75,24 @@ def test_a_batch_equals_the_reference_without_a_draft_model(sampling: Sampling) 
     made = decode(pair, PROMPTS, drafting, options)
     assert made.tokens == [reference_decode(pair, p, drafting, options, row) for row, p in enumerate(PROMPTS)]
     assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 2
-    assert {step.drafting.shape.size for step in made.steps} > {0, 4}  # no more than was found
+    texts = [list(prompt) for prompt in PROMPTS]
+    for step in made.steps:  # no more is verified than was found
+        found = [len(Lookup(4, 2).find(text).tokens) for text, going in zip(texts, step.active, strict=True) if going]
+        assert step.drafting.shape.size == max(found)
+        for row, text in enumerate(texts):
+            text.extend(step.tokens(row))
+    assert len({step.drafting.shape.size for step in made.steps}) > 2
     alone = decode(pair, PROMPTS[2:], drafting, Options(sampling, max_tokens=24, seed=7, rows=[2]))
     assert alone.tokens == made.tokens[2:]
+
+
+def test_a_text_that_has_ended_is_not_looked_up() -> None:
+    pair, prompts = Pair(tiny_llama(3, 6)), [[3, 1, 0, 3, 1, 0, 2], [2]]
+    options = Options(Sampling(0), max_tokens=4)
+    plain = decode(pair, prompts, options=options).tokens
+    made = decode(pair, prompts, Drafting.looked_up(Knows(4, tokens=tuple(plain[0]))), options)
+    assert made.tokens == plain
+    assert [step.drafting.shape.size for step in made.steps] == [4, 0, 0, 0]  # the first text has ended after one step
 
 
 def test_greedy_text_is_the_plain_one() -> None:

@@ -47,8 +47,8 @@ def runs(drafts: str) -> list[tuple[str, list[str], int]]:
     mixed = [(name, kinds, EACH) for name in SAMPLERS]
     if drafts != "probabilistic":
         return mixed
-    planted = [(name, ["sampled"], (4 if name.endswith(WEAK) else 2) * EACH) for name in ERRORS]
-    return [*mixed, *planted, *((name, kinds, EACH) for name, kinds in DEFECTS.items())]
+    planted = [(name, ["sampled"], (8 if name.endswith(WEAK) else 2) * EACH) for name in ERRORS]
+    return [*mixed, *planted, *((name, kinds, 2 * EACH) for name, kinds in DEFECTS.items())]
 
 
 def environment(**more: str) -> dict[str, str]:

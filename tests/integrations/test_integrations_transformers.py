@@ -38,7 +38,7 @@ ENDS = {"eos_token_id": END, "pad_token_id": 0}
 TREE = paths.TreeShape.by_level((2, 2))
 WITHOUT = rules.RecursiveRejectionWithoutReplacement()
 
-FREE_POSITIONS = ot.paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a machine on which much is drafted
+FREE_POSITIONS = ot.paths.Costs({1: 1.0, 9: 1.1}, {1: 0.01, 2: 0.01})  # of a machine on which much is drafted
 WAYS: dict[str, tuple[int, dict[str, Any]]] = {
     "speculative sampling": (1000, {"rule": rules.SpeculativeSampling(), "paths": 1, "length": 2}),
     "block verification": (1000, {"rule": paths.BlockVerification(), "paths": 1, "length": 3}),
@@ -46,7 +46,7 @@ WAYS: dict[str, tuple[int, dict[str, Any]]] = {
     "joint": (400, {"paths": 2, "length": 2}),
     "optimal, hybrid drafts": (400, {"rule": rules.Optimal(law=ot.Hybrid(top=1)), "tree": TREE}),
     "without replacement": (1000, {"rule": WITHOUT, "tree": TREE}),
-    "auto": (1000, {"costs": FREE_POSITIONS}),
+    "auto": (400, {"costs": FREE_POSITIONS}),
 }
 
 
@@ -321,7 +321,9 @@ def test_prompt_lookup_by_the_names_that_generate_has_for_it() -> None:
     plain, steps = target.generate(PROMPTS, **given).tolist(), list[Any]()
     loop = multi_draft(prompt_lookup_num_tokens=5, max_matching_ngram_size=1, on_step=steps.append)
     assert target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain
-    assert len(steps) < 30 and {step.drafting.lookup for step in steps} == {None, Lookup(5, 1)}
+    drafted = [step for step in steps if step.drafting.shape.size]
+    assert {step.drafting.lookup for step in drafted} == {Lookup(5, 1)}
+    assert max(int(step.length.max()) for step in drafted) > 0
     auto = multi_draft(shape="auto", costs=FREE_POSITIONS)
     assert target.generate(PROMPTS, custom_generate=auto, **given).tolist() == plain
 
@@ -331,6 +333,9 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
         multi_draft(None, shape="auto", paths=2)
     with pytest.raises(CannotDecode, match="shape is 'wide'"):
         multi_draft(None, shape="wide")
+    for given in ({"costs": FREE_POSITIONS}, {"prompt_lookup_num_tokens": 4}):
+        with pytest.raises(CannotDecode, match="for the shape that chooses itself"):
+            multi_draft(None, paths=2, **given)
 
 
 def test_a_rule_that_does_not_fit_the_draws() -> None:
