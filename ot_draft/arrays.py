@@ -195,6 +195,11 @@ def double(x: Array) -> Array:
     return x if is_exact(x) else x.astype(np.float64)
 
 
+def floats(x: Array) -> Array:
+    """x in float64, Fractions rounded."""
+    return x.astype(np.float64) if is_exact(x) else double(x)
+
+
 def like(x: Array, other: Array) -> Array:
     """x in other's number type."""
     return x.to(other.dtype) if is_torch(x) else x.astype(other.dtype)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llm_demo.bench.peers import Peer, assistant
-from ot_draft.decoding import Method, Pair, method_called, shape_of
+from ot_draft.decoding import Method, Pair, Peer, assistant, method_called, shape_of
 
 GRID = ((1, 4), (8, 4), (1, 8), (8, 8))  # SpecTr's Table 1
 ONE_PATH = (("speculativesampling", None), ("block", None))

@@ -4,14 +4,28 @@ from typing import Any
 from warnings import warn
 
 from ..errors import CannotDecode
+from .compared.measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
+from .compared.methods import (
+    AutoMethod,
+    Call,
+    Method,
+    auto_method,
+    lookup_method,
+    method_called,
+    methods_to_compare,
+    shape_of,
+)
+from .compared.peer_methods import Peer, assistant, generate, peers
 from .draft_plan import Drafting
+from .dynamic.methods import dynamic_method, dynamic_methods
 from .language_model import SubsetDraft
 from .load import DTYPES, load_draft, load_pair
 from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
-from .measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
-from .methods import Call, Method, method_called, methods_to_compare, shape_of
 from .packed import pack
 from .pair import Pair, prompt_text, unpadded
+from .plans.auto import Auto
+from .plans.chooser import Chooser, Plan, Run
+from .plans.lookup import Lookup, Match
 from .processed import Processed
 from .reference import reference_decode
 from .sampling_settings import Sampling
@@ -21,31 +35,46 @@ __all__ = [
     "AUTOREGRESSIVE",
     "COSTS",
     "DTYPES",
+    "Auto",
+    "AutoMethod",
     "Call",
     "CannotDecode",
+    "Chooser",
     "Comparison",
     "Decoded",
     "Details",
     "Drafting",
+    "Lookup",
+    "Match",
     "Measured",
     "Method",
     "MethodCosts",
     "Options",
     "Pair",
+    "Peer",
+    "Plan",
     "Processed",
+    "Run",
     "Sampling",
     "Seconds",
     "Step",
     "SubsetDraft",
+    "assistant",
+    "auto_method",
     "compare_methods",
     "decode",
     "decode_steps",
+    "dynamic_method",
+    "dynamic_methods",
+    "generate",
     "load_draft",
     "load_pair",
+    "lookup_method",
     "measure_costs",
     "method_called",
     "methods_to_compare",
     "pack",
+    "peers",
     "prompt_text",
     "reference_decode",
     "shape_of",

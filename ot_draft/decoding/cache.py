@@ -12,10 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+STRETCH = 16  # slots by which the live part grows; fused attention kernels want a multiple of 8
+
 
 class SlotCache:
     """Keys and values of all layers, (B, heads, S, width) each, with as much of transformers' Cache as a model calls.
 
+    live: number of slots that passes look at, all of them unless `narrow` says otherwise.
     It writes where `slots` (B, T) says, which is set before every forward pass: one scatter a tensor, of fixed shape,
     into memory that is taken once and never moves (CUDA graphs keep its address).
     """
@@ -24,7 +27,7 @@ class SlotCache:
 
     def __init__(self, slots_per_row: int, layers: int = 1) -> None:
         """layers: for so many layers that are alike, memory is taken in one piece, which is moved in one piece."""
-        self.slots_per_row = slots_per_row
+        self.slots_per_row = self.live = slots_per_row
         self.layers = layers
         self.slots: Tensor | None = None
         self.keys: list[Tensor] = []
@@ -33,14 +36,18 @@ class SlotCache:
         self._free: dict[Any, list[Tensor]] = {}  # of these pieces what no layer has yet, by kind
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Write the keys and values (B, heads, T, width) of T new tokens; return those of all slots."""
+        """Write the keys and values (B, heads, T, width) of T new tokens; return those of all live slots."""
         if layer_idx == len(self.keys):  # the first pass says of what shape each layer is, on which device
             self.keys.append(self._take("keys", keys))
             self.values.append(self._take("values", values))
         assert self.slots is not None
         for memory, new in ((self.keys[layer_idx], keys), (self.values[layer_idx], values)):
             memory.scatter_(2, _along_rows(self.slots, new), new)
-        return self.keys[layer_idx], self.values[layer_idx]
+        return self.keys[layer_idx][:, :, : self.live], self.values[layer_idx][:, :, : self.live]
+
+    def narrow(self, needed: int) -> None:
+        """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time."""
+        self.live = min(needed + -needed % STRETCH, self.slots_per_row)
 
     def _take(self, name: str, new: Tensor) -> Tensor:
         """Memory for one layer's keys or values, whose widths may differ, in one piece with those of the layers alike."""
@@ -64,7 +71,7 @@ class SlotCache:
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
         """Number of slots that a mask covers, and the first of them."""
-        return self.slots_per_row, 0
+        return self.live, 0
 
     @property
     def bytes(self) -> int:

@@ -3,60 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 import ot_draft as ot
 
+from .cache import SlotCache
 from .draft_plan import Drafting
 from .language_model import LanguageModel
 from .node_laws import NodeLaws
-from .reader import Reader
+from .reader import Reader, TreeReader
 from .texts import Texts
 from .uniforms import uniforms
 
 
-class Engine:
-    """A batch of B texts with their caches: all memory of a run, taken once; parts of a step change it in place.
+@dataclass(frozen=True)
+class Memory:
+    """What all draftings of a run work on: a batch of B texts, and a cache of S slots a text for each model.
 
-    One cache a model, of S slots a text: prompt, emitted tokens and one tree. It does not grow with the number of paths,
-    but for the N slots of the tree.
+    S is enough for prompt, new tokens and the largest tree. It does not grow with the number of paths, but for the nodes of
+    the tree. draft: None where nothing is drafted by a model.
     """
 
-    def __init__(
-        self,
-        target: LanguageModel,
-        draft: LanguageModel,
+    texts: Texts
+    target: Reader
+    draft: Reader | None
+    n: int
+    number: torch.dtype
+
+    def narrow(self, slots: int) -> None:
+        """Let passes look at so many slots of every text."""
+        for reader in (self.target, self.draft):
+            if reader is not None:
+                reader.cache.narrow(slots)
+
+    @classmethod
+    def of(
+        cls,
+        models: tuple[LanguageModel, LanguageModel | None],
         prompts: Sequence[Sequence[int]],
-        drafting: Drafting,
+        draftings: Sequence[Drafting],
         sampling: tuple[NodeLaws, NodeLaws],
         texts: Texts,
-    ) -> None:
-        self.drafting, self.texts = drafting, texts
-        longest = max(len(prompt) for prompt in prompts)
-        slots = longest + texts.max_tokens + drafting.shape.length + drafting.shape.size
+    ) -> Memory:
+        """Both caches, with the prompts in them."""
+        slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
+        # A text may end by the longest path, and the widest tree stands behind it while the others go on.
+        slots += max(drafting.shape.length for drafting in draftings)
+        slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
-        self.target = Reader.of(target, drafting, sampling[0], texts, slots)
-        self.draft = Reader.of(draft, drafting, sampling[1], texts, slots)
-        batch, device = len(prompts), target.device
-        self.number = torch.float64 if target.dtype == torch.float64 else torch.float32
-        self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=self.number, device=device)
-        self.tokens = torch.zeros(batch, drafting.shape.size, dtype=torch.int64, device=device)
-        self.q = torch.zeros(batch, drafting.inner, target.n, dtype=self.number, device=device)
+        readers = [
+            None if model is None else Reader(model, SlotCache(slots, model.layers), law, texts)
+            for model, law in zip(models, sampling, strict=True)
+        ]
+        for reader in readers:
+            if reader is not None:
+                reader.prefill(prompts)
+        target, draft = readers
+        assert target is not None
+        number = torch.float64 if target.model.dtype == torch.float64 else torch.float32
+        return cls(texts, target, draft, target.model.n, number)
+
+
+class Engine:
+    """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
+
+    behind: how many tokens before the last two of a text the draft model may not have read yet, because others drafted.
+    """
+
+    def __init__(self, memory: Memory, drafting: Drafting) -> None:
+        self.memory, self.drafting, self.texts, self.behind = memory, drafting, memory.texts, 0
+        self.number = memory.number
+        self._readers()
+        batch, device, number = len(self.texts.tokens), self.texts.tokens.device, self.number
+        size, length = drafting.shape.size, drafting.shape.length
+        self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=number, device=device)
+        self.tokens = torch.zeros(batch, size, dtype=torch.int64, device=device)
+        self.parents = torch.tensor(drafting.shape.parents, dtype=torch.int64, device=device).expand(batch, -1)
+        self.q = torch.zeros(batch, drafting.inner, memory.n, dtype=number, device=device)
         self.tops = torch.zeros(batch, drafting.inner, dtype=torch.int64, device=device)
-        self.p = torch.zeros(batch, drafting.shape.size + 1, 0, dtype=self.number, device=device)
+        self.p = torch.zeros(batch, size + 1, 0, dtype=number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
-        self.nodes = torch.full((batch, drafting.shape.length), -1, device=device)
-        self.chosen = torch.zeros(batch, drafting.shape.length + 1, dtype=torch.int64, device=device)
+        self.nodes = torch.full((batch, length), -1, device=device)
+        self.chosen = torch.zeros(batch, length + 1, dtype=torch.int64, device=device)
         self.emitted = self.chosen.clone()
-        self.target.prefill(prompts)
-        if drafting.shape.size:
-            self.draft.prefill(prompts)
+
+    def _readers(self) -> None:
+        """Both models, for the trees of this drafting."""
+        self.target = TreeReader.on(self.memory.target, self.drafting)
+        draft, asked = self.memory.draft, self.drafting.asks_draft_model
+        self.draft = TreeReader.on(draft, self.drafting) if draft is not None and asked else None
 
     @property
     def recordable(self) -> bool:
         """Whether a step can be a CUDA graph."""
-        return self.target.recordable and self.draft.recordable
+        return self.target.recordable and (self.draft is None or self.draft.recordable)
+
+    def look_up(self, texts: Sequence[Sequence[int]]) -> None:
+        """With prompt lookup: draft what was found in the texts, given as token ids; q is the point mass on it, 0 where nothing is."""
+        if self.drafting.lookup is None:
+            return
+        length = self.drafting.shape.length
+        found = [self.drafting.lookup.find(text).tokens[:length] for text in texts]
+        self.tokens.copy_(torch.tensor([[*tokens, *[-1] * (length - len(tokens))] for tokens in found]))
+        self.q.zero_()
+        self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
+
+    def catch_up(self) -> None:
+        """Let the draft model read what it has not, which `propose` would else do."""
+        if self.draft is not None and self.behind:
+            self.draft.read_last(2 + self.behind)
+        self.behind = 0
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
@@ -66,8 +125,8 @@ class Engine:
 
     def propose(self) -> None:
         """Draft a tree behind every text: tokens and q."""
-        if self.drafting.shape.size:
-            self.draft.propose(self.uniforms, self.tokens, self.q, self.tops)
+        if self.draft is not None:
+            self.draft.propose(self.uniforms, self.tokens, self.q, self.tops, self.behind)
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
@@ -78,22 +137,35 @@ class Engine:
         if self.drafting.rule is None:
             self.chosen.copy_(ot.IID().draw(self.p[:, 0], self.uniforms))
             return
-        law = self.drafting.law
-        tops = self.tops if law.number_by_q else None
-        tree = ot.paths.DraftTree(self.drafting.shape, self.tokens, self.p, self.q, law, tops)
-        selection = self.drafting.rule.select(tree, self.uniforms[:, self.drafting.shape.size :])
+        selection = self.drafting.rule.select(self.tree(), self.uniforms[:, self.drafting.draws :])
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
 
+    def tree(self) -> ot.paths.DraftTree:
+        """What was drafted, with p and q at its nodes."""
+        tops = self.tops if self.drafting.law.number_by_q else None
+        return self.drafting.tree(self.tokens, self.p, self.q, tops)
+
+    def drafted_by(self) -> Tensor:
+        """q (B, M, n) as it is told: 0 at nodes that the draft model did not look at."""
+        return self.q
+
     def keep(self) -> None:
         """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
-        if self.drafting.shape.size:
-            places = (
-                self.texts.lengths[:, None] + 1 + torch.arange(self.drafting.shape.length, device=self.nodes.device)
-            )
-            # A node that was not accepted stays where it is: moving nothing keeps the shape fixed.
-            sources = torch.where(self.nodes >= 0, self.texts.lengths[:, None] + self.nodes, places)
-            self.target.cache.move(sources, places)
-            self.draft.cache.move(sources, places)
+        if not self.drafting.one_path:
+            depths = torch.arange(1, self.drafting.shape.length + 1, device=self.nodes.device)
+            self._move(self.target.cache, self.nodes, depths)
+            if self.draft is not None:
+                self._move(self.draft.cache, self._draft_slots(), depths)
         self.emitted.copy_(self.texts.advance(self.length, self.chosen))
+
+    def _draft_slots(self) -> Tensor:
+        """Where the draft model's cache holds the accepted nodes, from the root on, int (B, L); -1 where it does not."""
+        return self.nodes
+
+    def _move(self, cache: SlotCache, slots: Tensor, depths: Tensor) -> None:
+        """Bring the rows in these slots of the trees (B, L) to the front, one a depth."""
+        lengths = self.texts.lengths[:, None]
+        # What was not accepted stays where it is: moving nothing keeps the shape fixed.
+        cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)

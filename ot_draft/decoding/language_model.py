@@ -33,14 +33,14 @@ class SubsetDraft(nn.Module):
         self.head = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
         self.head.weight = nn.Parameter(rows, requires_grad=False)
 
-    def forward(self, tokens: Tensor, cache: Any = None, **options: Any) -> Tensor:
+    def forward(self, tokens: Tensor, cache: Any = None, last: int = 0, **options: Any) -> Tensor:
         """Logits on the subset, (batch, length, s) for tokens (batch, length); position i scores token i + 1.
 
-        cache: a transformers Cache, extended in place, or None. options (attention_mask, position_ids, ...) go to
-        the Llama backbone as they are.
+        cache: a transformers Cache, extended in place, or None. last: score the last few positions only; 0: all. options
+        (attention_mask, position_ids, ...) go to the Llama backbone as they are.
         """
         output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
-        return self.head(output.last_hidden_state)
+        return self.head(output.last_hidden_state[:, -last:])
 
     def spread(self, masses: Tensor) -> Tensor:
         """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
@@ -114,7 +114,7 @@ class LanguageModel:
         options = {"attention_mask": mask, "position_ids": positions}
         tokens = tokens.clamp(0, self.embedded - 1)
         if self.on_subset:
-            return self.model(tokens, cache, **options)[:, -last:]
+            return self.model(tokens, cache, last, **options)
         output = self.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, **options)
         return output.logits[..., : self.n].to(self.device)
 
@@ -135,6 +135,12 @@ class LanguageModel:
             return logits
         whole = logits.new_full((*logits.shape[:-1], self.n), float("-inf"))
         return whole.index_copy_(-1, self.scored, logits)
+
+    def spread_masses(self, masses: Tensor) -> Tensor:
+        """Masses (..., n or fewer) on the whole vocabulary (..., n), 0 at tokens that this model does not score."""
+        if self.scored is None or masses.shape[-1] == self.n:
+            return masses
+        return masses.new_zeros(*masses.shape[:-1], self.n).index_copy_(-1, self.scored, masses)
 
     def store(self, masses: Tensor, into: Tensor) -> None:
         """Write masses (B, T, n or fewer) into rows (B, T, n) that hold 0 wherever this model scores nothing."""

@@ -18,6 +18,7 @@ from .language_model import SubsetDraft
 from .packed import pack
 from .pair import Pair
 
+LOOKUP = "lookup"  # in the place of a draft model's name
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -31,7 +32,8 @@ def load_pair(
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
-    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it. device_map: how
+    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model at
+    all. device_map: how
     accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
     float32 models on a CPU into the layout that its matrix products want (`pack`), but not where accelerate has spread the target.
     """
@@ -39,6 +41,8 @@ def load_pair(
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     where = _device(device)
     big, tokenizer = _model_and_tokenizer(target, "target", DTYPES[dtype], where, device_map)
+    if draft == LOOKUP:
+        return _packed(Pair(big, None, tokenizer), packed and device_map is None)
     if Path(draft).suffix == ".safetensors":
         return _packed(Pair(big, _own_draft(big, Path(draft)), tokenizer), packed and device_map is None)
     small, theirs = _model_and_tokenizer(draft, "draft", DTYPES[dtype], where, None)
@@ -68,8 +72,9 @@ def _gguf_read_once(name: str) -> Iterator[None]:
 
 def _packed(pair: Pair, wanted: bool) -> Pair:
     if wanted:
-        pack(pair.target)
-        pack(pair.draft)
+        for model in (pair.target, pair.draft):
+            if model is not None:
+                pack(model)
     return pair
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from warnings import warn
 
 import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
 from .draft_plan import Drafting
-from .engine import Engine
-from .graphs import capture
+from .engine import Engine, Memory
+from .engines import Engines
 from .language_model import LanguageModel, vocabulary_size
 from .node_laws import NodeLaws
 from .pair import Pair
+from .plans.chooser import Plan, Run
 from .processed import Processed, ProcessedTexts
 from .sampling_settings import Sampling
 from .step import Details, Seconds, Step, Stopwatch, details
@@ -58,65 +59,62 @@ class Options:
 
 @torch.inference_mode()
 def decode_steps(
-    pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, options: Options | None = None
+    pair: Pair, prompts: Sequence[Sequence[int]], drafting: Plan, options: Options | None = None
 ) -> Iterator[Step]:
     """Continue B prompts of token ids, one target call a step, until every text has ended.
 
-    Every text follows the target's law under `options.sampling`, whatever the draft model, if the path rule is lossless.
+    drafting: one `Drafting` for all steps, or a plan that chooses one before each, such as `Auto`.
+    Every text follows the target's law under `options.sampling`, whatever the draft model, if the path rules are lossless.
     """
     options = options or Options()
-    engine = prepare(pair, prompts, drafting, options)
+    engines = begin(pair, prompts, drafting, options)
     rows = range(len(prompts)) if options.rows is None else options.rows
-    watch = Stopwatch(engine.texts.last.device)
-    graphs = options.graphs and engine.recordable
-    parts = recorded(engine) if graphs else (engine.propose, engine.verify, engine.select, engine.keep)
+    watch = Stopwatch(engines.memory.texts.last.device)
     active, number = torch.ones(len(prompts), dtype=torch.bool), 0
     while bool(active.any()):
-        root = engine.texts.last.clone()
+        began = time.perf_counter()
+        root = engines.memory.texts.last.clone()
+        with watch("draft"):
+            engine, parts = engines.next()
         engine.draw(options.seed, rows, number)  # fresh at every step: a number that is used twice costs losslessness
         for name, part in zip(("draft", "verify", "select", "cache"), parts, strict=True):
             with watch(name):
                 part()
         step = _record(engine, options, number, root, active, Seconds(**watch.read()))
+        engines.took(step, time.perf_counter() - began)
         yield step
         active, number = ~step.finished, number + 1
 
 
-def prepare(pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting, options: Options) -> Engine:
-    """An engine that has read the prompts; CannotDecode where these do not fit the models."""
+def begin(pair: Pair, prompts: Sequence[Sequence[int]], plan: Plan, options: Options) -> Engines:
+    """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
     n = vocabulary_size(pair.target)
-    target, draft = LanguageModel(pair.target, n), LanguageModel(pair.draft, n)
-    target.check_reads_trees()
-    draft.check_reads_trees()
-    if options.max_tokens < 1:
-        raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
-    if options.rows is not None and len(options.rows) != len(prompts):
-        raise CannotDecode(f"{len(options.rows)} row numbers for {len(prompts)} prompts: give one for each")
-    if options.processed is not None and len(options.processed) != len(prompts):
-        raise CannotDecode(
-            f"processors of {len(options.processed)} texts for {len(prompts)} prompts: give one for each"
-        )
-    for model, name in ((target, "target"), (draft, "draft")):
-        _check_prompts(prompts, n, model.context, name, options.max_tokens, drafting.shape.length)
+    target = LanguageModel(pair.target, n)
+    draft = None if pair.draft is None else LanguageModel(pair.draft, n)
+    for model in (target, draft):
+        if model is not None:
+            model.check_reads_trees()
+    _check_options(options, len(prompts))
+    contexts = {"target": target.context, "draft": draft.context if draft is not None else None}
+    longest = max((len(prompt) for prompt in prompts), default=0)
+    room = min((context for context in contexts.values() if context), default=None)
+    room = None if room is None else room - longest - options.max_tokens
+    chooser = plan.begin(Run(len(prompts), room, options.max_tokens, pair))
+    depth = max(drafting.shape.length for drafting in chooser.menu)
+    if draft is None and any(drafting.asks_draft_model for drafting in chooser.menu):
+        raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
+    for name, context in contexts.items():
+        _check_prompts(prompts, n, context, name, options.max_tokens, depth)
     stop = pair.stop_tokens if options.stop is None else options.stop
-    texts = Texts.after(prompts, stop, options.max_tokens, drafting.shape.length, target.device)
-    return Engine(target, draft, prompts, drafting, options.of_both, texts)
+    texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
+    used = draft if any(drafting.asks_draft_model for drafting in chooser.menu) else None
+    memory = Memory.of((target, used), prompts, chooser.menu, options.of_both, texts)
+    return Engines(memory, chooser, prompts, options.graphs)
 
 
-def recorded(engine: Engine) -> tuple[Callable[[], None], ...]:
-    """Propose, verify, select and keep; as CUDA graphs on CUDA."""
-    device = engine.texts.last.device
-    propose, verify = capture(engine.propose, device), capture(engine.verify, device)
-    # With nothing accepted and no text going on, keeping changes nothing: it may be repeated. Hence before select.
-    engine.texts.active.fill_(False)
-    keep = capture(engine.keep, device)
-    engine.texts.active.fill_(True)
-    try:
-        select = capture(engine.select, device)
-    except CannotDecode as error:  # somebody's rule that looks at values
-        warn(f"the path rule is not recorded, its kernels are launched one by one: {error}", stacklevel=2)
-        select = engine.select
-    return propose, verify, select, keep
+def prepare(pair: Pair, prompts: Sequence[Sequence[int]], drafting: Plan, options: Options) -> Engine:
+    """The engine of a run's first step."""
+    return begin(pair, prompts, drafting, options).next()[0]
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class Decoded:
 
 
 def decode(
-    pair: Pair, prompts: Sequence[Sequence[int]], drafting: Drafting = AUTOREGRESSIVE, options: Options | None = None
+    pair: Pair, prompts: Sequence[Sequence[int]], drafting: Plan = AUTOREGRESSIVE, options: Options | None = None
 ) -> Decoded:
     """All steps of `decode_steps`, and the texts."""
     steps = list(decode_steps(pair, prompts, drafting, options))
@@ -153,7 +151,7 @@ def _record(engine: Engine, options: Options, number: int, root: Tensor, active:
     looked_up = None
     if options.details:
         ending = engine.chosen.gather(1, engine.length[:, None])[:, 0]
-        masses_and_ranks = details(engine.drafting, engine.tokens, engine.p, engine.q, engine.nodes, ending)
+        masses_and_ranks = details(engine.parents, engine.tokens, engine.p, engine.q, engine.nodes, ending)
         looked_up = Details(**{name: host(value) for name, value in vars(masses_and_ranks).items()})
     return Step(
         number=number,
@@ -168,8 +166,20 @@ def _record(engine: Engine, options: Options, number: int, root: Tensor, active:
         seconds=seconds,
         details=looked_up,
         p=host(engine.p) if options.laws else None,
-        q=host(engine.q) if options.laws else None,
+        q=host(engine.drafted_by()) if options.laws else None,
+        drafting=engine.drafting,
+        parents=host(engine.parents) if engine.drafting.grower is not None else None,
+        tops=host(engine.tops) if engine.drafting.grower is not None else None,
     )
+
+
+def _check_options(options: Options, texts: int) -> None:
+    if options.max_tokens < 1:
+        raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
+    if options.rows is not None and len(options.rows) != texts:
+        raise CannotDecode(f"{len(options.rows)} row numbers for {texts} prompts: give one for each")
+    if options.processed is not None and len(options.processed) != texts:
+        raise CannotDecode(f"processors of {len(options.processed)} texts for {texts} prompts: give one for each")
 
 
 def _check_prompts(

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
-import ot_draft as ot
-
 from .language_model import LanguageModel
 from .texts import Texts
+
+Way = tuple[int, ...]  # numbers of nodes
 
 
 @dataclass(frozen=True)
 class NodeLogits:
-    """Logits (B, W, n or fewer) that a model gave at W neighbouring nodes of the trees behind B texts.
+    """Logits (B, W, n or fewer) that a model gave at W nodes of each of the trees behind B texts.
 
-    drafted: int (B, N), the trees, of which the tokens above these nodes are there.
+    drafted: int (B, M), tokens of nodes 1 .. M, of which those above these nodes are there. ways: of a row, the way to each of the W
+    nodes, from the root's child down to the node itself; it looks at values.
     """
 
     values: Tensor
     model: LanguageModel
     texts: Texts
-    shape: ot.paths.TreeShape
     drafted: Tensor
-    nodes: slice
+    ways: Callable[[int], Sequence[Way]]
 
 
 class NodeLaws(ABC):

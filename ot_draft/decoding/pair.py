@@ -14,7 +14,7 @@ from .language_model import LanguageModel, vocabulary_size
 
 @dataclass(frozen=True)
 class Pair:
-    """Target, draft and tokenizer (None where texts are given as token ids).
+    """Target, draft (None: nothing can be drafted but by prompt lookup) and tokenizer (None where texts are given as token ids).
 
     shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
     only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
@@ -22,11 +22,13 @@ class Pair:
     """
 
     target: Any
-    draft: Any
+    draft: Any = None
     tokenizer: Any = None
     shared_prefix: bool = False
 
     def __post_init__(self) -> None:
+        if self.draft is None:
+            return
         sizes = vocabulary_size(self.target), vocabulary_size(self.draft)
         if self.tokenizer is None and not self.shared_prefix and sizes[0] != sizes[1]:
             raise CannotDecode(

@@ -58,17 +58,15 @@ class ProcessedTexts(NodeLaws):
 
 def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
     """Laws (B, W, n) at the nodes that the logits are of; NaN where no token is left."""
-    scores, shape, nodes = logits.model.spread_logits(logits.values), logits.shape, logits.nodes
+    scores = logits.model.spread_logits(logits.values)
     laws = scores.new_empty(scores.shape, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
     for row, text in enumerate(logits.texts.so_far()):
-        for level in shape.levels:
-            asked = range(max(level.start, nodes.start), min(level.stop, nodes.stop))
-            if not asked:
-                continue
-            ways = torch.tensor([shape.path(node) for node in asked], dtype=torch.int64, device=logits.drafted.device)
-            drawn = logits.drafted[row, ways - 1].clamp(min=0)  # an absent draft stands for token 0: nobody gets there
-            tokens = torch.cat((text.expand(len(asked), -1), drawn), 1)
-            columns = slice(asked.start - nodes.start, asked.stop - nodes.start)
+        ways = logits.ways(row)
+        for depth in sorted(set(map(len, ways))):
+            columns = [column for column, way in enumerate(ways) if len(way) == depth]
+            nodes = torch.tensor([ways[column] for column in columns], dtype=torch.int64, device=logits.drafted.device)
+            drawn = logits.drafted[row, nodes - 1].clamp(min=0)  # an absent draft stands for token 0: nobody gets there
+            tokens = torch.cat((text.expand(len(columns), -1), drawn), 1)
             laws[row, columns] = processed[row].law(tokens, scores[row, columns])
     return laws
 
@@ -84,7 +82,7 @@ def checked_target(p: Tensor, logits: NodeLogits) -> Tensor:
     texts = logits.texts
     p, stop, left = p.nan_to_num(0.0), texts.stop.tolist(), (texts.max_tokens - texts.emitted).tolist()
     for row, node in lost.nonzero().tolist():
-        way = logits.shape.path(node)
+        way = logits.ways(row)[node]
         tokens = logits.drafted[row, [step - 1 for step in way]].tolist()
         masses = [float(p[row, above, token]) for above, token in zip((0, *way), tokens, strict=False)]
         goes_on = bool(texts.active[row]) and len(way) < left[row] and not any(token in stop for token in tokens)

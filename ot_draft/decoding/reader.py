@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,30 +11,18 @@ from torch import Tensor
 from .cache import SlotCache, TreeMask, causal_mask
 from .draft_plan import Drafting
 from .language_model import LanguageModel
-from .node_laws import NodeLaws, NodeLogits
+from .node_laws import NodeLaws, NodeLogits, Way
 from .texts import Texts
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A model with its own cache and mask, on the texts of a batch. depths: (N + 1,) of the nodes of a tree."""
+    """A model with its own cache, on the texts of a batch."""
 
     model: LanguageModel
     cache: SlotCache
-    mask: TreeMask
     sampling: NodeLaws
     texts: Texts
-    drafting: Drafting
-    depths: Tensor
-
-    @classmethod
-    def of(
-        cls, model: LanguageModel, drafting: Drafting, sampling: NodeLaws, texts: Texts, slots_per_row: int
-    ) -> Reader:
-        """An empty cache of the given size."""
-        mask = TreeMask(drafting.shape.parents, model.dtype, model.device)
-        depths = torch.tensor(drafting.shape.depths, device=texts.last.device)
-        return cls(model, SlotCache(slots_per_row, model.layers), mask, sampling, texts, drafting, depths)
 
     @property
     def recordable(self) -> bool:
@@ -48,9 +36,50 @@ class Reader:
         filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
         tokens = torch.tensor(filled, dtype=torch.int64, device=device)
         slots = torch.arange(longest, device=device).expand_as(tokens)
-        mask = causal_mask(longest, self.cache.slots_per_row, self.model.dtype, device)
+        self.cache.narrow(longest)
+        mask = causal_mask(longest, self.cache.live, self.model.dtype, device)
         if longest:
             self.model.logits(self.cache, tokens, slots, slots, mask, last=1)
+        self.cache.narrow(self.cache.slots_per_row)
+
+    def read_last(self, count: int) -> Tensor:
+        """Read the last tokens of every text; logits (B, 1, n or fewer) of what follows them."""
+        return self.model.logits(self.cache, *self._last(count), last=1)
+
+    def _laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> Tensor:
+        """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M); ways: of a row's, see `NodeLogits`."""
+        return self.sampling.laws(NodeLogits(logits, self.model, self.texts, drafted, ways))
+
+    def _last(self, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Tokens, slots, positions and mask of the last tokens of every text, the root and those before it.
+
+        The token before the root may have been a leaf of the last tree, which the draft model has not read. Reading it always,
+        though it is mostly in the cache already, keeps the shape fixed.
+        """
+        lengths, slots = self.texts.lengths, torch.arange(self.cache.live, device=self.texts.lengths.device)
+        # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
+        places = (lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)).clamp(min=0)
+        mask = torch.zeros(1, dtype=self.model.dtype, device=self.model.device).expand(*places.shape, len(slots))
+        hidden = (slots > places[..., None]).to(mask.device)
+        mask = mask.masked_fill(hidden, torch.finfo(mask.dtype).min)
+        return self.texts.tokens.gather(1, places), places, places, mask[:, None]
+
+
+@dataclass(frozen=True)
+class TreeReader(Reader):
+    """The same, on drafted trees of one shape. depths: (N + 1,) of the nodes of a tree."""
+
+    mask: TreeMask
+    drafting: Drafting
+    depths: Tensor
+
+    @classmethod
+    def on(cls, reader: Reader, drafting: Drafting) -> TreeReader:
+        """The same model, cache and texts, for the trees of a drafting."""
+        shape, model, texts = drafting.shape, reader.model, reader.texts
+        mask = TreeMask(shape.parents, model.dtype, model.device)
+        depths = torch.tensor(shape.depths, device=texts.last.device)
+        return cls(model, reader.cache, reader.sampling, texts, mask, drafting, depths)
 
     def verify(self, tokens: Tensor) -> Tensor:
         """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
@@ -65,21 +94,21 @@ class Reader:
             positions=self.texts.lengths[:, None] + self.depths,
             mask=self._mask()[:, :, :-1],
         )
-        return self._laws(logits, tokens, slice(0, len(self.depths)))
+        return self._laws_at(logits, tokens, slice(0, len(self.depths)))
 
-    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor) -> None:
+    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor, behind: int = 0) -> None:
         """Fill tokens (B, N), q (B, M, n) and tops (B, M), see `ot.paths.DraftTree`, with a tree, one forward pass a level.
 
         uniforms: (B, N or more), number i - 1 draws node i. Every node's children follow the drafting's law, given the
-        node's row of q, which is 0 wherever the model scores nothing.
+        node's row of q, which is 0 wherever the model scores nothing. behind: tokens before the last two to be read first.
         """
         mask = self._mask()
         for level in self.drafting.levels:
             if level.nodes.start == 0:
-                logits = self.model.logits(self.cache, *self._last_two(mask), last=1)
+                logits = self.read_last(2 + behind)
             else:
                 logits = self.model.logits(self.cache, *self._at_nodes(mask, tokens, level.nodes))
-            self.model.store(self._laws(logits, tokens, level.nodes), into=q[:, level.nodes])
+            self.model.store(self._laws_at(logits, tokens, level.nodes), into=q[:, level.nodes])
             for draw in level.draws:
                 numbers = uniforms[:, draw.children].reshape(len(q), -1, draw.count)
                 drafts, number = self.drafting.law.draw_with_number(q[:, draw.nodes], numbers)
@@ -88,24 +117,12 @@ class Reader:
                     tops[:, draw.nodes] = number[..., 0]
 
     def _mask(self) -> Tensor:
-        return self.mask.of(self.texts.lengths, self.cache.slots_per_row)
+        return self.mask.of(self.texts.lengths, self.cache.live)
 
-    def _laws(self, logits: Tensor, tokens: Tensor, nodes: slice) -> Tensor:
-        return self.sampling.laws(NodeLogits(logits, self.model, self.texts, self.drafting.shape, tokens, nodes))
-
-    def _last_two(self, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tokens, slots, positions and mask of the root and of the token before it.
-
-        The token before may have been a leaf of the last tree, which the draft model has not read. Reading it always, though
-        it is mostly in the cache already, keeps the shape fixed.
-        """
-        lengths = self.texts.lengths
-        # A text of one token has none before: its root is read twice, into one slot, from the same tokens.
-        has_before = lengths > 0
-        places = torch.stack(((lengths - 1).clamp(min=0), lengths), 1)
-        before = torch.where(has_before[:, None, None, None], mask[:, :, -1:], mask[:, :, :1])
-        tokens = torch.stack((self.texts.before_last, self.texts.last), 1)
-        return tokens, places, places, torch.cat((before, mask[:, :, :1]), 2)
+    def _laws_at(self, logits: Tensor, tokens: Tensor, nodes: slice) -> Tensor:
+        """Laws at neighbouring nodes, which have the same ways in every row."""
+        shape = self.drafting.shape
+        return self._laws(logits, tokens, lambda row: [shape.path(node) for node in range(nodes.start, nodes.stop)])
 
     def _at_nodes(self, mask: Tensor, tokens: Tensor, nodes: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Tokens, slots, positions and mask of neighbouring nodes of one depth."""

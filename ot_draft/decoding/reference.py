@@ -18,20 +18,26 @@ from .language_model import LanguageModel, vocabulary_size
 from .loop import Options
 from .node_laws import NodeLaws
 from .pair import Pair
+from .plans.chooser import Plan, Run
 from .uniforms import uniforms
 
 
 @torch.inference_mode()
 def reference_decode(
-    pair: Pair, prompt: Sequence[int], drafting: Drafting, options: Options | None = None, row: int = 0
+    pair: Pair, prompt: Sequence[int], drafting: Plan, options: Options | None = None, row: int = 0
 ) -> list[int]:
-    """Continue one prompt; row is its row number in the batch that it is compared with."""
+    """Continue one prompt; row is its row number in the batch that it is compared with.
+
+    Of a plan that chooses, the choices have to depend on this text alone: they are asked for, and never told what a step did.
+    """
     options = options or Options()
     stop = pair.stop_tokens if options.stop is None else options.stop
     emitted: list[int] = []
     step = 0
+    chooser = drafting.begin(Run(1, None, options.max_tokens, pair))
     while True:
-        for token in one_step(pair, [*prompt, *emitted], drafting, options, row, step):
+        text = [*prompt, *emitted]
+        for token in one_step(pair, text, chooser.choose([text]), options, row, step):
             emitted.append(token)
             if token in stop or len(emitted) == options.max_tokens:
                 return emitted
@@ -46,21 +52,60 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
     if drafting.rule is None:
         return [int(ot.IID().draw(p[0], numbers[0]))]
+    if drafting.grower is not None:
+        return _dynamic_step(pair, text, drafting, options, row, numbers)
+    looked_up = drafting.lookup.find(text).tokens if drafting.lookup is not None else ()
     q: list[Tensor] = []
     prefixes, tokens = [text], list[int]()
     for node in range(size + 1):
         if node:
             prefixes.append([*prefixes[drafting.shape.parents[node - 1]], max(tokens[node - 1], 0)])
             p.append(next_token(pair.target, prefixes[node], of_target, n, row))
-        q.append(next_token(pair.draft, prefixes[node], of_draft, n, row).to(p[0].dtype))
         children = drafting.shape.children(node)
+        if drafting.lookup is not None:
+            token = looked_up[node] if node < len(looked_up) else -1
+            tokens += [token] * len(children)
+            q.append(torch.eye(n, dtype=p[0].dtype)[token])
+            continue
+        q.append(next_token(pair.draft, prefixes[node], of_draft, n, row).to(p[0].dtype))
         if children:
             drawn = drafting.law.draw(q[node], numbers[0, children.start - 1 : children.stop - 1])
             tokens += drawn.tolist()  # in order: the nodes are numbered breadth first
     tree = ot.paths.DraftTree(
         drafting.shape, torch.tensor([tokens]), torch.stack(p)[None], torch.stack(q)[None], drafting.law
     )
-    selection = drafting.rule.select(tree, numbers[:, size:])
+    selection = drafting.rule.select(tree, numbers[:, drafting.draws :])
+    return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
+
+
+def _dynamic_step(
+    pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, numbers: Tensor
+) -> list[int]:
+    """The same where the tree follows the draft model: every node that it asks about is read by itself."""
+    assert drafting.grower is not None and drafting.rule is not None
+    n, (of_target, of_draft) = vocabulary_size(pair.target), options.of_both
+
+    def draft_law(prefix: list[int]) -> Tensor:
+        return next_token(pair.draft, prefix, of_draft, n, row).to(numbers.dtype)
+
+    growing = drafting.grower.begin(numbers[:, : drafting.draws])
+    prefixes: dict[int, list[int]] = {0: text}  # by slot
+    while growing.levels:
+        laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)
+        for place, slot in enumerate(growing.slots[0].tolist()):
+            if slot > 0:
+                prefixes[slot] = [*prefixes[int(growing.above[0, place])], int(growing.read[0, place])]
+            if slot >= 0:
+                laws[0, place] = draft_law(prefixes[slot])
+        growing.grow(laws)
+    grown = growing.grown()
+    ways = [text]
+    for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
+        ways.append([*ways[parent], token] if token >= 0 else text)
+    p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
+    q = torch.stack([draft_law(way) for way in ways])[None]
+    tree = drafting.tree(grown.tokens, p, q, grown.tops, grown.parents)
+    selection = drafting.rule.select(tree, numbers[:, drafting.draws :])
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 

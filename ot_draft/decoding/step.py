@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+
+import ot_draft as ot
 
 from .draft_plan import Drafting
 
@@ -94,6 +96,8 @@ class Step:
     token, at the last token allowed, and empty for a text that had ended. root: (B,) the token before. active: (B,) texts
     that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
     the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
+    drafting: by which the tree was drafted and selected from. Where its trees have shapes of their own, parents (B, N) and tops (B, N + 1)
+    as in `ot.paths.Grown`, and p and q may end behind the last node of the largest tree.
     """
 
     number: int
@@ -109,18 +113,38 @@ class Step:
     details: Details | None = None
     p: Tensor | None = None
     q: Tensor | None = None
+    drafting: Drafting = field(default_factory=Drafting)
+    parents: Tensor | None = None
+    tops: Tensor | None = None
+
+    def shape(self, row: int) -> ot.paths.TreeShape:
+        """The shape of one text's tree."""
+        if self.parents is None:
+            return self.drafting.shape
+        size = int((self.drafted[row] >= 0).sum())
+        return ot.paths.TreeShape(tuple(self.parents[row, :size].tolist()))
+
+    def tree(self, row: int) -> ot.paths.DraftTree:
+        """One text's tree, as it was selected from; of a step with p and q."""
+        assert self.p is not None and self.q is not None
+        one = slice(row, row + 1)
+        return self.drafting.tree(
+            self.drafted[one],
+            self.p[one],
+            self.q[one],
+            *(None if x is None else x[one] for x in (self.tops, self.parents)),
+        )
 
     def tokens(self, row: int) -> list[int]:
         """What this step adds to one text."""
         return [token for token in self.emitted[row].tolist() if token >= 0]
 
 
-def details(drafting: Drafting, drafted: Tensor, p: Tensor, q: Tensor, nodes: Tensor, ending: Tensor) -> Details:
-    """Look the drafted tokens up in p (B, N + 1, n) and q (B, M, n), and the token `ending` (B,) at its own node."""
-    parents = torch.tensor(drafting.shape.parents, dtype=torch.int64, device=p.device)
-    parents = parents.expand_as(drafted)
-    p_mass, p_rank = look_up(p, parents, drafted)
-    q_mass, q_rank = look_up(q, parents, drafted)
+def details(parents: Tensor, drafted: Tensor, p: Tensor, q: Tensor, nodes: Tensor, ending: Tensor) -> Details:
+    """Look the tokens drafted (B, N) up in p (B, N + 1, n) and q (B, M, n), each at its parent, int (B, N), and the token `ending` (B,)
+    at its own node. Nodes behind the last that is there may be missing in p and q."""
+    p_mass, p_rank = look_up(p, parents.clamp(max=p.shape[1] - 1), drafted)
+    q_mass, q_rank = look_up(q, parents.clamp(max=q.shape[1] - 1), drafted)
     last = nodes.amax(1, keepdim=True).clamp(min=0) if nodes.shape[1] else torch.zeros_like(ending)[:, None]
     next_p, next_rank = look_up(p, last, ending[:, None])
     return Details(p_mass, q_mass, p_rank, q_rank, next_p[:, 0], next_rank[:, 0])

@@ -50,11 +50,6 @@ class Texts:
         """(B,) the root of the next tree."""
         return self.tokens.gather(1, self.lengths[:, None])[:, 0]
 
-    @property
-    def before_last(self) -> Tensor:
-        """(B,) the token before it; the root itself where there is none."""
-        return self.tokens.gather(1, (self.lengths[:, None] - 1).clamp(min=0))[:, 0]
-
     def so_far(self) -> list[Tensor]:
         """The texts, each (its length,): a wait for the device."""
         return [row[: length + 1] for row, length in zip(self.tokens, self.lengths.tolist(), strict=True)]

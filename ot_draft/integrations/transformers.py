@@ -12,7 +12,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..decoding import CannotDecode, Drafting, Options, Pair, Step, decode_steps
+from ..decoding import Auto, CannotDecode, Drafting, Lookup, Options, Pair, Plan, Step, decode_steps
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
@@ -20,19 +20,29 @@ __all__ = ["MultiDraft", "multi_draft"]
 
 
 def multi_draft(
-    draft_model: Any,
+    draft_model: Any = None,
     rule: ot.paths.PathRule | ot.SelectionRule | None = None,
-    paths: int = 4,
-    length: int = 4,
+    paths: int | None = None,
+    length: int | None = None,
     law: ot.DraftLaw | None = None,
     tree: ot.paths.TreeShape | None = None,
     seed: int | None = None,
     on_step: Callable[[Step], None] | None = None,
     stateless: Sequence[type] = (),
+    shape: str | None = None,
+    costs: ot.paths.Costs | None = None,
+    prompt_lookup_num_tokens: int | None = None,
+    max_matching_ngram_size: int | None = None,
 ) -> MultiDraft:
-    """A decoding loop for transformers' `generate`: K paths of length L (or a tree) drafted and verified in every target call.
+    """A decoding loop for transformers' `generate`: several drafts, or what pays most, verified in every target call.
 
     draft_model: a causal language model; where its vocabulary has another size than the target's, equal ids must mean equal tokens.
+    None: prompt lookup alone, as many tokens as `prompt_lookup_num_tokens` says (10).
+    shape: "auto" chooses before every step what promises most tokens a second, nothing, paths of the draft model or prompt lookup
+    (`ot_draft.decoding.Auto`); the default, unless rule, paths, length, law or tree is given, which say one shape for all steps: K paths
+    of length L (4 of 4), or a tree. costs: of `auto`, in the place of the clock: a seed then reproduces texts, if the same prompts
+    came before; else it does for one shape only. Of a target that is split between processes, 4 paths of 4 tokens stand in the
+    place of `auto`, or prompt lookup where there is no draft model.
     rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.Toward` for texts
     that follow another target than the model, on purpose. law: of the children of a
     node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
@@ -43,13 +53,48 @@ def multi_draft(
     is known to depend on input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that
     cannot be honoured.
     """
+    lookup = _lookup(prompt_lookup_num_tokens, max_matching_ngram_size)
+    one_shape = any(given is not None for given in (rule, paths, length, law, tree))
+    if shape not in (None, "auto") or (shape == "auto" and one_shape):
+        raise CannotDecode(f"shape is {shape!r}: give 'auto' alone, or rule, paths, length, law or tree in its place")
+    if one_shape and not (lookup is None and costs is None):
+        raise CannotDecode(
+            "costs and prompt lookup are for the shape that chooses itself: leave them away, or rule, paths, length, law and tree"
+        )
+    if one_shape:
+        plan: Plan = _one_shape(rule, paths, length, law, tree)
+    elif draft_model is None and shape is None and costs is None:
+        plan = Drafting.looked_up(lookup)
+    else:
+        plan = Auto(draft_model is not None, Auto().lookup if lookup is None else lookup, costs)
+    return MultiDraft(draft_model, plan, seed, on_step, tuple(stateless))
+
+
+def _lookup(num_tokens: int | None, max_ngram: int | None) -> Lookup | None:
+    """Prompt lookup with the settings that were given, None if none was."""
+    if num_tokens is None and max_ngram is None:
+        return None
+    usual = Lookup()
+    return Lookup(
+        usual.num_tokens if num_tokens is None else num_tokens, usual.max_ngram if max_ngram is None else max_ngram
+    )
+
+
+def _one_shape(
+    rule: ot.paths.PathRule | ot.SelectionRule | None = None,
+    paths: int | None = None,
+    length: int | None = None,
+    law: ot.DraftLaw | None = None,
+    tree: ot.paths.TreeShape | None = None,
+) -> Drafting:
     if isinstance(rule, ot.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
         law = rule.law if law is None else law
         rule = ot.paths.TokenWise(rule)
     chosen = ot.paths.Joint() if rule is None else rule
     law = ot.IID() if law is None else law
-    drafting = Drafting.chains(paths, length, chosen, law) if tree is None else Drafting(tree, chosen, law)
-    return MultiDraft(draft_model, drafting, seed, on_step, tuple(stateless))
+    if tree is not None:
+        return Drafting(tree, chosen, law)
+    return Drafting.chains(4 if paths is None else paths, 4 if length is None else length, chosen, law)
 
 
 @dataclass(frozen=True)
@@ -57,7 +102,7 @@ class MultiDraft:
     """What `multi_draft` returns. `generate` calls it, and hands `seed`, `rows` and `generator` on to it where it is given them."""
 
     draft_model: Any
-    drafting: Drafting
+    plan: Plan
     seed: int | None = None
     on_step: Callable[[Step], None] | None = None
     stateless: tuple[type, ...] = ()
@@ -95,7 +140,7 @@ class MultiDraft:
             seed=self._seed(model, seed, generator),
             rows=rows,
         )
-        steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self.drafting, options)
+        steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self._plan(model), options)
         pad = int(generation_config._pad_token_tensor) if ends else None
         texts = _by_columns(input_ids, self._watched(steps), stopping_criteria, pad, streamer)
         if not generation_config.return_dict_in_generate:
@@ -112,6 +157,13 @@ class MultiDraft:
         if sampling is not None:
             return {"sampling": sampling}
         return {"processed": processed(processors, self.stateless, do_sample, input_ids, mask)}
+
+    def _plan(self, model: Any) -> Plan:
+        """The plan; one shape where processes have to decode alike, whose clocks may differ."""
+        plan = self.plan if not split_between_processes(model) else self.plan.without_clock()
+        if plan is None:
+            plan = _one_shape() if self.draft_model is not None else Drafting.looked_up()
+        return plan
 
     def _watched(self, steps: Iterator[Step]) -> Iterator[Step]:
         for step in steps:

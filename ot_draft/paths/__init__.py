@@ -3,12 +3,18 @@
 from . import rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, simulate_budget
+from .drafting.confident import ConfidentTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
+from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
+from .drafting.dynamic_tree import DynamicTree, Growing, Grown
 from .drafting.plans import Expansion
+from .drafting.sampled import SampledTree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
+from .drafting.stopped import StoppedPath
 from .drafting.trees import draft_tree, draft_trees, first_chains
 from .exact.adapted import evaluate_plan
 from .exact.certificate import PathCertificate
+from .exact.dynamic import evaluate_dynamic
 from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
 from .exact.program import PathBound, path_bound
 from .exact.survival import survival
@@ -27,15 +33,20 @@ from .simulation.wall_clock import Costs, Efficiency, InvalidCosts, Planned, pla
 from .tree import DraftTree, FreeShape, PathSelection, TreeShape
 
 __all__ = [
+    "DYNAMIC_TREES",
     "WAYS",
     "AdaptiveTree",
     "BlockVerification",
+    "ConfidentTree",
     "Costs",
     "DraftTree",
     "Drafted",
+    "DynamicTree",
     "Efficiency",
     "Expansion",
     "FreeShape",
+    "Growing",
+    "Grown",
     "InvalidCosts",
     "Joint",
     "MarkovModel",
@@ -48,8 +59,10 @@ __all__ = [
     "PathSelection",
     "PlainTree",
     "Planned",
+    "SampledTree",
     "SimulatedModel",
     "Simulation",
+    "StoppedPath",
     "StoppingRule",
     "TokenWise",
     "Toward",
@@ -60,7 +73,9 @@ __all__ = [
     "covered",
     "draft_tree",
     "draft_trees",
+    "dynamic_tree",
     "evaluate",
+    "evaluate_dynamic",
     "evaluate_plan",
     "evaluate_tree",
     "expected_accepted",

@@ -22,12 +22,23 @@ from tiny_folders import save_tiny_pair  # noqa: E402
 from llm_demo.models.load import load_pair, missing_packages  # noqa: E402
 from ot_draft.cli import main  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
-from ot_draft.cli.decode.live import stream  # noqa: E402
+from ot_draft.cli.decode.live import View, stream  # noqa: E402
 from ot_draft.cli.decode.page.origins import Pieces  # noqa: E402
 from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan_files import read_costs  # noqa: E402
-from ot_draft.decoding import Options, Sampling, decode, decode_steps  # noqa: E402
-from ot_draft.decoding.methods import method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    Auto,
+    Lookup,
+    Options,
+    Sampling,
+    auto_method,
+    decode,
+    decode_steps,
+    lookup_method,
+    peers,
+    reference_decode,
+)
+from ot_draft.decoding.compared.methods import method_called, methods_to_compare, shape_of  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 
@@ -73,8 +84,8 @@ def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, .
 def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> None:
     file = tmp_path / "prompts.txt"
     file.write_text("a b c\n\nd e\n")
-    live = call(*models, *PROMPTS, "--max-tokens", "5")
-    read = call(*models, "--prompt-file", str(file), "--max-tokens", "5", "--no-live")
+    live = call(*models, *PROMPTS, "--max-tokens", "5", "--shape", "2x2")
+    read = call(*models, "--prompt-file", str(file), "--max-tokens", "5", "--shape", "2x2", "--no-live")
     assert read.stdout == live.stdout and len(read.stdout.split()) == 10
     assert "tokens in" not in read.stderr
 
@@ -84,7 +95,12 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     rows = {(row["rule"], row["law"]): row for row in found["methods"]}
-    assert list(rows) == [(method.rule, method.law) for method in methods_to_compare(2, 3, None)]
+    told = [(method.rule, method.law) for method in methods_to_compare(2, 3, None)]
+    others = ["lookup", "auto", "transformers, plain", "transformers, assisted", "transformers, prompt lookup"]
+    assert list(rows)[: len(told)] == told and [rule for rule, _ in list(rows)[len(told) :]] == others
+    assert all(
+        rows[name, ""]["tokens_a_second"] > 0 and rows[name, ""]["predicted"] is None for name in ("lookup", "auto")
+    )
     assert rows["autoregressive", ""]["block_efficiency"] == 1 and rows["autoregressive", ""]["speed_up"] == 1
     assert rows["recursiverejectionwithoutreplacement", "without-replacement"]["drafts"].startswith("tree 2,2,1,")
     pair = load_pair(models[1], models[3])
@@ -109,7 +125,12 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> Non
 def test_comparison_as_table_and_csv(models: list[str]) -> None:
     words = (*models, *PROMPTS, "--compare", "--max-tokens", "6", "--paths", "2", "--length", "2")
     shown = call(*words).stdout
-    for method in methods_to_compare(2, 2, None):
+    for method in (
+        *methods_to_compare(2, 2, None),
+        lookup_method(),
+        auto_method(),
+        *peers(load_pair(models[1], models[3]), 2),
+    ):
         assert method.label.split()[0] in shown and method.drafts.split(",")[0] in shown
     assert "predicted" in shown and "a target call takes" in shown
     chosen = call(*words, "--csv", "--rule", "KSeq", "--rule", "joint").stdout.splitlines()
@@ -119,6 +140,67 @@ def test_comparison_as_table_and_csv(models: list[str]) -> None:
 def test_the_footnote_says_why_time_is_lost_or_gained() -> None:
     assert "would need more than 4.00 tokens a call: the target's time grows" in why(two_methods(3.25, 3.25))
     assert "gains where a call brings more than 2.00" in why(two_methods(1.25, 1.25))
+
+
+def costs_file(folder: Path) -> Path:
+    """Costs of a machine on which positions are free, so that something is drafted."""
+    file = folder / "costs.json"
+    file.write_text(json.dumps({"verify": {"1": 10, "64": 11}, "draft": {"1": 0.1, "8": 0.1}}))
+    return file
+
+
+def test_the_shape_chooses_itself_unless_told(models: list[str], tmp_path: Path) -> None:
+    words = (*models, "--prompt", "a b a b a b", "--max-tokens", "30", "--costs", str(costs_file(tmp_path)))
+    shown = call(*words)
+    assert shown.exit_code == 0, shown.output
+    assert call(*words, "--shape", "auto").stdout == shown.stdout  # by given costs, the seed says what comes
+    pair, costs = load_pair(models[1], models[3]), read_costs(costs_file(tmp_path))
+    made = decode(pair, [pair.encode("a b a b a b")], Auto(costs=costs), Options(max_tokens=30))
+    assert shown.stdout.split() == pair.text(made.tokens[0]).split()
+    assert len({step.drafting for step in made.steps}) > 1
+    by_clock = call(*models, "--prompt", "a b", "--max-tokens", "9")
+    assert by_clock.exit_code == 0 and len(by_clock.stdout.split()) == 9
+
+
+def test_a_text_of_many_shapes_is_audited_and_has_a_page(models: list[str], tmp_path: Path) -> None:
+    page, log = tmp_path / "page.html", tmp_path / "log.jsonl"
+    words = (*models, "--prompt", "a b a b a b", "--max-tokens", "30", "--costs", str(costs_file(tmp_path)))
+    shown = call(*words, "--html", str(page), "--audit", str(log))
+    assert shown.exit_code == 0 and "audit:" in shown.stderr, shown.output
+    assert len(log.read_text().splitlines()) >= 30
+    drawn = page.read_text()
+    assert (
+        drawn.count('class="t ') == 30
+        and "drafted, and accepted" in drawn
+        and "in the place of refused drafts" in drawn
+    )
+
+
+def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -> None:
+    words = (*models[:2], "--draft", "lookup", "--prompt", "a b a b a b", "--max-tokens", "20", "--seed", "4")
+    shown = call(*words, "--prompt-lookup-num-tokens", "3", "--max-matching-ngram-size", "1")
+    assert shown.exit_code == 0, shown.output
+    pair = load_pair(models[1], "lookup")
+    assert pair.draft is None
+    prompt, drafting = pair.encode("a b a b a b"), lookup_method(Lookup(3, 1)).drafting
+    expected = reference_decode(pair, prompt, drafting, Options(max_tokens=20, seed=4))
+    assert shown.stdout.split() == pair.text(expected).split()
+    auto = call(*words, "--shape", "auto", "--costs", str(costs_file(tmp_path)))
+    assert auto.exit_code == 0 and len(auto.stdout.split()) == 20, auto.output
+    compared = call(*words, "--compare", "--csv").stdout.splitlines()
+    names = [line.split(",")[0] for line in compared[1:4]]
+    assert names == ["autoregressive", "lookup", "auto"] and "assisted" not in str(compared)
+
+
+def test_the_live_view_as_a_picture(models: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "view.svg"
+    words = (*models, *PROMPTS, "--max-tokens", "9", "--rule", "joint", "--svg", str(file))
+    assert call(*words, "--no-live").exit_code == 0
+    quiet = file.read_text()
+    assert call(*words).exit_code == 0
+    for drawn in (quiet, file.read_text()):
+        assert drawn.startswith("<svg") and "#009e73" in drawn.lower() and "tokens/s" in drawn.replace("&#160;", " ")
+        assert "url(http" not in drawn  # no font of the network
 
 
 def test_a_character_of_several_tokens_comes_whole() -> None:
@@ -133,7 +215,7 @@ def test_live_view_in_a_terminal(models: list[str]) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=200, color_system="truecolor")
     steps = decode_steps(pair, [pair.encode("a b")], method.drafting, Options(max_tokens=12))
-    passed = list(stream(console, pair, "a b", method.drafting, steps))
+    passed = list(stream(console, View(pair, "a b"), steps))
     text = pair.text([token for step in passed for token in step.tokens(0)])
     assert len(text.split()) == 12 and "tokens/s" in out.getvalue()
     assert "38;2;0;158;115m" in out.getvalue()  # the colour of accepted tokens
@@ -160,6 +242,23 @@ BAD: dict[str, tuple[list[str], str]] = {
     "page of a comparison": (["--compare", "--html", "x.html"], "--html shows the text of one rule"),
     "page nowhere": (["--html", "nowhere/x.html"], "no such folder"),
     "rows of no trace": (["--trace-rows", "3"], "add --trace DIR"),
+    "no shape": (["--shape", "wide"], "--shape wide: give auto, or paths x length"),
+    "shape and size": (["--shape", "4x4", "--length", "3"], "--shape stands in the place of"),
+    "shape and rule": (["--shape", "auto", "--rule", "joint"], "leave --rule and --draft-law away"),
+    "trace of auto": (["--shape", "auto", "--trace", "new"], "--trace records trees of one shape"),
+    "costs of one shape": (["--rule", "joint", "--costs", "x.json"], "--costs are what --shape auto goes by"),
+    "costs of named methods": (
+        ["--compare", "--rule", "joint", "--costs", "x.json"],
+        "--costs are what --shape auto goes by",
+    ),
+    "costs nowhere": (["--costs", "nowhere.json"], "nowhere.json"),
+    "lookup of one shape": (["--shape", "2x2", "--max-matching-ngram-size", "3"], "nothing is looked up in this shape"),
+    "size and lookup": (["--draft", "lookup", "--length", "3"], "--draft lookup drafts one path"),
+    "shape and lookup": (["--draft", "lookup", "--shape", "4x4"], "--draft lookup drafts one path"),
+    "rule and lookup": (["--draft", "lookup", "--rule", "joint"], "--draft lookup has a rule of its own"),
+    "trace of lookup": (["--draft", "lookup", "--trace", "new"], "--trace records trees of a draft model"),
+    "nothing looked up": (["--draft", "lookup", "--prompt-lookup-num-tokens", "0"], "prompt-lookup-num-tokens is 0"),
+    "picture nowhere": (["--svg", "nowhere/x.svg"], "no such folder"),
     "trace in use": (["--trace", "."], "not empty"),
 }
 

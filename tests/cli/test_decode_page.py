@@ -22,7 +22,7 @@ from ot_draft.cli.decode.page.details import chance, mass_of, number  # noqa: E4
 from ot_draft.cli.decode.page.origins import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
 from ot_draft.cli.decode.page.page import PageText, page  # noqa: E402
 from ot_draft.decoding import Options, Pair, Step, decode_steps  # noqa: E402
-from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
+from ot_draft.decoding.compared.methods import method_called, shape_of  # noqa: E402
 
 PIECES = [" a", "</script>", "<b>", "\n", "&", '"', " word", "é", "$x", "", " i", "\t"]
 METHODS = [

@@ -25,21 +25,30 @@ pytest.importorskip("transformers")
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
+from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.plans.auto import Auto  # noqa: E402
+from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
+from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.paths.drafting.stopped import GrowingPath  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
 N, EMITTED, TEXTS = 8, 3, 2000  # vocabulary, tokens looked at, texts a prompt
+MANY = 1000  # texts a prompt that show a planted error
 FEWER = 500  # texts a prompt for the rules that solve every row of a batch by itself
 PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
+REPEATING = [[1, 2, 3, 1, 2], [0, 0], [3, 1, 0, 3]]  # where prompt lookup finds something
 TREE = paths.TreeShape.by_level((2, 2))
 GREEDY = ot.Hybrid(top=1)
+FREE_POSITIONS = paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a machine on which much is drafted
 WITHOUT = ot.WithoutReplacement()
 
-DRAFTINGS: dict[str, Callable[[], Drafting]] = {
+DRAFTINGS: dict[str, Callable[[], Plan]] = {
     "autoregressive": Drafting,
     "speculative sampling": lambda: Drafting.chains(1, 2, paths.TokenWise(rules.SpeculativeSampling())),
     "k-seq": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
@@ -53,6 +62,21 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
     "top tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=2)),
+    "prompt lookup": lambda: Drafting.looked_up(Lookup(2)),
+    "auto": lambda: Auto(costs=FREE_POSITIONS, paths=((2, 2), (3, 2))),
+}
+DYNAMIC: dict[str, Callable[[], Drafting]] = {
+    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(5, 2, 3)),
+    "optimal, ours": lambda: Drafting.dynamic(
+        paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
+    ),
+    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(6, 3, 3, 2)),
+    "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(6, 3)),
+    "DySpec": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2)),
+    "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(3, 0.5)),
+    "SpecDec++, token by token": lambda: Drafting.dynamic(
+        paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())
+    ),
 }
 
 
@@ -71,12 +95,12 @@ def exact_law(prompt: tuple[int, ...], sampling: Sampling) -> np.ndarray:
     return law
 
 
-def verdicts(drafting: Drafting, sampling: Sampling, texts: int = TEXTS) -> list[float]:
+def verdicts(drafting: Plan, sampling: Sampling, texts: int = TEXTS, prompts: list[list[int]] = PROMPTS) -> list[float]:
     """The chance, for each prompt, of what the engine emits in one batch of all of them."""
-    batch = [prompt for prompt in PROMPTS for _ in range(texts)]
+    batch = [prompt for prompt in prompts for _ in range(texts)]
     tokens = np.array(decode(models(), batch, drafting, Options(sampling, max_tokens=EMITTED)).tokens)
     found = []
-    for place, prompt in enumerate(PROMPTS):
+    for place, prompt in enumerate(prompts):
         counts = np.zeros((N,) * EMITTED)
         np.add.at(counts, tuple(tokens[place * texts : (place + 1) * texts].T), 1)
         found.append(chance(counts, exact_law(tuple(prompt), sampling)))
@@ -86,8 +110,17 @@ def verdicts(drafting: Drafting, sampling: Sampling, texts: int = TEXTS) -> list
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", DRAFTINGS)
 def test_the_first_tokens_follow_the_target(name: str) -> None:
-    texts = FEWER if name.startswith(("optimal", "joint")) else TEXTS
-    assert min(verdicts(DRAFTINGS[name](), Sampling(), texts)) > FALSE_ALARM / len(PROMPTS)
+    texts = FEWER if name.startswith(("optimal", "joint", "auto")) else TEXTS
+    prompts = REPEATING if name in ("prompt lookup", "auto") else PROMPTS
+    assert min(verdicts(DRAFTINGS[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str) -> None:
+    """Every text of the batch has a tree of its own shape."""
+    texts = FEWER if name in ("ours", "optimal, ours") else MANY
+    assert min(verdicts(DYNAMIC[name](), Sampling(), texts)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_with_truncated_laws_too() -> None:
@@ -151,3 +184,84 @@ def test_a_planted_error_is_rejected(
 ) -> None:
     plant(monkeypatch)
     assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) < FALSE_ALARM / len(PROMPTS)
+
+
+def _siblings_of_dynamic_trees_see_each_other(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.ancestors
+
+    def ancestors(parents: Any, length: int) -> Any:
+        sees = made(parents, length)
+        sees[:, 1:, 1:] |= parents[:, :, None] == parents[:, None]
+        return sees
+
+    patch.setattr(reader_module, "ancestors", ancestors)
+
+
+def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
+    made = LanguageModel.logits
+
+    def logits(
+        self: LanguageModel, cache: Any, tokens: Any, slots: Any, positions: Any, mask: Any, last: int = 0
+    ) -> Any:
+        verifies = not last and tokens.shape[1] > 1
+        shifted = positions + (positions > positions[:, :1]) if verifies else positions
+        return made(self, cache, tokens, slots, shifted, mask, last)
+
+    patch.setattr(LanguageModel, "logits", logits)
+
+
+def _trees_of_other_texts_are_verified(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.DynamicReader.verify_trees
+    patch.setattr(
+        reader_module.DynamicReader,
+        "verify_trees",
+        lambda self, tokens, parents: made(self, tokens, parents.roll(1, 0)),
+    )
+
+
+def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
+    """A drafted node whose token the draft thinks unlikely is dropped again."""
+    made = GrowingPath.grow
+
+    def grow(self: GrowingPath, q: Any) -> None:
+        made(self, q)
+        token = torch.from_numpy(self._tokens[-1])
+        unlikely = (q[:, 0].gather(1, token.clamp(min=0)) < 0.3).numpy()
+        self._tokens[-1][unlikely] = -1
+        self._slots[unlikely] = -1
+        self.slots = torch.from_numpy(self._slots)
+
+    patch.setattr(GrowingPath, "grow", grow)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        ("EAGLE-2", _siblings_of_dynamic_trees_see_each_other),
+        ("EAGLE-2", _rows_are_not_moved),
+        ("DySpec", _nodes_stand_one_too_far),
+        ("DySpec", _trees_of_other_texts_are_verified),
+        ("SpecDec++", _the_last_draw_knows_its_token),
+    ],
+)
+def test_a_planted_error_on_dynamic_trees_is_rejected(
+    name: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert min(verdicts(DYNAMIC[name](), Sampling(), MANY)) < FALSE_ALARM / len(PROMPTS)
+
+
+def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked-up tokens that are taken as drawn by the target where its draw differs: the planted error of naive sampling."""
+    made = Engine.select
+
+    def select(self: Engine) -> None:
+        made(self)
+        if self.drafting.lookup is not None:  # the first drafted token is accepted at every third refusal
+            refused = (self.length == 0) & (self.tokens[:, 0] >= 0) & (self.uniforms[:, 0] < 1 / 3)
+            self.chosen[:, 0] = torch.where(refused, self.tokens[:, 0], self.chosen[:, 0])
+
+    monkeypatch.setattr(Engine, "select", select)
+    found = verdicts(DRAFTINGS["prompt lookup"](), Sampling(), prompts=REPEATING)
+    assert min(found) < FALSE_ALARM / len(PROMPTS)

@@ -78,7 +78,7 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
     chosen = torch.tensor([[5, 9, 6], [9, -1, -1], [7, 8, 8]])
     assert texts.advance(torch.tensor([2, 0, 2]), chosen).tolist() == [[5, 9, -1], [9, -1, -1], [7, 8, 8]]
     assert texts.active.tolist() == [False, False, True]
-    assert texts.lengths[2] == 4 and texts.last[2] == 8 and texts.before_last[2] == 8
+    assert texts.lengths[2] == 4 and texts.last[2] == 8
     assert texts.advance(torch.tensor([1, 0, 2]), chosen).tolist() == [[-1] * 3, [-1] * 3, [7, -1, -1]]
     assert texts.active.tolist() == [False] * 3 and texts.emitted.tolist() == [2, 1, 4]
 

@@ -1,4 +1,4 @@
-"""One speed-up, one prediction and one reason: the arithmetic of `ot_draft.decoding.measure`, and runs that it is true of."""
+"""One speed-up, one prediction and one reason: the arithmetic of `ot_draft.decoding.compared.measure`, and runs that it is true of."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding import CannotDecode, Sampling  # noqa: E402
+from ot_draft.decoding import CannotDecode, Lookup, Sampling  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
@@ -38,6 +38,7 @@ ENDS = {"eos_token_id": END, "pad_token_id": 0}
 TREE = paths.TreeShape.by_level((2, 2))
 WITHOUT = rules.RecursiveRejectionWithoutReplacement()
 
+FREE_POSITIONS = ot.paths.Costs({1: 1.0, 9: 1.1}, {1: 0.01, 2: 0.01})  # of a machine on which much is drafted
 WAYS: dict[str, tuple[int, dict[str, Any]]] = {
     "speculative sampling": (1000, {"rule": rules.SpeculativeSampling(), "paths": 1, "length": 2}),
     "block verification": (1000, {"rule": paths.BlockVerification(), "paths": 1, "length": 3}),
@@ -45,6 +46,7 @@ WAYS: dict[str, tuple[int, dict[str, Any]]] = {
     "joint": (400, {"paths": 2, "length": 2}),
     "optimal, hybrid drafts": (400, {"rule": rules.Optimal(law=ot.Hybrid(top=1)), "tree": TREE}),
     "without replacement": (1000, {"rule": WITHOUT, "tree": TREE}),
+    "auto": (400, {"costs": FREE_POSITIONS}),
 }
 
 
@@ -241,7 +243,7 @@ def test_a_text_streamer_gets_the_whole_text() -> None:
 def sampled(chosen: slice = slice(None), loop: dict[str, Any] | None = None, **given: Any) -> list[list[int]]:
     models = pair()
     settings = {"attention_mask": MASK[chosen], "do_sample": True, "max_new_tokens": 10}
-    function = multi_draft(models.draft, **(loop or {}))
+    function = multi_draft(models.draft, length=4, **(loop or {}))  # one shape: the clock has no part in it
     return list(models.target.generate(PROMPTS[chosen], custom_generate=function, **settings, **given).tolist())
 
 
@@ -311,6 +313,29 @@ def test_what_cannot_be_honoured_is_refused_in_one_line(given: Callable[[], dict
     with pytest.raises(CannotDecode, match=says) as refused:
         models.target.generate(PROMPTS, custom_generate=multi_draft(models.draft), **({"max_new_tokens": 4} | given()))
     assert "\n" not in str(refused.value)
+
+
+def test_prompt_lookup_by_the_names_that_generate_has_for_it() -> None:
+    target = pair().target
+    given = {"attention_mask": MASK, "do_sample": False, "max_new_tokens": 30}
+    plain, steps = target.generate(PROMPTS, **given).tolist(), list[Any]()
+    loop = multi_draft(prompt_lookup_num_tokens=5, max_matching_ngram_size=1, on_step=steps.append)
+    assert target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain
+    drafted = [step for step in steps if step.drafting.shape.size]
+    assert {step.drafting.lookup for step in drafted} == {Lookup(5, 1)}
+    assert max(int(step.length.max()) for step in drafted) > 0
+    auto = multi_draft(shape="auto", costs=FREE_POSITIONS)
+    assert target.generate(PROMPTS, custom_generate=auto, **given).tolist() == plain
+
+
+def test_a_shape_of_its_own_beside_a_given_one() -> None:
+    with pytest.raises(CannotDecode, match="give 'auto' alone"):
+        multi_draft(None, shape="auto", paths=2)
+    with pytest.raises(CannotDecode, match="shape is 'wide'"):
+        multi_draft(None, shape="wide")
+    for given in ({"costs": FREE_POSITIONS}, {"prompt_lookup_num_tokens": 4}):
+        with pytest.raises(CannotDecode, match="for the shape that chooses itself"):
+            multi_draft(None, paths=2, **given)
 
 
 def test_a_rule_that_does_not_fit_the_draws() -> None:

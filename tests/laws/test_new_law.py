@@ -114,7 +114,7 @@ def test_decode(law: Any) -> None:
     from tiny_models import tiny_pair
 
     from ot_draft.decoding import Options, decode
-    from ot_draft.decoding.methods import method_called
+    from ot_draft.decoding.compared.methods import method_called
 
     method = method_called("traversal", "sharpened", paths.TreeShape.chains(2, 2))
     assert method.law == "sharpened" and method.drafting.law == law

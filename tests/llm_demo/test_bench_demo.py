@@ -23,12 +23,12 @@ pytest.importorskip("transformers")
 from llm_demo import machine  # noqa: E402
 from llm_demo.bench import block_efficiency, latency  # noqa: E402
 from llm_demo.bench import command as bench  # noqa: E402
-from llm_demo.bench import peers as bench_peers  # noqa: E402
 from llm_demo.bench.contenders import PEER_ASSISTED, PEER_PLAIN, own_methods, peers  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import Options, Pair, Sampling, SubsetDraft  # noqa: E402
+from ot_draft.decoding.compared import peer_methods as bench_peers  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")

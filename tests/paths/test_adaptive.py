@@ -12,7 +12,6 @@ from replay import law_of, tokens_of
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.laws import ByNode
-from ot_draft.paths.drafting.adaptive import Growing
 from ot_draft.paths.exact.adapted import _histories, drafted_tree
 from ot_draft.paths.rules.path_rule import Nodes
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
@@ -76,11 +75,11 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
 def test_nothing_is_asked_of_the_device(rule: Any) -> None:
     torch = pytest.importorskip("torch")
     drafting = paths.AdaptiveTree(6, 3, 4)
-    growing = Growing(drafting, torch.empty((2, 6), device="meta"))
+    growing = drafting.begin(torch.empty((2, 6), device="meta"))
     p = torch.empty((2, 7, 5), device="meta")
     while growing.levels:
-        growing.grow(torch.empty((2, growing.nodes.shape[1], 5), device="meta"))
-    tree = growing.tree(p, p)
+        growing.grow(torch.empty((2, growing.slots.shape[1], 5), device="meta"))
+    tree = drafting.tree(growing.grown(), p, p)
     selection = rule.select(tree, torch.empty((2, rule.uniforms(tree.shape)), device="meta"))
     assert selection.tokens.shape == (2, 4) and selection.tokens.device.type == "meta"
 
@@ -151,7 +150,7 @@ def test_the_drafting_is_fitted_so_that_a_draw_is_accepted_as_often() -> None:
     model = paths.SimulatedModel(n=50)
     p, q = map(np.array, zip(*(model.pair(model.root(number)) for number in range(30)), strict=True))
     drafting = paths.AdaptiveTree(8, 3, 1).fitted(p, q)
-    estimates, tops = drafting._acceptances(q)
+    estimates, tops = drafting.outlook(q).acceptances
     drawn = np.minimum(p, q).sum(-1).mean()
     assert 0 < drafting.spread < 1 and estimates.shape == (30, 2) == tops.shape
     assert estimates[:, 1].mean() >= drawn - 1e-9  # a draw, or the top token where that promises more

@@ -8,23 +8,47 @@ from typing import Any
 
 import click
 
-from ...errors import DraftSelectionError, MissingPackage
+from ...errors import DraftSelectionError, InvalidArgument, MissingPackage
+from ...paths import dynamic_tree
+from ...paths.drafting.dynamic_called import DYNAMIC
 from ..console import one_line
 from ..options import whole_numbers
 from ..refused import Refused
-from .settings import DecodeSettings
+from .settings import AUTO, DecodeSettings, TreeAsked
 
 
 class Tree(click.ParamType):
-    """Numbers of children by level, like 4,2,1."""
+    """Numbers of children by level, like 4,2,1, or the name of a dynamic tree."""
 
-    name = "numbers"
+    name = "tree"
 
-    def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
+    def convert(self, value: Any, param: Any, context: Any) -> TreeAsked:
+        if str(value).lower().startswith(DYNAMIC):
+            try:
+                return TreeAsked(grower=dynamic_tree(value))
+            except InvalidArgument as error:
+                raise Refused(f"--tree: {error}") from None
         numbers = whole_numbers(value)
         if not numbers:
-            raise Refused(f"--tree {value}: give the number of children on every level, like 4,2,1")
-        return numbers
+            raise Refused(
+                f"--tree {value}: give the number of children on every level, like 4,2,1, or dynamic:32 for a tree of up to 32"
+                " nodes that follows the draft"
+            )
+        return TreeAsked(numbers)
+
+
+class Shape(click.ParamType):
+    """auto, or K x L."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: Any, context: Any) -> str | tuple[int, int]:
+        if value == "auto":
+            return AUTO
+        parts = str(value).lower().replace("×", "x").split("x")
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            raise Refused(f"--shape {value}: give auto, or paths x length, like 4x4")
+        return int(parts[0]), int(parts[1])
 
 
 @click.command()
@@ -33,7 +57,8 @@ class Tree(click.ParamType):
 @click.option("--chat/--no-chat", default=None, help="As a user's turn [default: where the model has a chat template].")
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
 @click.option(
-    "--draft", help="The same, or safetensors of layers for the target's embedding [default: the embedded one]."
+    "--draft",
+    help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup [default: the embedded one].",
 )
 @click.option("--dtype", default="float32", show_default=True, help="Of both models' weights.")
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
@@ -44,6 +69,15 @@ class Tree(click.ParamType):
 @click.option("--min-p", type=float, default=0.0, show_default=True)
 @click.option("--max-tokens", type=int, default=64, show_default=True, help="A text.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--shape", type=Shape(), help="auto: every step drafts what promises most tokens a second; or paths x length, like 4x4 "
+              "[default: auto, unless the rule, the law or a size is given].")  # fmt: skip
+@click.option("--costs", type=click.Path(dir_okay=False, path_type=Path),
+              help="For the shape auto: what --compare --json printed, in the place of the clock; texts follow the seed then.")  # fmt: skip
+@click.option(
+    "--prompt-lookup-num-tokens", "lookup_tokens", type=int, help="Looked up, at most [default: 10; auto: 16]."
+)
+@click.option("--max-matching-ngram-size", "lookup_ngram", type=int,
+              help="Last tokens that are looked for [default: 2; auto: 3].")  # fmt: skip
 @click.option("--rule", "rules", multiple=True, help="joint, block, traversal, naive, a selection rule such as KSeq, or "
               "autoregressive; several with --compare [default: joint].")  # fmt: skip
 @click.option(
@@ -51,10 +85,12 @@ class Tree(click.ParamType):
 )
 @click.option("--paths", type=int, help="Number of drafted paths K [default: 4].")
 @click.option("--length", type=int, help="Length L of the paths [default: 4].")
-@click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1.")
+@click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1, or "
+              "dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: adaptive, eagle2, opt-tree, dyspec, specdec.")  # fmt: skip
 @click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
 @click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the live view as a picture.")
 @click.option(
     "--trace", type=click.Path(file_okay=False, path_type=Path), help="Record steps and laws in a new folder."
 )
@@ -67,8 +103,9 @@ class Tree(click.ParamType):
 def decode(**options: Any) -> None:
     """Continue texts by speculative decoding with several drafts.
 
-    Whatever the rule, the text follows the target's own law. Without --compare one rule is used, by default joint selection along
-    4 paths of 4 tokens.
+    Whatever the shape and the rule, the text follows the target's own law. By default every step drafts what promises most tokens a
+    second on this machine and in this text, by what the steps before it cost and brought; with a rule or a size, it is one shape
+    (4 paths of 4 tokens by joint selection, where only one of these is given).
     """
     settings = DecodeSettings(**options)
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 
 import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ...decoding import Drafting, Pair, Step
+from ...decoding import Pair, Step
 from .page.origins import ACCEPTED, COLOURS, MEANING, Born, Pieces, origins
 
 
@@ -37,33 +39,58 @@ class Speed:
         )
 
 
-def stream(console: Console, pair: Pair, prompt: str, drafting: Drafting, steps: Iterable[Step]) -> Iterator[Step]:
+class View:
+    """One text as it is shown: what was given, and every token in the colour of its origin."""
+
+    def __init__(self, pair: Pair, prompt: str) -> None:
+        self.text, self.speed = Text(f"{prompt}\n", style="dim"), Speed()
+        self._pieces = Pieces(pair.text)
+
+    def add(self, step: Step) -> str:
+        """Take in one step of a batch of one; what it adds to the text."""
+        born = origins(step, 0, step.drafting)
+        pieces = [self._pieces.add(token.token) for token in born]
+        for token, piece in zip(born, pieces, strict=True):
+            self.text.append(piece, style=f"not dim {COLOURS[token.origin]}")
+        self.speed.add(born, step)
+        return "".join(pieces)
+
+    @property
+    def whole(self) -> Group:
+        """The text and its speed."""
+        return Group(self.text, Text(self.speed.line, style="bold"))
+
+
+def stream(console: Console, view: View, steps: Iterable[Step]) -> Iterator[Step]:
     """Show a text while its steps pass through; plain text, piece by piece, where the console is no terminal."""
-    speed, pieces = Speed(), Pieces(pair.text)
     if not console.is_terminal:
         for step in steps:
-            born = origins(step, 0, drafting)
-            click.echo("".join(pieces.add(token.token) for token in born), nl=False)
-            speed.add(born, step)
+            click.echo(view.add(step), nl=False)
             yield step
         click.echo()
-        click.echo(speed.line, err=True)
+        click.echo(view.speed.line, err=True)
         return
-    shown = Text(f"{prompt}\n", style="dim")
     with Live(console=console, refresh_per_second=12, vertical_overflow="visible") as live:
         for step in steps:
-            born = origins(step, 0, drafting)
-            for token in born:
-                shown.append(pieces.add(token.token), style=f"not dim {COLOURS[token.origin]}")
-            speed.add(born, step)
-            live.update(Group(shown, Text(speed.line, style="bold")))
+            view.add(step)
+            live.update(view.whole)
             yield step
 
 
-def legend(names: Sequence[str]) -> Text:
+def picture(views: Sequence[View], title: str, width: int = 100) -> str:
+    """The live view of whole texts as an SVG picture, which names no font of the network."""
+    console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(legend())
+    for view in views:
+        console.print()
+        console.print(view.whole)
+    return re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)
+
+
+def legend() -> Text:
     """What the colours mean."""
     line = Text()
-    for name in names:
+    for name, meaning in MEANING.items():
         line.append("■ ", style=COLOURS[name])
-        line.append(f"{name}: {MEANING[name]}   ", style="dim")
+        line.append(f"{name}: {meaning}   ", style="dim")
     return line

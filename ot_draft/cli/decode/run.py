@@ -10,22 +10,29 @@ import click
 from rich.console import Console
 
 from ...decoding import (
+    Auto,
+    Lookup,
     Method,
     Options,
     Pair,
     Sampling,
     Step,
+    auto_method,
     compare_methods,
     decode_steps,
+    dynamic_method,
+    dynamic_methods,
+    lookup_method,
     method_called,
     methods_to_compare,
+    peers,
     shape_of,
 )
 from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from ..embedded import load_models
+from ..plan_files import read_costs
 from .audited import Audited
-from .live import legend, stream
-from .page.origins import ACCEPTED, BONUS, CORRECTED
+from .live import View, legend, picture, stream
 from .page.page import PageText, page
 from .prompts import encode_prompts, read_prompts
 from .settings import DecodeSettings
@@ -64,18 +71,54 @@ def run(settings: DecodeSettings) -> None:
 
 
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
-    """The methods that were named, the plain one first where they are compared; without names joint selection, or a dozen."""
-    paths, length = (4 if number is None else number for number in (settings.paths, settings.length))
-    if settings.paths is None and settings.rules and all(_takes_one_path(rule) for rule in settings.rules):
+    """The methods that were named, the plain one first where they are compared; without names the shape that chooses itself,
+    or more than a dozen."""
+    auto = _auto(settings)
+    if settings.looks_up:
+        looked_up = lookup_method(_lookup(settings, Lookup()))
+        return [_plain(), looked_up, auto] if settings.compare else [auto if settings.auto else looked_up]
+    if settings.auto and not settings.compare:
+        return [auto]
+    paths, length = (4 if number is None else number for number in settings.size)
+    if settings.size[0] is None and settings.rules and all(_takes_one_path(rule) for rule in settings.rules):
         paths = 1
-    if settings.compare and not settings.rules and settings.draft_law is None:
-        return methods_to_compare(paths, length, settings.tree)
-    shape = shape_of(paths, length, settings.tree)
-    named = [method_called(rule, settings.draft_law, shape) for rule in dict.fromkeys(settings.rules or ("joint",))]
+    if settings.compare and not settings.named:
+        grown = [] if settings.grower is None else dynamic_methods(settings.grower.budget)
+        known = methods_to_compare(paths, length, settings.children)
+        return [*known, *grown, lookup_method(_lookup(settings, Lookup())), auto]
+    named = _named(settings, paths, length)
     if not settings.compare:
         return named
-    plain = method_called(PLAIN, None, shape)
-    return [plain, *(method for method in named if method != plain)]
+    more = [auto] if settings.auto else []
+    return [_plain(), *(method for method in named if method != _plain()), *more]
+
+
+def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
+    """A method for every rule that was given, or for the usual one."""
+    rules = dict.fromkeys(settings.rules)
+    if settings.grower is not None:
+        grower = settings.grower
+        return [_plain() if rule == PLAIN else dynamic_method(grower, rule) for rule in rules or (None,)]
+    shape = shape_of(paths, length, settings.children)
+    return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
+
+
+def _plain() -> Method:
+    return method_called(PLAIN, None, shape_of(1, 1, None))
+
+
+def _lookup(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
+    """Prompt lookup as the options say, and as given where they say nothing."""
+    tokens, ngram = settings.lookup_tokens, settings.lookup_ngram
+    tokens = otherwise.num_tokens if tokens is None else tokens
+    return Lookup(tokens, otherwise.max_ngram if ngram is None else ngram)
+
+
+def _auto(settings: DecodeSettings) -> Method:
+    costs = None if settings.costs is None else read_costs(settings.costs)
+    return auto_method(
+        Auto(model=not settings.looks_up, lookup=_lookup(settings, Auto().lookup or Lookup()), costs=costs)
+    )
 
 
 def _takes_one_path(rule: str) -> bool:
@@ -88,33 +131,47 @@ def _show(job: Job, method: Method) -> None:
     trace = _trace(settings, settings.trace, method, job.options)
     audited = None if settings.audit is None else Audited(settings.audit)
     if console.is_terminal and settings.live:
-        console.print(legend((ACCEPTED, CORRECTED, BONUS)))
+        console.print(legend())
     pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
-    for number, prompt in enumerate(job.prompts):
-        steps = decode_steps(job.pair, [job.tokens[number]], method.drafting, replace(job.options, rows=[number]))
+    views = [View(job.pair, prompt) for prompt in job.prompts]
+    for number in range(len(job.prompts)):
+        steps = decode_steps(job.pair, [job.tokens[number]], method.plan, replace(job.options, rows=[number]))
         steps = _recorded(steps, trace, number, len(job.tokens[number]))
         steps = audited(steps, number) if audited is not None else steps
         if settings.live:
-            steps = stream(console, job.pair, prompt, method.drafting, steps)
+            steps = stream(console, views[number], steps)
         text: list[int] = []
         for step in steps:
             text += step.tokens(0)
             if settings.html is not None:
                 pages[number].add(step)
+            if settings.svg is not None and not settings.live:
+                views[number].add(step)
         if not settings.live:
             click.echo(job.pair.text(text))
     if trace is not None:
         _close([trace])
     if audited is not None:
         click.echo(f"audit: {audited.close()}", err=True)
+    _write(settings, method, pages, views)
+
+
+def _write(settings: DecodeSettings, method: Method, pages: Sequence[PageText], views: Sequence[View]) -> None:
+    """The files that were asked for."""
+    if settings.svg is not None:
+        settings.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
+        click.echo(f"picture: {settings.svg}", err=True)
     if settings.html is not None:
         settings.html.write_text(page(pages, settings.told()), encoding="utf-8")
         click.echo(f"page: {settings.html}", err=True)
 
 
 def _compare(job: Job, methods: Sequence[Method]) -> None:
-    """Every method on every prompt, and the table."""
+    """Every method on every prompt, transformers' own where no methods were named, and the table."""
     settings = job.settings
+    others = [method for method in methods if not method.one_shape]
+    others += [] if settings.named else _transformers(job)
+    methods = [method for method in methods if method.one_shape]
     traces = {
         method: _trace(settings, settings.trace and settings.trace / method.slug, method, job.options)
         for method in methods
@@ -122,15 +179,15 @@ def _compare(job: Job, methods: Sequence[Method]) -> None:
     positions: dict[tuple[Method, int], int] = {}
 
     def watch(method: Method, prompt: int, step: Step) -> None:
-        trace = traces[method]
+        trace = traces.get(method)
         if trace is not None:
             position = positions.get((method, prompt), len(job.tokens[prompt]))
             trace.add(prompt, position, step)
             positions[method, prompt] = position + int(step.length[0]) + 1
 
     groups = [[tokens] for tokens in job.tokens]
-    with progress_bar(len(methods) * (len(groups) + 2), "decoding") as advance:
-        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance)
+    with progress_bar(len(methods) * (len(groups) + 2) + len(others) * len(groups), "decoding") as advance:
+        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
     _close([trace for trace in traces.values() if trace is not None])
     if settings.as_json:
         rows, costs = without_nan(records(comparison)), comparison.plan_costs()
@@ -143,6 +200,12 @@ def _compare(job: Job, methods: Sequence[Method]) -> None:
         title += f", temperature {job.options.sampling.temperature:g}"
         console.print(table(comparison, title))
         console.print(footnotes(comparison), style="dim", highlight=False)
+
+
+def _transformers(job: Job) -> list[Method]:
+    length = job.settings.size[1]
+    lookup = _lookup(job.settings, Lookup())
+    return [*peers(job.pair, 4 if length is None else length, lookup)]
 
 
 def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position: int) -> Iterator[Step]:

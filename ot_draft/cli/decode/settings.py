@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...paths import DynamicTree
 from ..refused import Refused
 
+AUTO, LOOKUP = "auto", "lookup"
 NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0}  # settings that are told only where they do something
+
+
+@dataclass(frozen=True)
+class TreeAsked:
+    """What --tree names: numbers of children by level, or a way to grow trees that follow the draft."""
+
+    children: tuple[int, ...] | None = None
+    grower: DynamicTree | None = None
 
 
 @dataclass(frozen=True)
@@ -28,14 +38,19 @@ class DecodeSettings:
     min_p: float
     max_tokens: int
     seed: int
+    shape: str | tuple[int, int] | None
+    costs: Path | None
+    lookup_tokens: int | None
+    lookup_ngram: int | None
     rules: tuple[str, ...]
     draft_law: str | None
     paths: int | None
     length: int | None
-    tree: tuple[int, ...] | None
+    tree: TreeAsked | None
     compare: bool
     live: bool
     html: Path | None
+    svg: Path | None
     trace: Path | None
     trace_rows: int | None
     trace_keep: int | None
@@ -48,18 +63,87 @@ class DecodeSettings:
         self._check_files()
         if self.tree is not None and not self.compare and (self.paths is not None or self.length is not None):
             raise Refused("--tree stands in the place of --paths and --length: give one or the other")
+        self._check_shape()
+        self._check_lookup()
         if len(self.rules) > 1 and not self.compare:
             raise Refused("several --rule are compared with --compare: add it, or give one")
         if self.max_tokens < 1:
             raise Refused(f"--max-tokens is {self.max_tokens}: give at least 1")
+
+    def _check_shape(self) -> None:
+        sized = self.paths is not None or self.length is not None or self.tree is not None
+        if self.shape is not None and sized:
+            raise Refused("--shape stands in the place of --paths, --length and --tree: give one or the other")
+        if self.shape == AUTO and self.named and not self.compare:
+            raise Refused("--shape auto chooses rule and law too: leave --rule and --draft-law away")
+        if self.shape == AUTO and self.trace is not None:
+            raise Refused("--trace records trees of one shape: give --shape 4x4 or another")
+        if self.costs is not None and not self.chooses:
+            raise Refused("--costs are what --shape auto goes by: leave them away, or the shape")
+        if self.grower is not None and self.draft_law is not None:
+            raise Refused("--tree dynamic has a draft law of its own: leave --draft-law away")
+        if self.grower is not None and self.trace is not None:
+            raise Refused("--trace records trees of one shape: give --tree 4,2,1 or another")
+
+    def _check_lookup(self) -> None:
+        given = self.lookup_tokens is not None or self.lookup_ngram is not None
+        if given and not (self.looks_up or self.chooses):
+            raise Refused(
+                "nothing is looked up in this shape: leave --prompt-lookup-num-tokens and --max-matching-ngram-size away"
+            )
+        if self.looks_up and self.named:
+            raise Refused("--draft lookup has a rule of its own: leave --rule and --draft-law away")
+        if self.looks_up and (self.tree is not None or self.size != (None, None)):
+            raise Refused("--draft lookup drafts one path: give --prompt-lookup-num-tokens in the place of a size")
+        if self.looks_up and self.trace is not None:
+            raise Refused("--trace records trees of a draft model: give one")
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether prompt lookup stands in the place of a draft model."""
+        return self.draft == LOOKUP
+
+    @property
+    def children(self) -> tuple[int, ...] | None:
+        """Numbers of children by level, if --tree gave any."""
+        return None if self.tree is None else self.tree.children
+
+    @property
+    def grower(self) -> DynamicTree | None:
+        """How trees grow that follow the draft, if --tree asked for such."""
+        return None if self.tree is None else self.tree.grower
+
+    @property
+    def auto(self) -> bool:
+        """Whether the shape chooses itself."""
+        if self.shape is not None or self.looks_up:
+            return self.shape == AUTO
+        given = (self.rules, self.draft_law, self.paths, self.length, self.tree, self.trace)
+        return all(each is None or each == () for each in given)
+
+    @property
+    def named(self) -> bool:
+        """Whether a rule or a law was named: then only what was named is compared."""
+        return bool(self.rules) or self.draft_law is not None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the shape that chooses itself is run, alone or among others."""
+        return self.auto or (self.compare and not self.named)
+
+    @property
+    def size(self) -> tuple[int | None, int | None]:
+        """Paths and length, as far as given."""
+        return self.shape if isinstance(self.shape, tuple) else (self.paths, self.length)
 
     def _check_form(self) -> None:
         if self.as_json and self.as_csv:
             raise Refused("--csv and --json both print to standard output: give one of them")
         if (self.as_json or self.as_csv) and not self.compare:
             raise Refused("--json and --csv print the table of --compare: add it")
-        if self.html is not None and self.compare:
-            raise Refused("--html shows the text of one rule: leave --compare away")
+        for name, file in (("--html", self.html), ("--svg", self.svg)):
+            if file is not None and self.compare:
+                raise Refused(f"{name} shows the text of one rule: leave --compare away")
 
         if self.audit is not None and self.compare:
             raise Refused("--audit tests the text of one rule: leave --compare away")
@@ -71,8 +155,9 @@ class DecodeSettings:
             raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
         if self.trace is not None and self.trace.exists() and any(self.trace.iterdir()):
             raise Refused(f"--trace {self.trace} is there already and not empty: name another folder")
-        if self.html is not None and not self.html.resolve().parent.is_dir():
-            raise Refused(f"--html {self.html}: there is no such folder")
+        for name, file in (("--html", self.html), ("--svg", self.svg)):
+            if file is not None and not file.resolve().parent.is_dir():
+                raise Refused(f"{name} {file}: there is no such folder")
 
     @property
     def laws_wanted(self) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ...decoding import COSTS, Comparison, Measured
-from ...decoding.measure import OFF
+from ...decoding import COSTS, Comparison, Measured, MethodCosts
+from ...decoding.compared.measure import OFF
 
+NOT_TOLD = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
 
 NOTES = """tokens a call: block efficiency, with its standard error over {texts}.
@@ -44,7 +45,7 @@ def _cells(comparison: Comparison, row: Measured) -> list[str]:
         f"{row.block_efficiency:.2f}" + ("" if plain else _spread(row.error)),
         " ".join("–" if share != share else f"{share:.2f}".lstrip("0") for share in row.by_position),
         f"{row.tokens_a_second:.1f}",
-        *(f"{1000 * row.part(name):.1f}" for name in PARTS),
+        *("" if row.part(name) != row.part(name) else f"{1000 * row.part(name):.1f}" for name in PARTS),
         f"{1000 * row.step:.1f}",
         "1" if plain else f"{speed_up:.2f}{_spread(error)}",
         "" if plain or predicted is None else f"{predicted:.2f}",
@@ -64,7 +65,8 @@ def footnotes(comparison: Comparison) -> str:
 
 def why(comparison: Comparison) -> str:
     """The costs behind the fastest speculative method, in one sentence or two."""
-    plain, drafted = comparison.rows[0], [row for row in comparison.rows if row.method.drafting.shape.size]
+    plain, told = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
+    drafted = [row for row in told if row.method.drafting.shape.size]
     if not drafted:
         return ""
     best = max(drafted, key=lambda row: row.tokens_a_second)
@@ -97,7 +99,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _record(comparison: Comparison, row: Measured) -> dict[str, Any]:
     speed_up, error = comparison.speed_up(row)
-    shape, costs = row.method.drafting.shape, comparison.costs[row.method]
+    shape, costs = row.method.drafting.shape, comparison.costs.get(row.method, NOT_TOLD)
     record: dict[str, Any] = {
         "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": shape.size,
         "length": shape.length, "steps": len(row.calls), "prompts": len(row.groups),
@@ -105,7 +107,9 @@ def _record(comparison: Comparison, row: Measured) -> dict[str, Any]:
         "tokens_a_second": row.tokens_a_second,
     }  # fmt: skip
     record |= {name: row.part(name) for name in PARTS} | {"step": row.step}
-    record |= {"speed_up": speed_up, "speed_up_error": error, "predicted": comparison.predicted(row)}
+    predicted = comparison.predicted(row)
+    record |= {"speed_up": speed_up, "speed_up_error": error}
+    record |= {"predicted": float("nan") if predicted is None else predicted}
     return record | {f"{name}_before": getattr(costs, name) for name in COSTS} | {"changed": comparison.reason(row)}
 
 

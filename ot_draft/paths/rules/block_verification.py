@@ -58,7 +58,7 @@ class BlockVerification(PathRule):
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = survivors_of(tree)
         ladder = Ladder(survivors)
-        for depth in range(tree.shape.length):
+        for depth in range(min(tree.shape.length, tree.shape.size)):
             p, q = survivors.laws()
             token = survivors.tokens[:, depth : depth + 1]
             ladder.climb(ladder.scaled(p), where(unsmall(token, q) >= 0, q, zero(q)), token)

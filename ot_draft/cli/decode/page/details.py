@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import ot_draft as ot
-
 from ....decoding import Drafting, Step
 from .origins import ACCEPTED, Born, living, origins
 from .tree_picture import Box, tree_svg
@@ -41,7 +39,7 @@ def number(mass: float) -> str:
 def mass_of(step: Step, row: int, node: int, token: int) -> Mass:
     """Looked up in the whole laws of a step that was decoded with `laws`."""
     assert step.p is not None and step.q is not None
-    p, drafted = step.p[row, node], node < step.q.shape[1]
+    p, drafted = step.p[row, node], node < step.q.shape[1] and bool(step.q[row, node].any())
     q = step.q[row, node] if drafted else None
     rank = [None if law is None else 1 + int((law > law[token]).sum()) for law in (p, q)]
     return Mass(float(p[token]), rank[0] or 1, None if q is None else float(q[token]), rank[1])
@@ -50,12 +48,11 @@ def mass_of(step: Step, row: int, node: int, token: int) -> Mass:
 def chance(step: Step, row: int, drafting: Drafting, born: Born, depth: int) -> float | None:
     """P(the rule chooses this token here | these drafts); None where it decides along whole paths."""
     assert step.p is not None and step.q is not None
-    shape, one = drafting.shape, slice(row, row + 1)
+    shape = step.shape(row)
     offered = any(len(shape.children(node)) > 0 for node in living(step, row, shape, depth))
     if drafting.rule is None or not offered:
         return float(step.p[row, born.parent, born.token])
-    tree = ot.paths.DraftTree(shape, step.drafted[one], step.p[one], step.q[one], drafting.law)
-    law = drafting.rule.output_law(tree, step.chosen[one, :depth])
+    law = drafting.rule.output_law(step.tree(row), step.chosen[row : row + 1, :depth])
     return None if law is None else min(1.0, float(law[0, born.token]))
 
 
@@ -75,7 +72,8 @@ def token_records(step: Step, row: int, drafting: Drafting, spell: Spell, number
 
 def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
     """The picture of a step's tree; a step that ended its text within the accepted tokens shows no further token."""
-    shape, drafted = drafting.shape, step.drafted[row].tolist()
+    shape = step.shape(row)
+    drafted = step.drafted[row, : shape.size].tolist()
     born = origins(step, row, drafting)
     taken = {token.node for token in born if token.node is not None}
     boxes: list[Box | None] = [Box(spell(int(step.root[row])), "root", "so far")]

@@ -35,7 +35,7 @@ class Born:
 
 def origins(step: Step, row: int, drafting: Drafting) -> list[Born]:
     """The tokens that a step adds to a text, in order."""
-    shape, drafted = drafting.shape, step.drafted[row].tolist()
+    shape, drafted = step.shape(row), step.drafted[row].tolist()
     length, nodes = int(step.length[row]), step.nodes[row].tolist()
     tokens = []
     for depth, token in enumerate(step.tokens(row)):
@@ -44,7 +44,7 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[Born]:
         offered = [child for child in offered if drafted[child - 1] >= 0]
         refused = tuple(child for child in offered if drafted[child - 1] != token)
         taken = nodes[depth] if depth < length else None
-        kind = ACCEPTED if taken is not None else PLAIN if not shape.size else CORRECTED if offered else BONUS
+        kind = ACCEPTED if taken is not None else PLAIN if not drafting.shape.size else CORRECTED if offered else BONUS
         tokens.append(Born(token, kind, parent, taken, refused))
     return tokens
 

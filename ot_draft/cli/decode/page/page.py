@@ -31,7 +31,7 @@ class PageText:
 
     def add(self, step: Step) -> None:
         """Take in one step of a batch of one."""
-        spell, drafting = self._spell, self.method.drafting
+        spell, drafting = self._spell, step.drafting
         self.tokens += token_records(step, 0, drafting, spell, len(self.trees))
         self.trees.append(step_svg(step, 0, drafting, spell) if drafting.shape.size else "")
         self.speed.add(origins(step, 0, drafting), step)

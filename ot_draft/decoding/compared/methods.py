@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import ot_draft as ot
 
-from ..errors import CannotDecode
-from ..laws import law_called
-from .draft_plan import Drafting
-from .loop import Options, decode_steps
-from .pair import Pair
-from .step import Seconds, Step
+from ...errors import CannotDecode
+from ...laws import law_called
+from ..draft_plan import Drafting
+from ..loop import Options, decode_steps
+from ..pair import Pair
+from ..plans.auto import Auto
+from ..plans.chooser import Plan
+from ..plans.lookup import Lookup
+from ..step import Seconds, Step
 
-AUTOREGRESSIVE = "autoregressive"
+AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
 
 
@@ -43,9 +46,19 @@ class Method:
     drafting: Drafting
 
     @property
+    def plan(self) -> Plan:
+        """What a run of it is decoded by."""
+        return self.drafting
+
+    @property
+    def one_shape(self) -> bool:
+        """Whether all its steps have one shape, so that their costs and its speed can be told beforehand."""
+        return self.drafting.lookup is None
+
+    @property
     def K(self) -> int:
         """Number of drafted paths; of a tree, children of the root."""
-        return len(self.drafting.shape.children(0))
+        return self.drafting.width
 
     @property
     def L(self) -> int:
@@ -65,7 +78,7 @@ class Method:
         """
         texts = range(len(prompts)) if options.rows is None else options.rows
         begin, first = time.perf_counter(), True
-        for step in decode_steps(pair, prompts, self.drafting, options):
+        for step in decode_steps(pair, prompts, self.plan, options):
             wall = step.seconds.total if first or options.laws else time.perf_counter() - begin
             for row, text in enumerate(texts):
                 if bool(step.active[row]):
@@ -78,6 +91,32 @@ class Method:
         """Name of a folder of its own."""
         words = f"{self.rule} {self.law} {self.drafts.split(',')[0]}" if self.drafting.shape.size else self.rule
         return "-".join("".join(c if c.isalnum() else " " for c in words.lower().replace("×", "x")).split())
+
+
+@dataclass(frozen=True)
+class AutoMethod(Method):
+    """The method whose every step has the shape that promises most."""
+
+    auto: Auto = field(default_factory=Auto, compare=False)
+
+    @property
+    def plan(self) -> Plan:
+        return self.auto
+
+    @property
+    def one_shape(self) -> bool:
+        return False
+
+
+def auto_method(auto: Auto | None = None) -> AutoMethod:
+    """The method by the name of auto."""
+    return AutoMethod(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto())
+
+
+def lookup_method(lookup: Lookup | None = None) -> Method:
+    """Prompt lookup alone, by naive target sampling."""
+    drafting = Drafting.looked_up(lookup)
+    return Method("lookup", "", "prompt lookup", f"1 × up to {drafting.shape.length}, looked up", drafting)
 
 
 def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.TreeShape:

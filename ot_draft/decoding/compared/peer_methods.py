@@ -1,4 +1,4 @@
-"""The same two models in transformers' own generation: plain sampling, and assisted generation with one draft."""
+"""The same two models in transformers' own generation: plain sampling, assisted generation with one draft, prompt lookup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ot_draft.decoding import Call, Method, Options, Pair, Step, SubsetDraft
+from ..language_model import SubsetDraft
+from ..loop import Options
+from ..pair import Pair
+from ..plans.lookup import Lookup
+from ..step import Step
+from .methods import Call, Method, lookup_method, method_called, shape_of
+
+PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
 
 
 class SubsetHead(nn.Module):
@@ -47,9 +54,13 @@ def assistant(draft: Any) -> Any:
 
 @dataclass(frozen=True)
 class Peer(Method):
-    """A method by transformers' own generation. helper: from `assistant`, or None for plain sampling; L tokens are drafted."""
+    """A method by transformers' own generation. helper: from `assistant`, or None; L tokens are drafted; or those of prompt lookup."""
 
     helper: Any = field(default=None, compare=False)
+
+    @property
+    def one_shape(self) -> bool:
+        return False
 
     @classmethod
     def like(cls, method: Method, name: str, helper: Any = None) -> Peer:
@@ -66,7 +77,7 @@ class Peer(Method):
         """One text at a time, as assisted generation takes no batch; of its calls only the mean is known."""
         texts = range(len(prompts)) if options.rows is None else options.rows
         for text, prompt in zip(texts, prompts, strict=True):
-            done = generate(pair, self.helper, prompt, self.L, options, options.seed + text)
+            done = generate(pair, self.helper, prompt, self.L, options, options.seed + text, self.drafting.lookup)
             for _ in range(done.calls):
                 yield Call(text, len(done.tokens) / done.calls, done.seconds / max(done.calls - 1, 1))
 
@@ -107,16 +118,20 @@ def generate(
     length: int,
     decoding: Options,
     seed: int,
+    lookup: Lookup | None = None,
 ) -> Generated:
     """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
 
-    length: drafted tokens a call, kept constant as in our own runs. decoding: of which temperature and max_tokens are taken.
+    length: drafted tokens a call, kept constant as in our own runs. decoding: of which sampling and max_tokens are taken.
+    lookup: prompt lookup in the place of a helper.
     """
     from transformers.utils import logging
 
     device, verbosity = next(pair.target.parameters()).device, logging.get_verbosity()
     tokens = torch.tensor([list(prompt)], device=device)
     settings = _settings(pair, tokens, helper, length, decoding)
+    if lookup is not None:
+        settings |= {"prompt_lookup_num_tokens": lookup.num_tokens, "max_matching_ngram_size": lookup.max_ngram}
     calls = TargetCalls()
     hook = pair.target.register_forward_hook(calls)
     logging.set_verbosity_error()  # it warns of how it calls the assistant itself
@@ -133,11 +148,14 @@ def generate(
 
 def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: Options) -> dict[str, Any]:
     """What `generate` is told."""
+    sampling = decoding.sampling
+    warped = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
     settings: dict[str, Any] = {
-        "do_sample": True,
-        "temperature": decoding.sampling.temperature,
-        "top_k": 0,
-        "top_p": 1.0,
+        **(
+            {"do_sample": True, "min_p": sampling.min_p or None} | warped
+            if sampling.temperature
+            else {"do_sample": False}
+        ),
         "max_new_tokens": decoding.max_tokens,
         "eos_token_id": list(pair.stop_tokens) or None,
         "pad_token_id": 0,
@@ -150,3 +168,13 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: Op
         helper.generation_config.num_assistant_tokens_schedule = "constant"
         settings["assistant_model"] = helper
     return settings
+
+
+def peers(pair: Pair, length: int = 4, lookup: Lookup | None = None) -> list[Peer]:
+    """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
+    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN)
+    looked_up = Peer.like(lookup_method(lookup), LOOKUP)
+    if pair.draft is None:
+        return [plain, looked_up]
+    assisted = method_called("speculativesampling", None, shape_of(1, length, None))
+    return [plain, Peer.like(assisted, ASSISTED, assistant(pair.draft)), looked_up]

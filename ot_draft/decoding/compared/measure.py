@@ -21,11 +21,11 @@ import numpy as np
 
 import ot_draft as ot
 
-from ..compare import clustered_error
-from .loop import Options, decode_steps
+from ...compare import clustered_error
+from ..loop import Options, decode_steps
+from ..pair import Pair
+from ..step import Seconds, Step
 from .methods import Call, Method
-from .pair import Pair
-from .step import Seconds, Step
 
 WARM_UP, TIMED = 1, 4  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")
@@ -73,8 +73,8 @@ class Measured:
         return float(np.mean([call.wall for call in self.calls]))
 
     def part(self, name: str) -> float:
-        """Seconds a call of one part of `Seconds`."""
-        return float(np.mean([getattr(call.seconds, name) for call in self.calls]))
+        """Seconds a call of one part of `Seconds`; NaN where its parts are not known."""
+        return float(np.mean([getattr(call.seconds, name, float("nan")) for call in self.calls]))
 
     def cost(self, name: str) -> float:
         """Seconds a call of one of COSTS."""
@@ -180,7 +180,7 @@ def compare_methods(
 ) -> Comparison:
     """Every method continues every group of prompts; they take turns group by group, after a short run of each.
 
-    methods: the plain one first. peers: other programs beside them, whose steps have no parts and hence no costs. watch: sees every
+    methods: the plain one first. peers: those that no costs are measured of, as their steps differ or have no parts. watch: sees every
     step, outside the time that is measured. A text's random numbers depend on its number among all texts.
     """
     costs = measure_costs(pair, groups[0], methods, options, progress)
@@ -235,4 +235,4 @@ def _cost(seconds: Seconds | None, name: str) -> float:
 def _keys(method: Method) -> dict[str, Any]:
     """On what each of COSTS depends."""
     drafting = method.drafting
-    return {"verify": drafting.shape.size, "draft": (drafting.shape, drafting.law), "select": method}
+    return {"verify": drafting.shape.size, "draft": (drafting.shape, drafting.law, drafting.grower), "select": method}

@@ -1,0 +1,151 @@
+"""The shape that chooses itself against plain decoding and all others, by kind of text: `python -m llm_demo.bench.auto --out FILE`.
+
+40 texts of four kinds (chat, code, documentation, and editing, where much of what comes was given) in `kinds.jsonl`. All methods take
+turns text by text in one run; what auto learns it learns in this run, in the texts that are timed. Ratios of tokens a second to the plain
+method's, with 95 % intervals over texts (jackknife, Student's t).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from scipy.stats import t as student
+
+from llm_demo.machine import machine
+from llm_demo.models.load import load_pair
+from llm_demo.prompts import Prompt, read_prompts
+from llm_demo.rows import Row, write
+from ot_draft.cli import progress_bar
+from ot_draft.decoding import (
+    DTYPES,
+    CannotDecode,
+    Comparison,
+    Drafting,
+    Lookup,
+    Measured,
+    Method,
+    Options,
+    Pair,
+    Sampling,
+    Step,
+    auto_method,
+    compare_methods,
+    lookup_method,
+    method_called,
+    peers,
+    shape_of,
+)
+
+KINDS = Path(__file__).with_name("kinds.jsonl")
+SEED = 17
+ONE_SHAPE = (("speculativesampling", 1, 1), ("block", 1, 2), ("block", 1, 4), ("joint", 4, 2))
+
+
+def contenders(pair: Pair, batch: int, alone: bool) -> list[Method]:
+    """All but the plain method: auto first; alone: nothing else. transformers' own take one text at a time."""
+    auto: list[Method] = [auto_method()]
+    if alone:
+        return auto
+    ours = [method_called(rule, None, shape_of(K, L, None)) for rule, K, L in ONE_SHAPE]
+    return [*auto, *ours, lookup_method(Lookup()), *(peers(pair) if batch == 1 else [])]
+
+
+def bench(pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, alone: bool, progress: Any) -> list[Row]:
+    """Rows for every kind of text and for all together; groups of a batch are of one kind as far as that goes."""
+    ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
+    groups = [ordered[start : start + batch] for start in range(0, len(ordered) - batch + 1, batch)]
+    tokens = [[prompt.tokens for prompt in group] for group in groups]
+    shapes: dict[str, Counter[str]] = {}
+
+    def watch(method: Method, text: int, step: Step) -> None:
+        if method.rule == "auto":
+            for kind in (ordered[text].kind, "all"):
+                shapes.setdefault(kind, Counter())[_shape(step.drafting)] += 1
+
+    plain = method_called("autoregressive", None, shape_of(1, 1, None))
+    comparison = compare_methods(pair, tokens, [plain], options, watch, progress, contenders(pair, batch, alone))
+    kinds = ["all"] if batch > 1 else [*dict.fromkeys(prompt.kind for prompt in ordered), "all"]
+    common = {"batch": batch, "temperature": options.sampling.temperature}
+    rows = []
+    for kind in kinds:
+        chosen = [number for number, group in enumerate(groups) if kind in ("all", group[0].kind)]
+        part = Comparison([replace(row, groups=[row.groups[g] for g in chosen]) for row in comparison.rows], {})
+        for row in part.rows:
+            used = shapes.get(kind) if row.method.rule == "auto" else None
+            rows.append(common | {"kind": kind} | _row(part, row) | {"shapes": _shares(used)})
+    return rows
+
+
+def _row(part: Comparison, measured: Measured) -> Row:
+    ratio, error = part.speed_up(measured)
+    half = float(student.ppf(0.975, len(measured.groups) - 1)) * error if len(measured.groups) > 1 else float("nan")
+    name = f"{measured.method.rule} {measured.method.drafts}".strip()
+    numbers = {"tokens_a_call": measured.block_efficiency, "tokens_a_second": measured.tokens_a_second}
+    numbers |= {"ratio": ratio, "low": ratio - half, "high": ratio + half}
+    return {"method": name, "groups": len(measured.groups)} | {key: f"{value:.4g}" for key, value in numbers.items()}
+
+
+def _shape(drafting: Drafting) -> str:
+    if not drafting.shape.size:
+        return "plain"
+    source = "lookup " if drafting.lookup is not None else f"{drafting.width}x"
+    return f"{source}{drafting.shape.length}"
+
+
+def _shares(used: Counter[str] | None) -> str:
+    """Shares of the steps, the most frequent first."""
+    if not used:
+        return ""
+    return " ".join(f"{name}:{count / used.total():.2f}" for name, count in used.most_common(6))
+
+
+def show(rows: Sequence[Row]) -> str:
+    """One line a row."""
+    return "\n".join(
+        f"batch {row['batch']} T {row['temperature']} {row['kind']:14} {row['method'][:46]:46} {row['tokens_a_call']:>6} a call"
+        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}]  {row['shapes']}"
+        for row in rows
+    )
+
+
+@click.command()
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
+@click.option("--draft", help="The same of the draft, or a safetensors file of layers.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--texts", default=40, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
+@click.option("--tokens", default=128, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option("--batch", multiple=True, type=click.IntRange(1), default=(1, 8), show_default=True)
+@click.option("--temperature", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
+@click.option("--alone", is_flag=True, help="Plain and auto only.")
+@click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
+def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
+    """Measure, write OUT and print a line for every kind and method."""
+    if options["threads"]:
+        torch.set_num_threads(options["threads"])
+    try:
+        pair = load_pair(target, draft, dtype, device)
+        where = machine(device) | {"dtype": dtype, "tokens": options["tokens"]}
+        prompts = read_prompts(pair.tokenizer, options["texts"], KINDS)
+        rows: list[Row] = []
+        for batch in options["batch"]:
+            for temperature in options["temperature"]:
+                decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
+                total = (len(prompts) // batch) * (1 + len(contenders(pair, batch, options["alone"]))) + 2
+                with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
+                    rows += bench(pair, prompts, batch, decoding, options["alone"], lambda done, a=advance: a())
+                write([row | where for row in rows], out)
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(show(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""How far drafts are accepted: counted by source and depth, with forgetting, because texts change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import NamedTuple
+
+FORGETS, FORGETS_SLOWLY = 0.95, 0.99  # what a step leaves of the counts before it
+PRIOR = 4.0  # drafts that what is expected beforehand weighs
+FRESH = 4.0  # drafts that all texts before weigh when a new one begins
+MODEL = 0.4  # of one draft of the model, before anything was seen
+MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
+MATCHED_MORE = 0.65
+GROWS = 0.3  # with K drafts the chance to go on is 1 - (1 - a)^(K^GROWS), as on the pairs of the README
+Key = tuple[str, int]  # ("model", number of paths) or ("lookup", tokens matched)
+Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and hoped for
+
+
+class _Count:
+    """Discounted numbers of accepted drafts and of all, short and long memory, as they were after step `at`."""
+
+    def __init__(self) -> None:
+        self.hits = self.tries = self.hits_long = self.tries_long = 0.0
+        self.at = 0
+
+    def bring(self, now: int) -> None:
+        """Forget what the steps since then leave no trace of."""
+        if now > self.at:
+            short, long = FORGETS ** (now - self.at), FORGETS_SLOWLY ** (now - self.at)
+            self.hits, self.tries = short * self.hits, short * self.tries
+            self.hits_long, self.tries_long = long * self.hits_long, long * self.tries_long
+            self.at = now
+
+    def add(self, hit: float, tries: float) -> None:
+        self.hits, self.tries = self.hits + hit, self.tries + tries
+        self.hits_long, self.tries_long = self.hits_long + hit, self.tries_long + tries
+
+    def mean(self, before: float) -> tuple[float, float]:
+        """Chance of acceptance and its standard deviation, given what was expected before."""
+        long = (self.hits_long + PRIOR * before) / (self.tries_long + PRIOR)
+        weight = self.tries + PRIOR
+        mean = (self.hits + PRIOR * long) / weight
+        return mean, sqrt(mean * (1 - mean) / (weight + 1))
+
+
+class _Others(NamedTuple):
+    """So many paths, and their counts."""
+
+    paths: int
+    counts: list[_Count]
+
+    def of_one(self, depth: int, reached: float, before: float, now: int) -> float:
+        """The chance of one path that goes with theirs, given what was expected of it before."""
+        power, count = _power(self.paths, reached), self.counts[depth]
+        count.bring(now)
+        return 1 - (1 - count.mean(1 - (1 - before) ** power)[0]) ** (1 / power)
+
+
+def _power(paths: int, reached: float) -> float:
+    """k of 1 - (1 - a)^k, the chance that one of the paths goes on: of those that start, about this share gets here."""
+    return float((1 + (paths - 1) * reached) ** GROWS)
+
+
+class Acceptance:
+    """P(a draft at a depth is accepted | those above it were), by source. step: number of steps so far."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self._counts: dict[Key, list[_Count]] = {}
+
+    def learn(self, drafted: Sequence[tuple[Key, int, int]]) -> None:
+        """One step. drafted: for each text the source, the length of its draft and how much of it was accepted."""
+        self.step += 1
+        share = 1 / max(len(drafted), 1)  # a batch counts as one text: what it holds is alike, or it is not
+        for key, length, accepted in drafted:
+            counts = self._known(key, length)
+            for depth in range(min(accepted + 1, length)):
+                counts[depth].bring(self.step)
+                counts[depth].add(share * (depth < accepted), share)
+
+    def begin(self) -> None:
+        """A new text: what was seen before counts for little."""
+        for counts in self._counts.values():
+            for count in counts:
+                count.bring(self.step)
+                much = min(1.0, FRESH / max(count.tries, 1e-9))
+                count.hits, count.tries = much * count.hits, much * count.tries
+
+    def expected(self, key: Key, length: int, hopes: float) -> Expected:
+        """Of drafts up to a length; hoped for: as many standard deviations of acceptance more."""
+        source, number = key
+        counts, others = self._known(key, length), self._others(key, length)
+        one = MODEL if source == "model" else MATCHED.get(number, MATCHED_MORE)
+        means, hoped, reached, hope = [1.0], [1.0], 1.0, 1.0
+        for depth, count in enumerate(counts[:length]):
+            power = _power(number, reached) if source == "model" else 1.0
+            if others is not None:
+                one = others.of_one(depth, reached, one, self.step)
+            count.bring(self.step)
+            mean, spread = count.mean(1 - (1 - one) ** power)
+            if others is None or count.tries >= others.counts[depth].tries:
+                one = 1 - (1 - mean) ** (1 / power)
+            reached, hope = reached * mean, hope * min(mean + hopes * spread, 1.0)
+            means.append(means[-1] + reached)
+            hoped.append(hoped[-1] + hope)
+            if source != "model":  # where the looked-up tokens before were right, the next is likelier right than they
+                one += 0.3 * (1 - one)
+        return means, hoped
+
+    def _others(self, key: Key, length: int) -> _Others | None:
+        """What another number of paths of the model has shown, the one that was tried most."""
+        models = [other for other, counts in self._counts.items() if other[0] == "model" and other != key and counts]
+        if key[0] != "model" or not models:
+            return None
+        most = max(models, key=lambda other: self._counts[other][0].tries_long)
+        return _Others(most[1], self._known(most, length))
+
+    def _known(self, key: Key, length: int) -> list[_Count]:
+        counts = self._counts.setdefault(key, [])
+        while len(counts) < length:
+            counts.append(_Count())
+        return counts

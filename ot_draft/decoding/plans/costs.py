@@ -1,0 +1,172 @@
+"""What a step costs: measured in the steps themselves, by part, or read from a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from statistics import median_low
+
+import ot_draft as ot
+
+from ..draft_plan import Drafting
+from ..step import Step
+
+OLD = 100  # steps after which a plain one is measured again
+RECENT = 9  # measurements of each part that count: the last ones
+# Before anything was measured, in plain steps: a further position of the target, and what selection takes.
+POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
+STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
+
+
+class StepCosts(ABC):
+    """Seconds of a step of any drafting, or any other unit."""
+
+    @abstractmethod
+    def plain(self) -> float:
+        """Of a plain step."""
+
+    @abstractmethod
+    def step(self, drafting: Drafting) -> float:
+        """Of a step of a drafting."""
+
+    def reading(self, behind: int) -> float:
+        """Of so many tokens that the draft model has to read up."""
+        return 0.0
+
+    def reach(self, drafting: Drafting) -> bool:
+        """Whether a step of it can be told."""
+        return True
+
+    @property
+    def known(self) -> bool:
+        """Whether enough was measured to begin."""
+        return True
+
+    @property
+    def plain_is_old(self) -> bool:
+        """Whether a plain step has to be measured again."""
+        return False
+
+    def learn(self, step: Step, seconds: float) -> None:
+        """Take a step's time in."""
+
+
+class GivenCosts(StepCosts):
+    """Costs from elsewhere: what is chosen depends on the texts alone then, and a seed reproduces them."""
+
+    def __init__(self, costs: ot.paths.Costs) -> None:
+        self._costs, self._target = costs, ot.paths.Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
+
+    def plain(self) -> float:
+        return self._costs.verify[1]
+
+    def step(self, drafting: Drafting) -> float:
+        if drafting.rule is None:
+            return self.plain()
+        costs = self._costs if drafting.asks_draft_model else self._target
+        rule = getattr(drafting.rule, "rule", drafting.rule)
+        return costs.of(drafting.width, drafting.shape.length, rule.name)
+
+    def reach(self, drafting: Drafting) -> bool:
+        return drafting.rule is None or self._costs.reach(drafting.width, drafting.shape.length)
+
+
+class _Recent:
+    """The middle of the last measurements: a machine that does something else for a moment does not count."""
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque(maxlen=RECENT)
+
+    def add(self, value: float) -> None:
+        self._last.append(value)
+
+    @property
+    def value(self) -> float:
+        """Of few measurements the lowest: the first step of its kind takes memory and warms up."""
+        return median_low(self._last)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+
+class MeasuredCosts(StepCosts):
+    """Learnt from steps: target calls by positions, draft calls by rows, and the rest of a step by kind of drafting.
+
+    What was not measured yet is guessed from what was: between measured numbers of positions by a line, beyond them by
+    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step.
+    """
+
+    def __init__(self, share: float, on_cpu: bool) -> None:
+        self._share, self._position = share, POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE
+        self._verify: dict[int, _Recent] = {}
+        self._draft: dict[int, _Recent] = {}
+        self._rest: dict[int, _Recent] = {}
+        self._steps, self._plain_at = 0, 0
+
+    @property
+    def known(self) -> bool:
+        return 1 in self._verify and len(self._verify[1]) > 1
+
+    @property
+    def plain_is_old(self) -> bool:
+        """The text has grown since, and the machine may do other things now."""
+        return self._steps - self._plain_at > OLD
+
+    def learn(self, step: Step, seconds: float) -> None:
+        drafting, parts = step.drafting, step.seconds
+        self._steps += 1
+        size, width = drafting.shape.size, drafting.width
+        self._verify.setdefault(size + 1, _Recent()).add(parts.verify)
+        drafted = parts.draft if drafting.asks_draft_model else 0.0  # else it is the time of choosing and looking up
+        self._rest.setdefault(self._kind(drafting), _Recent()).add(seconds - parts.verify - drafted)
+        if drafting.asks_draft_model:
+            self._draft.setdefault(width, _Recent()).add(drafted / drafting.shape.length)
+        if not size:
+            self._plain_at = self._steps
+
+    def plain(self) -> float:
+        return self._verify[1].value + self._rest[0].value
+
+    def step(self, drafting: Drafting) -> float:
+        cost = self._verified(drafting.shape.size + 1) + self._remaining(drafting)
+        return cost + (drafting.shape.length * self._drafted(drafting.width) if drafting.asks_draft_model else 0.0)
+
+    def reading(self, behind: int) -> float:
+        return self._drafted(1) * self._slope() * behind
+
+    def _kind(self, drafting: Drafting) -> int:
+        """0: plain, -1: looked up, else the number of paths."""
+        return 0 if drafting.rule is None else drafting.width if drafting.asks_draft_model else -1
+
+    def _verified(self, positions: int) -> float:
+        if positions in self._verify:
+            return self._verify[positions].value
+        below = max(known for known in self._verify if known < positions)
+        above = min((known for known in self._verify if known > positions), default=None)
+        first, slope = self._verify[below].value, self._slope() * self._verify[1].value
+        if above is not None:
+            slope = (self._verify[above].value - first) / (above - below)
+        return first + slope * (positions - below)
+
+    def _slope(self) -> float:
+        """Cost of a further position in target calls on one, at least 0: the line through 1 that fits all measurements."""
+        one = self._verify[1].value
+        weight, total = STRENGTH, STRENGTH * self._position
+        for positions, recent in self._verify.items():
+            further = positions - 1
+            weight, total = weight + further**2, total + further * (recent.value / one - 1)
+        return max(total / weight, 0.0)
+
+    def _drafted(self, width: int) -> float:
+        """A draft call on so many rows."""
+        if width in self._draft:
+            return self._draft[width].value
+        known = min(self._draft, key=lambda other: abs(other - width), default=0)
+        first = self._draft[known].value if known else self._share * self._verify[1].value
+        return first * max(1 + self._slope() * (width - max(known, 1)), 0.5)
+
+    def _remaining(self, drafting: Drafting) -> float:
+        kind = self._kind(drafting)
+        if kind in self._rest:
+            return self._rest[kind].value
+        return self._rest[0].value + SELECTION * self._verify[1].value * (1 + 0.5 * max(kind - 1, 0))

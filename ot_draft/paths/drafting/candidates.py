@@ -1,0 +1,174 @@
+"""Trees of which more is drafted than is kept: candidates level by level, and in the end those of the largest values.
+
+A candidate's value is at most that of its parent and of its elder siblings, so that the best of all make a tree, in which every node
+has its first children. Only those are read by the draft model, and drafted after, which are among the best so far.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple
+
+from ...arrays import (
+    Array,
+    argsort,
+    double,
+    maximum,
+    namespace,
+    on_host,
+    positions,
+    take,
+    top_masses,
+    total,
+    where,
+)
+from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, in_order, written
+
+
+class Offer(NamedTuple):
+    """Candidates below every node of a level, (B, W, C) each: tokens, their values, and how likely they are reached; values 0: none."""
+
+    tokens: Array
+    values: Array
+    reached: Array
+
+
+class Level(NamedTuple):
+    """Candidates of a level that were kept, (B, w) each: tokens, values, parents among all candidates (0: the root), slots."""
+
+    tokens: Array
+    values: Array
+    parents: Array
+    slots: Array
+
+
+class BestCandidates(DynamicTree):
+    """A way to draft that keeps the `budget` best candidates. beam: nodes that the draft model reads in a level at most.
+
+    most: children of a node at most; least: candidates must be worth more; least_gain: a tree grows on while the sum of its values grew by
+    more in the last level.
+    """
+
+    slots_are_nodes: ClassVar[bool] = False
+    beam: int
+    most: int
+    least: float
+    least_gain: float
+
+    @property
+    def reads(self) -> int:
+        return 1 + self.beam * (self.length - 1)
+
+    @abstractmethod
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, `small`.
+
+        first: number of the level's first uniform; child i of place w has number first + w most + i. Values do not rise from a node to
+        its children, nor from child to child.
+        """
+
+    @abstractmethod
+    def tops(self, parents: Array) -> Array:
+        """How many children of every node are fixed: int (B, N + 1), of parents (B, N)."""
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return Candidates(self, draws)
+
+
+class Candidates(Growing):
+    """All candidates so far, and which of them are read next."""
+
+    def __init__(self, drafting: BestCandidates, draws: TreeDraws) -> None:
+        self.drafting, self._draws, self.levels = drafting, draws, drafting.length
+        root = draws.root
+        self._slots, self._here = root, root
+        self.slots = self.read = self.above = draws.kind(root)
+        self._reached, self._sum = double(root) + 1, double(root)
+        self._floor = double(root) + drafting.least
+        self._kept: list[Level] = []
+        self._first_slot, self._first_uniform, self._count = 1, 0, 0
+
+    def grow(self, q: Array) -> None:
+        drafting, here = self.drafting, self._here
+        offer = drafting.offer(q, self._reached, self._floor, self._draws, self._first_uniform)
+        children = offer.tokens.shape[-1]
+        tokens, values, reached = (x.reshape(len(here), -1) for x in offer)
+        kept = _best(where(values > self._floor, values, 0), drafting.budget)
+        there = kept < values.shape[-1]
+        at = where(there, kept, 0)
+        above = at // children
+        self._kept.append(
+            Level(
+                where(there, take(tokens, at), -1),
+                where(there, take(values, at), 0.0),
+                take(here, above),
+                0 * at - 1,
+            )
+        )
+        self._first_uniform += drafting.most * (1 if self.levels == drafting.length else drafting.beam)
+        self._count += at.shape[-1]
+        self.levels -= 1
+        if self.levels:  # the last level is not read
+            self._go_down(where(there, take(reached, at), 0.0), take(self._slots, above))
+
+    def _go_down(self, reached: Array, above: Array) -> None:
+        """Choose which candidates of the last level are read next; above: the slots of their parents."""
+        drafting, level = self.drafting, self._kept[-1]
+        width = reached.shape[-1]
+        best = top_masses(self._all("values"), min(drafting.budget, self._count))
+        if self._count >= drafting.budget:
+            self._floor = maximum(best[:, -1:], drafting.least)
+        sum_before, self._sum = self._sum, total(best)
+        goes_on = (self._sum - sum_before > drafting.least_gain) & (reached > self._floor)
+        chosen = _best(where(goes_on, reached, 0), drafting.beam)
+        there = chosen < width
+        at = where(there, chosen, 0)
+        self._here = where(there, 1 + self._count - width + at, -1)
+        self._slots = where(there, self._first_slot + positions(at.shape[-1], at), -1)
+        self._reached = where(there, take(reached, at), 0.0)
+        # One column more takes what is of no use.
+        slots = written(_padded(level.slots, width + 1, -1), chosen, self._slots)[:, :width]
+        self._kept[-1] = level._replace(slots=slots)
+        self._first_slot += at.shape[-1]
+        now = self._slots, where(there, take(level.tokens, at), 0), where(there, take(above, at), 0)
+        self.slots, self.read, self.above = map(self._draws.kind, now)
+
+    def grown(self) -> Grown:
+        size, count = self.drafting.budget, self._count
+        tokens, values, parents, slots = map(self._all, Level._fields)
+        kept = _best(values, size)
+        there = kept < count
+        at = where(there, kept, 0)
+        node = _padded(0 * at[:, :1], count + 2, 0)  # of every candidate, the root first
+        node = written(node, where(there, kept + 1, count + 1), 1 + positions(at.shape[-1], at) + 0 * at)
+        above = _padded(where(there, take(node, take(parents, at)), size), size, size)
+        slots, tokens = (_padded(where(there, take(x, at), -1), size, -1) for x in (slots, tokens))
+        slots = namespace(at).concatenate((0 * at[:, :1], slots), -1)
+        trees = tokens, above, self.drafting.tops(above), slots
+        return Grown(*map(self._draws.kind, trees))
+
+    def _all(self, name: str) -> Array:
+        columns = [getattr(level, name) for level in self._kept]
+        return namespace(columns[0]).concatenate(columns, -1)
+
+
+def _best(values: Array, count: int) -> Array:
+    """The places of the largest positive values of every row, at most so many, in order; the number of columns where there are fewer.
+
+    On the host without the columns that no row needs, but for one.
+    """
+    width = values.shape[-1]
+    order = argsort(-values, stable=True)[:, : min(count, width)]
+    there = take(values, order) > 0
+    if on_host(there):
+        most = max(int(there.sum(-1).max()) if len(there) else 0, 1)
+        order, there = order[:, :most], there[:, :most]
+    return in_order(where(there, order, width))
+
+
+def _padded(x: Array, width: int, value: int) -> Array:
+    """x (B, m) in so many columns, the further ones of this value."""
+    missing = width - x.shape[-1]
+    if not missing:
+        return x
+    return namespace(x).concatenate((x, *[0 * x[:, :1] + value] * missing), -1)

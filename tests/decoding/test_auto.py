@@ -1,0 +1,275 @@
+"""A shape that chooses itself: the law of its texts, what it chooses, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from chances import chance
+from test_decode_law import FALSE_ALARM, N, exact_law
+from test_lookup import Knows
+from tiny_models import tiny_llama, tiny_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from ot_draft.decoding import (  # noqa: E402
+    Auto,
+    CannotDecode,
+    Chooser,
+    Drafting,
+    Lookup,
+    Options,
+    Pair,
+    Run,
+    Sampling,
+    Seconds,
+    Step,
+    decode,
+    decode_steps,
+    reference_decode,
+)
+from ot_draft.decoding.reference import one_step  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+TEXTS = 500
+PROMPT = [3, 1, 0, 3, 1]
+EVEN = [0, 0]  # behind which no token is much likelier than all others, so that few texts tell much
+MENU = (
+    Drafting(),
+    Drafting.chains(1, 2, paths.BlockVerification()),
+    Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
+    Drafting.looked_up(Lookup(3)),
+    Drafting.chains(2, 2, paths.Joint()),
+)
+COSTS = ot.paths.Costs({1: 1.0, 64: 4.0}, {1: 0.1, 8: 0.1})  # of a machine on which neither nothing nor everything pays
+
+
+class Chosen(Chooser):
+    """Any function of the texts, as a plan."""
+
+    menu = MENU
+
+    def __init__(self, choose: Callable[[Sequence[Sequence[int]]], Drafting]) -> None:
+        self._choose = choose
+
+    def begin(self, run: Run) -> Chooser:
+        return self
+
+    def without_clock(self) -> Any:
+        return self
+
+    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+        return self._choose(texts)
+
+
+def by_the_texts(texts: Sequence[Sequence[int]]) -> Drafting:
+    """As an adversary would: every token of every text changes what is drafted next."""
+    return MENU[sum(text[-1] + len(text) for text in texts) % len(MENU)]
+
+
+def verdict(
+    plan: Callable[[int], Any], tokens: int = 2, batch: int = 10, texts: int = TEXTS
+) -> tuple[float, set[Drafting]]:
+    """The chance of the first tokens of so many texts, decoded in small batches, and what was drafted by.
+
+    plan: of the batch that begins at a row.
+    """
+    pair, law = tiny_pair(seed=11, n=N), exact_law(tuple(EVEN), Sampling())
+    counts, used = np.zeros((N,) * tokens), set[Drafting]()
+    for first in range(0, texts, batch):
+        options = Options(max_tokens=tokens, rows=range(first, first + batch))
+        made = decode(pair, [EVEN] * batch, plan(first), options)
+        np.add.at(counts, tuple(np.array(made.tokens).T), 1)
+        used |= {step.drafting for step in made.steps}
+    return chance(counts, law.sum(tuple(range(tokens, law.ndim)))), used
+
+
+def test_whoever_sees_the_past_only_keeps_the_law() -> None:
+    found, used = verdict(lambda first: Chosen(by_the_texts))
+    assert found > FALSE_ALARM and used == set(MENU)
+
+
+def test_who_looks_at_the_present_draws_is_found() -> None:
+    """Plain decoding, but with a draft wherever plain decoding would bring the likeliest token."""
+    pair, drafted = tiny_pair(seed=11, n=N), Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling()))
+    likeliest = int(exact_law(tuple(EVEN), Sampling()).sum((1, 2)).argmax())
+
+    class Peeks(Chosen):
+        menu = (MENU[0], drafted)
+
+    def peek(row: int) -> Chosen:
+        def choose(texts: Sequence[Sequence[int]]) -> Drafting:
+            outcome = one_step(pair, list(texts[0]), MENU[0], Options(), row, 0)
+            return drafted if outcome == [likeliest] else MENU[0]
+
+        return Peeks(choose)
+
+    found, used = verdict(peek, tokens=1, batch=1, texts=400)
+    assert found < FALSE_ALARM and len(used) == 2
+
+
+def test_changing_shapes_equal_the_reference() -> None:
+    pair, options = tiny_pair(seed=3, n=7), Options(max_tokens=30, seed=7)
+    made = decode(pair, [PROMPT], Chosen(by_the_texts), options)
+    assert made.tokens == [reference_decode(pair, PROMPT, Chosen(by_the_texts), options)]
+    assert len({step.drafting for step in made.steps}) > 3
+
+
+class Recorded(Chooser):
+    """The choices of a run, again."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._left = [step.drafting for step in steps]
+        self.menu = tuple(self._left)
+
+    def begin(self, run: Run) -> Chooser:
+        return self
+
+    def without_clock(self) -> Any:
+        return self
+
+    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+        return self._left.pop(0)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0)], ids=str)
+def test_auto_is_the_reference_with_the_same_choices(sampling: Sampling) -> None:
+    pair, options = tiny_pair(seed=3, n=7), Options(sampling, max_tokens=60, seed=7)
+    plan = Auto(costs=COSTS)
+    prompts = [PROMPT, [1], [2, 2, 5]]
+    made = decode(pair, prompts, plan, options)
+    for row, prompt in enumerate(prompts):
+        assert made.tokens[row] == reference_decode(pair, prompt, Recorded(made.steps), options, row)
+    kinds = {(step.drafting.width, step.drafting.lookup is not None) for step in made.steps}
+    assert len({step.drafting for step in made.steps}) > 3 and len(kinds) > 1
+    again = decode(pair, prompts, Auto(costs=COSTS), options)
+    assert again.tokens == made.tokens  # with costs from elsewhere, nothing depends on the clock
+    if sampling.temperature == 0:
+        assert made.tokens == decode(pair, prompts, options=options).tokens
+
+
+def test_auto_follows_the_law_while_it_learns() -> None:
+    """With what the batches before have brought."""
+    plan = Auto(costs=COSTS)
+    found, used = verdict(lambda first: plan)
+    assert found > FALSE_ALARM and len(used) > 1
+    assert plan.acceptance.step >= TEXTS / 10  # it has learnt from all batches
+
+
+def test_auto_follows_the_law_by_its_own_clock() -> None:
+    """What it chooses depends on measured times and on the texts before; what comes does not."""
+    plan = Auto()
+    found, used = verdict(lambda first: plan)
+    assert found > FALSE_ALARM and len(used) > 1 and len(plan.measured) == 1
+
+
+def test_the_widest_tree_fits_behind_a_text_that_ended_by_the_longest_path() -> None:
+    pair, long_prompt = Pair(tiny_llama(3, 6), tiny_llama(4, 6)), [3, 1, 0, 3, 1, 0, 2]
+    plain = decode(pair, [long_prompt], options=Options(Sampling(0), max_tokens=16)).tokens[0]
+    long, wide = Drafting.looked_up(Knows(16, tokens=tuple(plain))), Drafting.chains(8, 4, paths.Joint())
+
+    class LongThenWide(Chosen):
+        menu = (long, wide)
+
+    prompts, options = [long_prompt, [2]], Options(Sampling(0), max_tokens=3)
+    made = decode(pair, prompts, LongThenWide(lambda texts: long if len(texts[1]) == 1 else wide), options)
+    assert made.steps[0].length.tolist() == [16, 0] and made.steps[1].drafting == wide
+    assert made.tokens == decode(pair, prompts, options=options).tokens
+
+
+SMALL_DRAFT = Pair(tiny_llama(1, 7, layers=8), tiny_llama(2, 7))
+
+# What it chooses, on a machine and texts that are made up: no model is asked.
+
+
+def step_of(drafting: Drafting, length: int, parts: Seconds) -> Step:
+    """A step of one text that accepted so much."""
+    one = torch.tensor([True])
+    none = torch.zeros(1, 1, dtype=torch.int64)
+    return Step(0, none, none, torch.tensor([length]), none, none, none, one, ~one, parts, drafting=drafting)
+
+
+def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Seconds], steps: int, seed: int = 0) -> Any:
+    """Tokens and seconds of a run on a made-up text whose step `number` accepts each draft with chance accepts(number)."""
+    chooser = Auto(lookup=None).begin(Run(1, None, steps, SMALL_DRAFT))
+    generator, tokens, spent, chosen = np.random.default_rng(seed), 0, 0.0, []
+    for number in range(steps):
+        drafting = chooser.choose([[0] * (number + 3)])
+        length = 0
+        while length < drafting.shape.length and generator.random() < accepts(number):
+            length += 1
+        parts = machine(drafting)
+        chooser.learn(step_of(drafting, length, parts), parts.total)
+        tokens, spent = tokens + length + 1, spent + parts.total
+        chosen.append(drafting.shape.size)
+    return tokens, spent, chosen
+
+
+def linear(a_call: float, a_position: float) -> Callable[[Drafting], Seconds]:
+    """A machine on which a plain step takes one second."""
+    return lambda drafting: Seconds(a_call * drafting.shape.length, 1 + a_position * drafting.shape.size)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.1, 0.2])
+def test_it_loses_at_most_two_percent_where_nothing_is_to_be_gained(chance: float) -> None:
+    rates = [played(lambda number: chance, linear(0.2, 0.08), 1500, seed)[:2] for seed in range(4)]
+    ratio = sum(tokens for tokens, _ in rates) / sum(spent for _, spent in rates)
+    assert ratio > 0.98, ratio
+
+
+def test_it_finds_what_is_to_be_gained() -> None:
+    """Of drafts that are accepted with chance a, the best length is known."""
+    for a in (0.45, 0.7, 0.9):
+        best = max((1 - a ** (L + 1)) / (1 - a) / (1 + 0.15 * L) for L in range(9))
+        rates = [
+            tokens / spent
+            for tokens, spent, _ in (played(lambda number, a=a: a, linear(0.1, 0.05), 600, s) for s in range(6))
+        ]
+        assert np.mean(rates) > 0.94 * best and min(rates) > 0.8 * best
+
+
+def test_it_follows_a_text_that_changes() -> None:
+    def accepts(number: int) -> float:
+        return 0.9 if number // 300 % 2 else 0.05
+
+    sizes = np.array([played(accepts, linear(0.1, 0.05), 1200, seed)[2] for seed in range(3)])
+    for start in (60, 660):
+        assert np.mean(sizes[:, start : start + 240] == 0) > 0.75
+    for start in (330, 930):
+        assert np.mean(sizes[:, start : start + 270] >= 4) > 0.75
+
+
+def test_a_machine_on_which_positions_are_free_gets_wide_trees() -> None:
+    _, _, chosen = played(lambda number: 0.6, linear(0.01, 0), 300)
+    assert np.mean(np.array(chosen[100:]) >= 8) > 0.8
+
+
+def test_its_menu_fits_the_models_and_the_room() -> None:
+    pair = tiny_pair(n=7)
+    chooser = Auto().begin(Run(1, 3, 10, pair))
+    assert max(drafting.shape.length for drafting in chooser.menu) == 3
+    assert len(Auto().begin(Run(1, 0, 10, pair)).menu) == 1
+    alone = Auto().begin(Run(1, None, 10, Pair(pair.target)))
+    assert not any(drafting.asks_draft_model for drafting in alone.menu) and len(alone.menu) > 5
+    narrow = Auto(costs=ot.paths.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(Run(1, None, 10, pair))
+    assert {drafting.shape.size for drafting in narrow.menu} == {0, 1, 2}  # nothing is extrapolated from what was given
+    with pytest.raises(CannotDecode, match="neither"):
+        Auto(model=False, lookup=None)
+
+
+def test_without_a_draft_model_it_looks_up() -> None:
+    pair = Pair(tiny_llama(3, 5))
+    steps = list(decode_steps(pair, [PROMPT * 3], Auto(costs=COSTS), Options(Sampling(0), max_tokens=50)))
+    assert len(steps) < 35 and any(step.drafting.lookup is not None for step in steps)
+
+
+def test_its_own_clock_drives_it() -> None:
+    plan = Auto()
+    made = decode(tiny_pair(seed=3, n=7), [PROMPT], plan, Options(max_tokens=60))
+    assert [step.drafting.shape.size for step in made.steps[:2]] == [0, 0]
+    assert len({step.drafting for step in made.steps}) > 1 and len(plan.measured) == 1

@@ -1,0 +1,246 @@
+"""Trees that follow the draft in the engine: against the slow obvious reference, with errors planted, and without a look at a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tiny_models import tiny_llama, tiny_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from ot_draft.decoding import Drafting, Options, Pair, Processed, Sampling, SubsetDraft, decode, decode_steps  # noqa: E402
+from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
+from ot_draft.decoding.dynamic.ancestors import Seen, ancestors, tree_mask  # noqa: E402
+from ot_draft.decoding.dynamic.engine import DynamicEngine  # noqa: E402
+from ot_draft.decoding.loop import prepare  # noqa: E402
+from ot_draft.decoding.reference import reference_decode  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
+DRAFTINGS: dict[str, Callable[[], Drafting]] = {
+    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4)),
+    "ours, optimal": lambda: Drafting.dynamic(
+        paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
+    ),
+    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(8, 4, 3, 2)),
+    "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(7, 4)),
+    "DySpec": lambda: Drafting.dynamic(paths.SampledTree(8, 4, 3, 3)),
+    "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(5, 0.6)),
+    "SpecDec++, token by token": lambda: Drafting.dynamic(
+        paths.StoppedPath(4, 0.6), paths.TokenWise(rules.SpeculativeSampling())
+    ),
+}
+EACH = pytest.mark.parametrize("name", DRAFTINGS)
+OPTIONS = Options(max_tokens=9, seed=7)
+
+
+@cache
+def pair() -> Pair:
+    return tiny_pair(seed=3, n=12)
+
+
+@cache
+def expected(name: str) -> list[list[int]]:
+    """What the reference emits after every prompt."""
+    return [reference_decode(pair(), prompt, DRAFTINGS[name](), OPTIONS, row) for row, prompt in enumerate(PROMPTS)]
+
+
+@pytest.mark.few(2)
+@EACH
+def test_a_batch_of_trees_of_several_shapes_equals_the_reference(name: str) -> None:
+    made = decode(pair(), PROMPTS, DRAFTINGS[name](), OPTIONS)
+    assert made.tokens == expected(name)
+    assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 1
+    shapes = {step.shape(row) for step in made.steps for row in range(3) if step.active[row]}
+    assert len(shapes) > 2, "the shapes follow the draft"
+
+
+def _slots_are_taken_for_nodes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DynamicEngine, "_draft_slots", lambda self: self.nodes)
+
+
+def _draft_rows_are_not_moved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DynamicEngine, "_draft_slots", lambda self: torch.full_like(self.nodes, -1))
+
+
+def _the_draft_sees_all_that_was_read(patch: pytest.MonkeyPatch) -> None:
+    made = Seen.add
+
+    def add(self: Seen, slots: Any, above: Any) -> Any:
+        made(self, slots, above)
+        return torch.ones_like(self.rows[:, :1]).expand(-1, slots.shape[1], -1)
+
+    patch.setattr(Seen, "add", add)
+
+
+def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.DynamicReader._read_level
+    patch.setattr(
+        reader_module.DynamicReader,
+        "_read_level",
+        lambda self, growing, sees, slots, depth: made(self, growing, sees, slots, depth + 1),
+    )
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _slots_are_taken_for_nodes,
+        _draft_rows_are_not_moved,
+        _the_draft_sees_all_that_was_read,
+        _a_level_stands_one_too_far,
+    ],
+)
+def test_an_error_on_the_drafts_side_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs no losslessness, only acceptance: the law of the texts does not show it, their tokens do."""
+    drafting, options = DRAFTINGS["DySpec"](), replace(OPTIONS, max_tokens=30)
+    right = decode(pair(), PROMPTS, drafting, options).tokens
+    assert [text[:9] for text in right] == expected("DySpec")
+    plant(monkeypatch)
+    assert decode(pair(), PROMPTS, drafting, options).tokens != right
+
+
+@pytest.mark.few(2)
+@EACH
+def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
+    options = replace(OPTIONS, max_tokens=10)
+    together = decode(pair(), PROMPTS, DRAFTINGS[name](), options).tokens
+    for row, prompt in enumerate(PROMPTS):
+        alone = decode(pair(), [prompt], DRAFTINGS[name](), replace(options, rows=[row])).tokens
+        assert alone == [together[row]]
+
+
+def test_greedy_texts_are_the_targets() -> None:
+    greedy = Options(Sampling(0), max_tokens=8)
+    plain = decode(pair(), PROMPTS, Drafting(), greedy).tokens
+    for name in ("ours", "EAGLE-2", "DySpec", "SpecDec++"):
+        assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ["ours", "EAGLE-2"])
+def test_a_draft_that_scores_a_subset_of_the_vocabulary(name: str) -> None:
+    target, other = tiny_llama(1, 12), tiny_llama(2, 12)
+    draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)
+    subset = Pair(target, draft)
+    made = decode(subset, PROMPTS[:2], DRAFTINGS[name](), OPTIONS).tokens
+    assert made == [reference_decode(subset, p, DRAFTINGS[name](), OPTIONS, row) for row, p in enumerate(PROMPTS[:2])]
+
+
+def no_repetition(tokens: Any, scores: Any) -> Any:
+    """A processor that looks at the text: the last token does not come again."""
+    return scores.scatter(1, tokens[:, -1:], -torch.inf)
+
+
+@pytest.mark.parametrize("name", ["EAGLE-2"])
+def test_processors_see_the_way_to_every_node(name: str) -> None:
+    options = replace(OPTIONS, max_tokens=6, processed=[Processed([no_repetition])] * 2)
+    made = decode(pair(), PROMPTS[:2], DRAFTINGS[name](), options).tokens
+    assert made == [reference_decode(pair(), p, DRAFTINGS[name](), options, row) for row, p in enumerate(PROMPTS[:2])]
+    assert all(one != other for text in made for one, other in pairwise(text))
+
+
+def one_step(engine: Any) -> None:
+    engine.propose()
+    engine.verify()
+    engine.select()
+    engine.keep()
+
+
+@pytest.mark.few(2)
+@EACH
+def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""
+    nowhere = Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta"))
+    engine = prepare(nowhere, [[1, 2, 3], [4]], DRAFTINGS[name](), Options(max_tokens=8))
+    assert engine.recordable
+    engine.draw(0, [0, 1], 0)
+    one_step(engine)
+    assert engine.p.shape == (2, engine.drafting.shape.size + 1, 8) and engine.p.device.type == "meta"
+    asked: list[str] = []
+    for function in ("tensor", "as_tensor", "from_numpy"):
+        made = getattr(torch, function)
+        monkeypatch.setattr(
+            torch, function, lambda *given, made=made, **more: (asked.append(str(given)), made(*given, **more))[1]
+        )
+    one_step(engine)
+    assert asked == []
+
+
+def test_the_tensors_of_a_step_stay_where_they_are() -> None:
+    for name in ("ours", "EAGLE-2"):
+        engine = prepare(tiny_pair(), [[1, 2, 3], [4]], DRAFTINGS[name](), Options(max_tokens=12))
+        addresses = None
+        for step in range(3):
+            engine.draw(0, [0, 1], step)
+            one_step(engine)
+            fixed = [engine.tokens, engine.q, engine.parents, engine.tops, engine.slots, engine.nodes, engine.chosen]
+            fixed += [
+                memory for each in (engine.target, engine.draft) for memory in (*each.cache.keys, *each.cache.values)
+            ]
+            now = [tensor.data_ptr() for tensor in fixed]
+            assert addresses in (None, now)
+            addresses = now
+
+
+def test_steps_carry_what_they_did() -> None:
+    options = replace(OPTIONS, details=True, laws=True)
+    for name in ("ours", "EAGLE-2", "DySpec"):
+        for step in decode_steps(pair(), PROMPTS, DRAFTINGS[name](), options):
+            for row in range(3):
+                _check_row(step, row)
+
+
+def _check_row(step: Any, row: int) -> None:
+    shape, length = step.shape(row), int(step.length[row])
+    accepted = step.nodes[row, :length].tolist()
+    assert tuple(accepted) == shape.path(accepted[-1] if accepted else 0)
+    assert [int(step.drafted[row, node - 1]) for node in accepted] == step.chosen[row, :length].tolist()
+    assert (step.drafted[row, shape.size :] == -1).all() and step.p.shape[1] > shape.size
+    for node, parent in enumerate(shape.parents, 1):
+        token = step.drafted[row, node - 1]
+        assert step.details.p[row, node - 1] == step.p[row, parent, token]
+        assert step.details.q[row, node - 1] == step.q[row, parent, token]
+        assert abs(float(step.q[row, parent].sum()) - 1) < 1e-9
+    for node in range(shape.size + 1):
+        assert len(shape.children(node)) > 0 or not step.q[row, node : node + 1].any()
+    assert (step.details.p[row, shape.size :] == 0).all()
+    again = step.tree(row)
+    assert again.tokens.shape[1] == step.p.shape[1] - 1 and again.law == step.drafting.law
+
+
+def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
+    parents = torch.tensor([[0, 0, 1, 3, 5], [0, 1, 1, 2, 4]])
+    sees = ancestors(parents, 4)
+    for row, shape in enumerate([paths.TreeShape((0, 0, 1, 3)), paths.TreeShape((0, 1, 1, 2, 4))]):
+        for node in range(shape.size + 1):
+            assert sees[row, node].nonzero()[:, 0].tolist() == [0, *shape.path(node)]
+    lengths = torch.tensor([3, 1])
+    visible = tree_mask(sees, lengths, 12, torch.float32)[:, 0] == 0
+    for row, length in enumerate(lengths.tolist()):
+        assert visible[row, :, :length].all() and not visible[row, :, length + 6 :].any()
+        assert torch.equal(visible[row, :, length : length + 6], sees[row])
+    seen = Seen(2, 6, torch.device("cpu"))
+    first = seen.add(torch.tensor([[1, 2], [1, -1]]), torch.tensor([[0, 0], [0, 0]]))
+    second = seen.add(torch.tensor([[3], [2]]), torch.tensor([[1], [1]]))
+    assert torch.equal(torch.cat((first[0], second[0])), sees[0, 1:4])
+    assert torch.equal(torch.stack((first[1, 0], second[1, 0])), sees[1, 1:3])
+
+
+def test_a_rule_that_is_not_lossless_there_is_refused() -> None:
+    for grower, rule, text in (
+        (paths.SampledTree(8), paths.Joint(), "valid on trees whose children follow"),
+        (paths.AdaptiveTree(8), paths.Traversal(), "shapes are data"),
+        (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by ByNode"),
+    ):
+        with pytest.raises(ot.InvalidDrafts, match=text):
+            Drafting.dynamic(grower, rule)

@@ -1,0 +1,314 @@
+"""Dynamic trees as data: the law of what is emitted by exact enumeration, planted errors, and the slow obvious forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sizes import first
+
+import ot_draft as ot
+from ot_draft import paths
+from ot_draft.arrays import namespace, where
+from ot_draft.laws import ByNode, outside
+from ot_draft.paths.drafting import adaptive_growth, candidates
+from ot_draft.paths.drafting.candidates import Offer
+from ot_draft.paths.drafting.dynamic_tree import grow_all
+from ot_draft.paths.drafting.stopped import GrowingPath
+from ot_draft.paths.exact.dynamic import drafted_trees
+from ot_draft.paths.rules.path_rule import Nodes
+
+PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
+OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
+WITHOUT = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+NAIVE = paths.NaiveTarget()
+ONE = paths.TokenWise(ot.rules.SpeculativeSampling())
+
+DRAFTINGS: dict[str, tuple[paths.DynamicTree, tuple[paths.PathRule, ...]]] = {
+    "ours, drawn": (paths.AdaptiveTree(4, 2, 3, spread=1.0), (paths.Joint(), OPTIMAL, NAIVE)),
+    "ours, fixed": (paths.AdaptiveTree(4, 3, 3, spread=0.0), (paths.Joint(), OPTIMAL, NAIVE)),
+    "EAGLE-2": (paths.ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
+    "OPT-Tree": (paths.ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
+    "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE)),
+    "DySpec, narrow": (paths.SampledTree(4, 3, 2, 1, least=0.1), (WITHOUT,)),
+    "SpecDec++": (paths.StoppedPath(3, 0.5), (paths.BlockVerification(), ONE, paths.Joint())),
+}
+EACH = pytest.mark.parametrize("name", DRAFTINGS)
+
+
+def model_of(seed: int) -> paths.MarkovModel:
+    """Two or three tokens, of order 0 to 2."""
+    return paths.MarkovModel.random(np.random.default_rng([seed, 41]), 2 + seed % 2, seed % 3)
+
+
+@EACH
+@pytest.mark.parametrize("seeds", first(1, [range(8), range(8, 100)]), ids=str)
+def test_every_rule_keeps_the_targets_law_exactly(name: str, seeds: range) -> None:
+    drafting, rules = DRAFTINGS[name]
+    shapes = set()
+    for seed in seeds:
+        model = model_of(seed)
+        trees = list(drafted_trees(Nodes.of(model), drafting))
+        assert sum(probability for _, probability in trees) == 1
+        shapes.update(tree.shape for tree, _ in trees)
+        for rule in rules:
+            assert paths.evaluate_dynamic(rule, model, drafting).lossless, (seed, rule.name)
+    assert len(shapes) > 1
+
+
+@dataclass(frozen=True)
+class ByItsToken(paths.SampledTree):
+    """The planted error: a child's value knows its own token, so that likely tokens are kept and others are not."""
+
+    def offer(self, q: Any, reached: Any, floor: Any, draws: Any, first: int) -> Offer:
+        offer = super().offer(q, reached, floor, draws, first)
+        falling = np.minimum.accumulate(offer.reached, -1)
+        return Offer(offer.tokens, falling, falling)
+
+
+@dataclass(frozen=True)
+class StopsBefore(paths.StoppedPath):
+    """The planted error: a token that will be refused is not drafted at all."""
+
+    def growing(self, draws: Any) -> paths.Growing:
+        return LooksAtItsToken(self, draws)
+
+
+class LooksAtItsToken(GrowingPath):
+    def grow(self, q: Any) -> None:
+        super().grow(q)
+        token = self._tokens[-1]
+        unlikely = np.take_along_axis(q[:, 0], np.maximum(token, 0), -1) < 0.4
+        self._tokens[-1] = np.where(unlikely, -1, token)
+        self._slots = self.slots = np.where(unlikely, -1, self.slots)
+
+
+@dataclass(frozen=True)
+class DropsZero(paths.AdaptiveTree):
+    """The planted error: the last draw of a node is taken back if it is token 0."""
+
+    def growing(self, draws: Any) -> paths.Growing:
+        return Drops(self, draws)
+
+
+class Drops(adaptive_growth.AdaptiveGrowth):
+    def _children(self, q: Any, numbers: Any, count: Any, tops: Any) -> Any:
+        children, masses = super()._children(q, numbers, count, tops)
+        place = np.arange(children.shape[-1])
+        again = (place == count - 1) & (place >= tops) & (children == 0) & (count > 1)
+        return np.where(again, np.roll(children, 1, -1), children), masses  # the one before it, twice
+
+
+PLANTED: list[tuple[paths.DynamicTree, paths.PathRule]] = [
+    (ByItsToken(3, 2, 3, 4), WITHOUT),
+    (StopsBefore(2, 1.0), ONE),
+    (StopsBefore(2, 1.0), paths.BlockVerification()),
+    (DropsZero(4, 2, 3, spread=1.0), paths.Joint()),
+    (DropsZero(4, 2, 3, spread=1.0), OPTIMAL),
+]
+
+
+@pytest.mark.parametrize(("drafting", "rule"), PLANTED, ids=lambda value: type(value).__name__)
+def test_a_dependence_on_the_childs_own_token_is_found(drafting: paths.DynamicTree, rule: paths.PathRule) -> None:
+    assert not all(paths.evaluate_dynamic(rule, model_of(seed), drafting).lossless for seed in range(12))
+
+
+def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_by_one() -> None:
+    drafting = DRAFTINGS["DySpec"][0]
+    for rule in (paths.Joint(), OPTIMAL, paths.TokenWise(ot.rules.KSeq()), paths.Traversal()):
+        assert not rule.fits(drafting.shape, drafting.law)
+    assert not paths.TokenWise(ot.rules.RecursiveRejection()).fits(paths.AdaptiveTree(4).shape, ByNode())
+
+
+def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.ndarray]:
+    drafting = LARGER[name]
+    model = paths.SimulatedModel(n=40)
+    uniforms = np.random.default_rng(seed).random((batch, drafting.draws))
+    return model, [model.root(10 * seed + i) for i in range(batch)], uniforms
+
+
+LARGER: dict[str, paths.DynamicTree] = {
+    "ours": paths.AdaptiveTree(12, 5, 6),
+    "EAGLE-2": paths.ConfidentTree(12, 5, 4, 3),
+    "OPT-Tree": paths.ConfidentTree.opt_tree(12, 6, 0.1),
+    "DySpec": paths.SampledTree(12, 5, 5, 4),
+    "SpecDec++": paths.StoppedPath(7),
+}
+EACH_LARGER = pytest.mark.parametrize("name", LARGER)
+
+
+def grown_on(name: str, model: Any, roots: list[Any], uniforms: np.ndarray) -> paths.Grown:
+    return grow_all(LARGER[name].begin(uniforms), roots, lambda prefix: model.pair(prefix)[1])
+
+
+def same(one: paths.Grown, other: paths.Grown, rows: slice = slice(None)) -> None:
+    for field, value in vars(one).items():
+        assert np.array_equal(np.asarray(value), np.asarray(getattr(other, field))[rows]), field
+
+
+@EACH_LARGER
+def test_a_row_of_a_batch_is_the_tree_alone(name: str) -> None:
+    model, roots, uniforms = simulated(name, 1)
+    whole = grown_on(name, model, roots, uniforms)
+    for row, root in enumerate(roots):
+        alone = grown_on(name, model, [root], uniforms[row : row + 1])
+        same_tree(alone, whole, row)
+
+
+def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
+    """The slots may differ: those of a batch leave room for its widest tree."""
+    for field in ("tokens", "parents", "tops"):
+        assert np.array_equal(getattr(alone, field)[0], getattr(whole, field)[row]), field
+    assert np.array_equal(alone.slots[0] >= 0, whole.slots[row] >= 0)
+
+
+@EACH_LARGER
+def test_an_accelerator_which_is_asked_nothing_grows_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, roots, uniforms = simulated(name, 2)
+    here = grown_on(name, model, roots, uniforms)
+    for module in (candidates, adaptive_growth):
+        monkeypatch.setattr(module, "on_host", lambda x: False)
+    there = grown_on(name, model, roots, uniforms)
+    for row in range(len(roots)):
+        same_tree(type(here)(**{k: v[row : row + 1] for k, v in vars(here).items()}), there, row)
+
+
+@EACH_LARGER
+def test_torch_grows_the_same_and_meta_is_asked_nothing(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    drafting = LARGER[name]
+    generator = np.random.default_rng(3)
+    uniforms = generator.random((2, drafting.draws))
+    mine, theirs = drafting.begin(uniforms), drafting.begin(torch.from_numpy(uniforms))
+    while mine.levels:
+        assert np.array_equal(mine.slots, theirs.slots) and np.array_equal(mine.above, theirs.above)
+        q = generator.dirichlet(np.full(30, 0.1), mine.slots.shape)
+        mine.grow(q)
+        theirs.grow(torch.from_numpy(q))
+    same(mine.grown(), theirs.grown())
+    nowhere = drafting.begin(torch.empty((2, drafting.draws), device="meta"))
+    while nowhere.levels:
+        assert nowhere.slots.shape[1] <= drafting.reads
+        nowhere.grow(torch.empty((2, nowhere.slots.shape[1], 30), device="meta"))
+    grown = nowhere.grown()
+    assert grown.tokens.shape == grown.parents.shape == (2, drafting.budget)
+    assert grown.tops.shape == grown.slots.shape == (2, drafting.budget + 1)
+
+
+@EACH_LARGER
+def test_nodes_are_numbered_breadth_first_and_were_read_where_they_have_children(name: str) -> None:
+    model, roots, uniforms = simulated(name, 4)
+    drafting = LARGER[name]
+    grown = grown_on(name, model, roots, uniforms)
+    for row in range(len(roots)):
+        there = grown.tokens[row] >= 0
+        count = int(there.sum())
+        assert there[:count].all() and (grown.parents[row, count:] == drafting.budget).all()
+        shape = paths.TreeShape(tuple(grown.parents[row, :count].tolist()))  # raises where they are not breadth first
+        assert shape.length <= drafting.length and max(shape.branching) <= drafting.shape.most
+        slots = [grown.slots[row, node] for node in range(count + 1) if len(shape.children(node)) > 0]
+        assert min(slots) >= 0 and len(set(slots)) == len(slots) and max(slots) < drafting.reads
+
+
+def prefixes(tree: paths.DraftTree, row: int = 0) -> set[tuple[int, ...]]:
+    parents = tree.shape.parents if tree.parents is None else tree.parents[row].tolist()
+    found: list[tuple[int, ...]] = [()]
+    for token, parent in zip(tree.tokens[row].tolist(), parents, strict=True):
+        if token >= 0:
+            found.append((*found[parent], token))
+    return set(found[1:])
+
+
+def test_a_beam_as_wide_as_the_budget_finds_the_best_tree() -> None:
+    model = paths.SimulatedModel(n=40)
+    for seed in range(5):
+        best = paths.confident_tree(model, model.root(seed), 12, 4)
+        wide = paths.ConfidentTree(12, 4, 12, 12).draft(model, [model.root(seed)], np.zeros((1, 0)))
+        assert prefixes(wide) == prefixes(best)
+        law = wide.q[0, 0]
+        narrow = paths.ConfidentTree(12, 4, 2, 1).draft(model, [model.root(seed)], np.zeros((1, 0)))
+        assert len([prefix for prefix in prefixes(narrow) if len(prefix) == 1]) <= 2 < len(np.unique(law))
+
+
+def test_opt_tree_ends_where_the_gain_does() -> None:
+    model = paths.SimulatedModel(n=40)
+    depths = []
+    for gain in (0.0, 0.1, 0.3, 2.0):
+        tree = paths.ConfidentTree.opt_tree(12, 8, gain).draft(model, [model.root(1)], np.zeros((1, 0)))
+        depths.append(max(map(len, prefixes(tree))))
+    assert depths == sorted(depths, reverse=True) and depths[0] > depths[-1] == 1
+
+
+def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> None:
+    """Replayed with a heap, as `sampled_tree` grows: with the tokens that were drawn."""
+    model, drafting = paths.SimulatedModel(n=30), paths.SampledTree(10, 4, 10, 10)
+    for seed in range(5):
+        uniforms = np.random.default_rng(seed).random((1, drafting.draws))
+        tree = drafting.draft(model, [model.root(seed)], uniforms)
+        children: dict[int, list[int]] = {}
+        for node, parent in enumerate(tree.parents[0].tolist(), 1):
+            children.setdefault(parent, []).append(node)
+        depth, heap, count = {0: 0}, [(-1.0, 0, 0)], 0
+        heapify(heap)
+        while heap and count < drafting.budget:
+            value, node, place = heappop(heap)
+            assert place < len(children.get(node, [])), "the best is not in the tree"
+            child, count = children[node][place], count + 1
+            elder = tree.tokens[0, [other - 1 for other in children[node][:place]]]
+            mass = float(outside(tree.q[0, node], elder.astype(np.int64))[tree.tokens[0, child - 1]])
+            depth[child] = depth[node] + 1
+            if depth[child] < drafting.length:
+                heappush(heap, (value * mass, child, 0))
+            heappush(heap, (value * (1 - mass), node, place + 1))
+        assert count == int((tree.tokens >= 0).sum())
+
+
+def test_a_path_ends_where_a_refusal_is_likely() -> None:
+    model = paths.SimulatedModel(n=30)
+    fitted = paths.StoppingRule.fit(model, 0.5, contexts=50)
+    for threshold in (0.1, 0.5, 0.9):
+        drafting = paths.StoppedPath.of(paths.StoppingRule(fitted.edges, fitted.accepted, threshold), 6)
+        uniforms = np.random.default_rng(5).random((20, 6))
+        roots = [model.root(i) for i in range(20)]
+        tree = drafting.draft(model, roots, uniforms)
+        chain = paths.draft_tree(model, paths.TreeShape.chains(1, 6), roots, uniforms)
+        lengths = paths.StoppingRule(fitted.edges, fitted.accepted, threshold).lengths(chain)
+        assert np.array_equal((tree.tokens >= 0).sum(-1), lengths)
+        assert np.array_equal(np.where(np.arange(6) < lengths[:, None], chain.tokens, -1), tree.tokens)
+
+
+def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
+    with np.load(PAIRS, allow_pickle=False) as data:
+        p, q = (data[name].reshape(-1, data[name].shape[-1]) for name in "pq")
+    usual = paths.StoppedPath(4)
+    assert usual.fitted(p, q).accepted == pytest.approx(usual.accepted, abs=0.006)
+    assert usual.fitted(q, q).accepted == pytest.approx([1] * 9)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: paths.ConfidentTree(0), "budget is 0"),
+        (lambda: paths.SampledTree(4, 0), "length is 0"),
+        (lambda: paths.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
+        (lambda: paths.StoppedPath(4, 1.5), "threshold is 1.5"),
+        (lambda: paths.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
+        (lambda: paths.StoppedPath(4).draft(paths.SimulatedModel(n=5), [(0,)], np.zeros((1, 3))), r"give \(B, 4\)"),
+    ],
+)
+def test_errors(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(ot.DraftSelectionError, match=text):
+        make()
+
+
+def test_namespaces_are_not_mixed() -> None:
+    """`where` on an empty comparison gives integers in both kinds: what `SampledTree` begins its list of children with."""
+    torch = pytest.importorskip("torch")
+    for made in (np.zeros((1, 1, 3)), torch.zeros((1, 1, 3))):
+        empty = where(made[..., :0] < 0, 0, 0)
+        assert str(empty.dtype).endswith("int64") and namespace(empty) is namespace(made)
