@@ -23,7 +23,7 @@ transformers = pytest.importorskip("transformers")
 
 from ot_draft.decoding import CannotDecode, Lookup, Sampling  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
-from ot_draft.decoding.reader import Reader  # noqa: E402
+from ot_draft.decoding.reader import TreeReader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
@@ -111,14 +111,14 @@ def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
-    made = Reader.verify
+    made = TreeReader.verify
 
-    def verify(self: Reader, tokens: Any) -> Any:
+    def verify(self: TreeReader, tokens: Any) -> Any:
         p = made(self, tokens)
         p[:, 1:] = made(replace(self, sampling=Sampling()), tokens)[:, 1:]
         return p
 
-    patch.setattr(Reader, "verify", verify)
+    patch.setattr(TreeReader, "verify", verify)
 
 
 def _the_draft_is_drawn_at_temperature_1_and_reported_warped(patch: pytest.MonkeyPatch) -> None:
