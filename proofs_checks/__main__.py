@@ -55,14 +55,20 @@ COLOURS = {
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(MODULES)), metavar="[NAMES]...")
 @click.option(
+    "--without", multiple=True, type=click.Choice(list(MODULES)), metavar="NAME", help="Leave out; may be repeated."
+)
+@click.option(
     "--cases", type=click.IntRange(1), default=600, show_default=True, help="Random problems for a statement."
 )
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one self-contained page.")
 @click.option("--json", type=click.Path(dir_okay=False, path_type=Path), help="Also write the rows as data.")
-def main(names: tuple[str, ...], cases: int, jobs: int, html: Path | None, json: Path | None) -> None:
+def main(
+    names: tuple[str, ...], without: tuple[str, ...], cases: int, jobs: int, html: Path | None, json: Path | None
+) -> None:
     """Check the statements of the modules NAMES, or all, and print what came out."""
-    modules = [importlib.import_module(f"proofs_checks.{MODULES[name]}") for name in names or MODULES]
+    chosen = [name for name in names or MODULES if name not in without]
+    modules = [importlib.import_module(f"proofs_checks.{MODULES[name]}") for name in chosen]
     pairs = [(module, statement) for module in modules for statement in module.STATEMENTS]
     rows: list[page.Row] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
