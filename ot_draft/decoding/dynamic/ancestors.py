@@ -24,9 +24,8 @@ def ancestors(parents: Tensor, length: int) -> Tensor:
 def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dtype) -> Tensor:
     """Additive mask (B, 1, W, S) of nodes that see the context, lengths (B,), and of the nodes behind it those told, bool (B, W, M)."""
     edge = torch.zeros_like(sees[..., :1])
-    seen = torch.cat(
-        (~edge, sees, edge), -1
-    )  # the first column stands for the context, the last for what lies behind the tree
+    # The first column stands for the context, the last for what lies behind the tree.
+    seen = torch.cat((~edge, sees, edge), -1)
     behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
     column = (behind + 1).clamp(0, seen.shape[-1] - 1)
     seen = seen.gather(2, column[:, None].expand(-1, sees.shape[1], -1))

@@ -34,7 +34,7 @@ from ...laws import ByNode, DraftLaw, StandIn
 from ..model import Model, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import Nodes, PathRule
-from ..tree import DraftTree, FreeShape, TreeShape
+from ..tree import DraftTree, TreeShape
 from .adaptive_growth import AdaptiveGrowth
 from .adaptive_outlook import Outlook
 from .dynamic_tree import DynamicTree, Growing, TreeDraws, check_bounds
@@ -62,11 +62,6 @@ class AdaptiveTree(DynamicTree):
 
     def __post_init__(self) -> None:
         check_bounds(budget=self.budget, length=self.length, most=self.most)
-
-    @property
-    def shape(self) -> FreeShape:
-        """The bounds of its trees."""
-        return FreeShape(nodes=self.budget, deepest=self.length, most=self.most)
 
     def numbers(self, q: Array, reached: Array, left: Array, levels: int) -> Chosen:
         """Children of every node of a level: q (B, W, n), chance that each is reached (B, W), nodes left int (B, 1).

@@ -22,7 +22,7 @@ from ...arrays import (
     total,
     where,
 )
-from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, in_order, written
+from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, check_bounds, in_order, written
 
 
 class Offer(NamedTuple):
@@ -51,9 +51,11 @@ class BestCandidates(DynamicTree):
 
     slots_are_nodes: ClassVar[bool] = False
     beam: int
-    most: int
     least: float
     least_gain: float
+
+    def __post_init__(self) -> None:
+        check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)
 
     @property
     def reads(self) -> int:

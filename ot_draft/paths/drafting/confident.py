@@ -8,9 +8,8 @@ from ...arrays import Array, floats, gather, positions, small, top_tokens
 from ...laws import ByNode, DraftLaw
 from ..rules.naive_target import NaiveTarget
 from ..rules.path_rule import PathRule
-from ..tree import FreeShape
 from .candidates import BestCandidates, Offer
-from .dynamic_tree import TreeDraws, check_bounds
+from .dynamic_tree import TreeDraws
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,10 @@ class ConfidentTree(BestCandidates):
     least_gain: float = 0.0
     least: float = 0.0
 
-    def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)
-
     @classmethod
     def opt_tree(cls, budget: int, length: int = 8, least_gain: float = 0.2) -> ConfidentTree:
         """The best tree of the draft's top tokens, as deep as it gains more than so many accepted tokens a level."""
         return cls(budget, length, budget, budget, least_gain)
-
-    @property
-    def shape(self) -> FreeShape:
-        return FreeShape(nodes=self.budget, deepest=self.length, most=self.most)
 
     @property
     def law(self) -> DraftLaw:

@@ -80,17 +80,18 @@ class Growing(ABC):
 
 
 class DynamicTree(ABC):
-    """A way to draft trees of at most `budget` nodes, `length` deep, whose shapes follow the draft model."""
+    """A way to draft trees of at most `budget` nodes, `length` deep, `most` children a node, whose shapes follow the draft model."""
 
     # Whether the draft model reads a node in the slot of its number.
     slots_are_nodes: ClassVar[bool] = True
     budget: int
     length: int
+    most: int
 
     @property
-    @abstractmethod
     def shape(self) -> FreeShape:
         """The bounds of its trees."""
+        return FreeShape(nodes=self.budget, deepest=self.length, most=self.most)
 
     @property
     @abstractmethod

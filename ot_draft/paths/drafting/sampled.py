@@ -23,9 +23,8 @@ from ...laws import DraftLaw, WithoutReplacement
 from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import TokenWise
-from ..tree import FreeShape
 from .candidates import BestCandidates, Offer
-from .dynamic_tree import TreeDraws, check_bounds
+from .dynamic_tree import TreeDraws
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,6 @@ class SampledTree(BestCandidates):
     beam: int = 16
     least: float = 0.0
     least_gain: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)
-
-    @property
-    def shape(self) -> FreeShape:
-        return FreeShape(nodes=self.budget, deepest=self.length, most=self.most)
 
     @property
     def law(self) -> DraftLaw:

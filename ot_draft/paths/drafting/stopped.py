@@ -11,7 +11,6 @@ from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
-from ..tree import FreeShape
 from .dynamic import StoppingRule
 from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, check_bounds
 
@@ -34,6 +33,7 @@ class StoppedPath(DynamicTree):
     edges: tuple[float, ...] = EDGES
     accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
     length: int = field(init=False, compare=False)
+    most: int = field(default=1, init=False, compare=False)
 
     def __post_init__(self) -> None:
         check_bounds(budget=self.budget)
@@ -56,10 +56,6 @@ class StoppedPath(DynamicTree):
         drawn, accepted = ([mass[place == i].sum() for i in bins] for mass in (q, np.minimum(p, q)))
         shares = [float(a / max(d, 1e-300)) for a, d in zip(accepted, drawn, strict=True)]
         return replace(self, accepted=tuple(shares))
-
-    @property
-    def shape(self) -> FreeShape:
-        return FreeShape(nodes=self.budget, deepest=self.budget, most=1)
 
     @property
     def law(self) -> DraftLaw:
@@ -87,9 +83,8 @@ class StoppedPath(DynamicTree):
     def predicted(self, mass: Array) -> Array:
         """Chance that a drafted token of this mass is accepted."""
         chance = 0.0 * mass + self.accepted[0]
-        for edge, accepted in zip(
-            self.edges, self.accepted[1:], strict=True
-        ):  # numbers: nothing is copied to the device
+        # Numbers, not an array: nothing is copied to the device.
+        for edge, accepted in zip(self.edges, self.accepted[1:], strict=True):
             chance = where(mass >= edge, accepted, chance)
         return chance
 
