@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...errors import DraftSelectionError, InvalidArgument, MissingPackage
-from ...paths import dynamic_tree
+from ...paths import DYNAMIC_TREES, dynamic_tree
 from ...paths.drafting.dynamic_called import DYNAMIC
 from ..console import one_line
 from ..options import whole_numbers
@@ -86,7 +86,7 @@ class Shape(click.ParamType):
 @click.option("--paths", type=int, help="Number of drafted paths K [default: 4].")
 @click.option("--length", type=int, help="Length L of the paths [default: 4].")
 @click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1, or "
-              "dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: adaptive, eagle2, opt-tree, dyspec, specdec.")  # fmt: skip
+              f"dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: {', '.join(DYNAMIC_TREES)}.")  # fmt: skip
 @click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
 @click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")
