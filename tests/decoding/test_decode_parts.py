@@ -195,3 +195,21 @@ def test_packed_layers_compute_the_same() -> None:
     assert pack(model) in (0, 8)  # seven in its layer, and the head; none where torch was built without oneDNN
     assert torch.allclose(model(tokens).logits, plain, rtol=0, atol=1e-5 * plain.abs().max().item())
     assert pack(tiny_llama(3)) == 0  # float64 is left alone
+
+
+def test_a_head_of_8_bits_reads_every_row_by_itself() -> None:
+    from ot_draft.decoding.packed import Int8Linear, pack_head
+
+    model = tiny_llama(3, 40, dtype=torch.float32)
+    if not pack_head(model):
+        pytest.skip("torch has no products of 8 bits here")
+    assert not pack_head(model) and not pack_head(tiny_llama(3))  # done already; float64 is left alone
+    linear = torch.nn.Linear(64, 300)
+    head, rows = Int8Linear(linear), torch.randn(2, 5, 64) * torch.logspace(-3, 3, 5)[:, None]
+    rows[1, 3] = 0
+    with torch.no_grad():
+        wanted, found = linear(rows), head(rows)
+        each = torch.stack([torch.stack([head(row[None])[0] for row in text]) for text in rows])
+    assert torch.equal(found, each)
+    assert torch.equal(found[1, 3], linear.bias)
+    assert ((found - wanted).abs().amax(-1) <= 0.03 * wanted.abs().amax(-1)).all()
