@@ -197,13 +197,15 @@ def test_packed_layers_compute_the_same() -> None:
     assert pack(tiny_llama(3)) == 0  # float64 is left alone
 
 
-def test_a_head_of_8_bits_reads_every_row_by_itself() -> None:
-    from ot_draft.decoding.packed import Int8Linear, pack_head
+def test_layers_of_8_bits_read_every_row_by_itself() -> None:
+    from ot_draft.decoding.packed import Int8Linear, pack_draft
 
     model = tiny_llama(3, 40, dtype=torch.float32)
-    if not pack_head(model):
+    replaced = pack_draft(model)
+    if not replaced:
         pytest.skip("torch has no products of 8 bits here")
-    assert not pack_head(model) and not pack_head(tiny_llama(3))  # done already; float64 is left alone
+    assert replaced == 3 and type(model.model.layers[0].mlp.down_proj) is torch.nn.Linear
+    assert pack_draft(model) == pack_draft(tiny_llama(3)) == 0  # done already; float64 is left alone
     linear = torch.nn.Linear(64, 300)
     head, rows = Int8Linear(linear), torch.randn(2, 5, 64) * torch.logspace(-3, 3, 5)[:, None]
     rows[1, 3] = 0
