@@ -28,6 +28,7 @@ from ..arrays import (
     positions,
     settled,
     total,
+    where,
     zero,
 )
 from ..errors import InvalidDrafts
@@ -179,6 +180,17 @@ class DraftLaw(ABC):
         fixed one, which is no draw. number: as at the draw, if known. Raises InvalidDrafts where the law is not known.
         """
         raise InvalidDrafts(f"the law of one child after the other is not known for {self!r}: take NaiveTarget()")
+
+    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        """`child` where its place differs from row to row: law (..., n) of the child at this place, int (..., 1).
+
+        siblings: int (..., C) all children of the node in drawing order, -1 beyond the last; number: int (..., 1), of those that are fixed.
+        """
+        law = q
+        for index in range(siblings.shape[-1]):  # every place in every row: laws know better
+            here = self.child(q, siblings[..., :index], siblings[..., index : index + 1], siblings.shape[-1], number)
+            law = where(place == index, here, law)
+        return law
 
     def drafted(self, q: Array, k: int) -> Array | None:
         """P(token y is among the drafts) for every y, (..., n); None where that takes long."""

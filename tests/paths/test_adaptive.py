@@ -17,7 +17,7 @@ from ot_draft.paths.rules.path_rule import Nodes
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
 
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
-RULES = [paths.Joint(), OPTIMAL, paths.NaiveTarget()]
+RULES = [paths.Joint(), OPTIMAL, paths.NaiveTarget(), paths.Traversal()]
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
