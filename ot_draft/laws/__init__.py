@@ -12,8 +12,8 @@ from .several import Several
 from .top_number import StandIn
 from .without_replacement import WithoutReplacement
 
-# One of every family that has a name of its own (ByNode's, FixedLast's and Several's laws are data); what the command line, the checks and the tables
-# know of laws, they ask of these.
+# One of every family that has a name of its own (ByNode's, FixedLast's and Several's laws are data); what the command line, the checks
+# and the tables know of laws, they ask of these.
 ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Fixed((0,)), Hub())
 
 __all__ = [

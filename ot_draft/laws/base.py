@@ -163,6 +163,14 @@ class DraftLaw(ABC):
         """Whether equally many top tokens are fixed for every q and every number of drafts that exceeds theirs."""
         return True
 
+    def fixed_among(self, children: tuple[int, ...], number: int) -> tuple[int, ...]:
+        """Which children of a node are fixed tokens, where so many are."""
+        return children[:number]
+
+    def told(self, fixed: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> DraftLaw:
+        """The law of a tree in plain form, where the drafting decided node by node which tokens are fixed after which prefix."""
+        return self
+
     def draw_with_number(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
         """`draw`, and `number` as it was at the draw."""
         return self.draw(q, uniforms), self.number(q, uniforms.shape[-1])

@@ -27,6 +27,9 @@ class ByNode(FixedFirst):
     def at(self, prefix: Prefix) -> DraftLaw:
         return Fixed(dict(self.fixed).get(prefix, ()))
 
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNode:
+        return ByNode(fixed)
+
     def number(self, q: Array, k: int) -> Any:
         raise InvalidDrafts("ByNode: how many children are fixed is told with the tree: give DraftTree(..., tops=...)")
 

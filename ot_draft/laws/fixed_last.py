@@ -157,11 +157,21 @@ class ByNodeLast(FixedLast):
     def at(self, prefix: Prefix) -> DraftLaw:
         return FixedLast(dict(self.fixed).get(prefix, ()))
 
+    def fixed_among(self, children: Prefix, number: int) -> Prefix:
+        return children[len(children) - number :]
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
+        return ByNodeLast(fixed=fixed)
+
     def number(self, q: Array, k: int) -> Any:
-        raise InvalidDrafts("ByNodeLast: how many children are fixed is told with the tree: give DraftTree(..., tops=...)")
+        raise InvalidDrafts(
+            "ByNodeLast: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
+        )
 
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        raise InvalidDrafts("ByNodeLast: the fixed tokens stand in the tree, as the last children of their node: ask `at(prefix)`")
+        raise InvalidDrafts(
+            "ByNodeLast: the fixed tokens stand in the tree, as the last children of their node: ask `at(prefix)`"
+        )
 
     @property
     def number_by_q(self) -> bool:

@@ -1,4 +1,4 @@
-"""The batched form of the drafting that follows q: the levels of `AdaptiveTree`, as data."""
+"""The batched form of the drafting that follows q: the levels of a `LevelTree`, as data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,22 @@ from ...arrays import (
     where,
 )
 from ...laws import outside
-from .adaptive_outlook import Outlook
 from .dynamic_tree import Growing, Grown, TreeDraws, written
 
 
+class Prospect(Protocol):
+    """What an estimate says at the nodes of a level; all of it is `small`."""
+
+    @property
+    def gains(self) -> tuple[Array, Array]:
+        """What each further child adds to the acceptance (..., most), and the number of fixed tokens among 0 .. most children."""
+
+    def below(self, masses: Array, tokens: Array, tops: Array, count: Array) -> Array:
+        """Chance that each child is reached, given its parent is: (..., C) masses under q, int (..., C) -1 beyond, (..., 1), (..., 1)."""
+
+
 class Numbers(Protocol):
-    """What decides how many children the nodes of a level get: `AdaptiveTree`."""
+    """What decides how many children the nodes of a level get: a `LevelTree`."""
 
     @property
     def budget(self) -> int: ...
@@ -39,10 +49,10 @@ class Numbers(Protocol):
     @property
     def most(self) -> int: ...
 
-    def outlook(self, q: Array) -> Outlook:
+    def outlook(self, q: Array) -> Prospect:
         """What the draft says at nodes with the laws q (B, W, n)."""
 
-    def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> tuple[Array, Array]:
+    def numbers_at(self, outlook: Prospect, reached: Array, left: Array, levels: int) -> tuple[Array, Array]:
         """Children, and fixed ones among them, of nodes that are reached with these chances."""
 
 

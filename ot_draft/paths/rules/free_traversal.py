@@ -1,8 +1,8 @@
 """Traversal verification of trees whose shapes are data: one node a step in every tree, each tree in its own post-order.
 
-The state of a node is w p, the weight times the target, as a measure s S: S (n,) and a number s, so that a refusal writes it once. A child x
-drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it were refused, with R the mass of (s S - Q)+, S becomes (s S - Q)+,
-s becomes 1 / (R + 1 - w), and w becomes R / (R + 1 - w).
+The state of a node is w p, the weight times the target, as a measure s S: S (n,) and a number s, so that a refusal writes it once.
+A child x drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it were refused, with R the mass of (s S - Q)+, S becomes
+(s S - Q)+, s becomes 1 / (R + 1 - w), and w becomes R / (R + 1 - w).
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class _Walk:
         self.accepted, self._any = self.survivors.here, self.survivors.here < 0
         self._number = _inner(tree, self._parents)
         self._siblings = self._children()
-        self._mass = empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p)  # S; the last row takes what is of no use
+        self._mass = empty(
+            (len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p
+        )  # S; the last row takes what is of no use
         self._mass[:, :-1] = tree.p[:, : self._number]
         self._laws = empty(tuple(self._mass.shape), tree.p)  # of the child that is tested next
         siblings = unsmall(self._siblings, tree.p)
@@ -179,7 +181,9 @@ class _Walk:
         firsts, counts = (x[:, : self._number, None] for x in (self.survivors.firsts, self._counts))
         there = place < counts
         node = where(there, firsts + place - 1, -1)
-        return gather(self._tokens, node.reshape(len(node), -1)).reshape(node.shape) * where(there, 1, 0) - where(there, 0, 1)
+        return gather(self._tokens, node.reshape(len(node), -1)).reshape(node.shape) * where(there, 1, 0) - where(
+            there, 0, 1
+        )
 
     def _tops(self, row: Array | None) -> Any:
         """How many children are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
