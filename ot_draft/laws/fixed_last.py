@@ -160,6 +160,14 @@ class ByNodeLast(FixedLast):
     def fixed_among(self, children: Prefix, number: int) -> Prefix:
         return children[len(children) - number :]
 
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        """The children of a node in the order in which rules take them."""
+        return drawn + fixed
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
+        return outside(q, integers(fixed + drawn, q))
+
     def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
         return ByNodeLast(fixed=fixed)
 

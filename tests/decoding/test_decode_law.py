@@ -70,9 +70,11 @@ DYNAMIC: dict[str, Callable[[], Drafting]] = {
     "optimal, ours": lambda: Drafting.dynamic(
         paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
+    "ours, traversal": lambda: Drafting.dynamic(paths.CountedTree(6, 3)),
     "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(6, 3, 3, 2)),
     "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(6, 3)),
     "DySpec": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2)),
+    "DySpec, traversal": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2), paths.Traversal()),
     "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(3, 0.5)),
     "SpecDec++, token by token": lambda: Drafting.dynamic(
         paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())

@@ -1,10 +1,7 @@
-"""Our dynamic tree: level by level, the budget goes where the draft says that it helps, from q and what was drawn above alone.
+"""Our dynamic tree for joint selection: top tokens and i.i.d. draws, as many where as an estimate from q alone says.
 
-At every level the draft estimates how likely each node is reached, and what one more child of it would add to the acceptance: the
-estimate of `Hybrid("auto")`, for every number of children and of top tokens among them. How much of the budget the level gets is
-decided by a forest that is only imagined: below every possible child hangs the tree that would grow if all nodes were
-like the average one of this level; the best nodes of that forest are counted, as many as are left, and those among them that lie in
-this level are drafted, all at once. The numbers depend on levels above, never on a draw of the same level or below: that
+The estimate is that of `Hybrid("auto")`, for every number of children and of top tokens among them, extended to the chance that a node is
+reached. The numbers depend on levels above, never on a draw of the same level or below (`LevelTree`): that
 is what `Joint` and `Optimal` need to be lossless (proofs_checks/paths/adapted_trees.py). Equal siblings are one place: the first
 holds the children of all.
 """
@@ -20,7 +17,6 @@ from ...laws import ByNode, DraftLaw, StandIn
 from ..model import Model, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import Nodes, PathRule
-from ..tree import DraftTree, TreeShape
 from .adaptive_outlook import Outlook
 from .level_tree import Chosen, LevelTree
 from .plans import History, Plan
@@ -32,7 +28,7 @@ class AdaptiveTree(LevelTree):
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
     because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`, and, one tree at a time (`one_shape`), with `Traversal`.
+    `TokenWise(Optimal(law=ByNode()))`, `NaiveTarget`, and `Traversal`.
     """
 
     budget: int
@@ -118,12 +114,3 @@ class AdaptiveTree(LevelTree):
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
         found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
         return replace(found, typical=tuple(found.outlook(q).gains[0].mean(0).tolist()))
-
-
-def one_shape(tree: DraftTree) -> DraftTree:
-    """A batch of one tree whose shape is data, as one of a `TreeShape` without absent nodes: on the host, for rules that need it."""
-    assert tree.parents is not None and tree.tops is not None, "a tree of AdaptiveTree"
-    number = int((tree.tokens[0] >= 0).sum())
-    shape = TreeShape(tuple(tree.parents[0, :number].tolist()))
-    p, q = tree.p[:, : number + 1], tree.q[:, : number + 1]
-    return DraftTree(shape, tree.tokens[:, :number], p, q, tree.law, tree.tops[:, : q.shape[1]])

@@ -89,7 +89,8 @@ class CountedProspect:
         """Chance that each child is reached, given its parent is, by its mass under q (..., C) and its place; see `Prospect`."""
         tables, bins = self._tables, self._bins(small(floats(masses)))
         place = positions(tokens.shape[-1], tokens)
-        drawn = tables.of_drawn[minimum(tops, SIBLINGS - 1) + 0 * bins, minimum(place, PLACES - 1) + 0 * bins, bins]
+        siblings, places = (count - 1 for count in tables.of_drawn.shape[:2])
+        drawn = tables.of_drawn[minimum(tops, siblings) + 0 * bins, minimum(place, places) + 0 * bins, bins]
         return where(tokens < 0, 0, where(place < count - tops, drawn, tables.of_fixed[bins]))
 
     def _bins(self, masses: Array) -> Array:
