@@ -137,7 +137,7 @@ class Engine:
         if self.drafting.rule is None:
             self.chosen.copy_(ot.IID().draw(self.p[:, 0], self.uniforms))
             return
-        selection = self.drafting.rule.select(self.tree(), self.uniforms[:, self.drafting.draws :])
+        selection = self.drafting.select(self.tree(), self.uniforms)
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
@@ -146,6 +146,11 @@ class Engine:
         """What was drafted, with p and q at its nodes."""
         tops = self.tops if self.drafting.law.number_by_q else None
         return self.drafting.tree(self.tokens, self.p, self.q, tops)
+
+    @property
+    def shapes(self) -> dict[str, Tensor]:
+        """What a step has to hold of trees whose shapes are data: parents, and numbers of fixed children."""
+        return {}
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n) as it is told: 0 at nodes that the draft model did not look at."""

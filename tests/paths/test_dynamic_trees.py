@@ -31,20 +31,18 @@ ONE = paths.TokenWise(ot.rules.SpeculativeSampling())
 TRAVERSAL = paths.Traversal()
 
 
-# Where q is flat many children, one of them fixed; where it is steep few, the first of them fixed.
+# Where q is flat two children, where it is steep one.
 FEW = paths.Acceptance(
-    added=((0.4, 0.35, 0.2), (0.6, 0.2, 0.1), (0.8, 0.1, 0.0)),
-    fixed=((0, 0, 1, 1), (0, 0, 1, 2), (0, 1, 1, 1)),
-    typical=(0.6, 0.2, 0.1),
-    of_drawn=(((0.2, 0.5, 0.8), (0.1, 0.2, 0.3)), ((0.15, 0.4, 0.5), (0.1, 0.1, 0.1))),
-    of_fixed=(0.1, 0.4, 0.8),
-    edges=(0.4, 0.7),
+    of_node=((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)),
+    of_share=((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)),
+    typical=(0.6, 0.2),
+    edges=(0.5, 0.75),
 )
 
 DRAFTINGS: dict[str, tuple[paths.DynamicTree, tuple[paths.PathRule, ...]]] = {
     "ours, drawn": (paths.AdaptiveTree(4, 2, 3, spread=1.0), (paths.Joint(), OPTIMAL, NAIVE, TRAVERSAL)),
     "ours, fixed": (paths.AdaptiveTree(4, 3, 3, spread=0.0), (paths.Joint(), OPTIMAL, NAIVE)),
-    "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, NAIVE)),
+    "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
     "EAGLE-2": (paths.ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
     "OPT-Tree": (paths.ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
     "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..draft_plan import Drafting
+from ..draft_plan import Dynamic
 from ..engine import Engine, Memory
 from .reader import DynamicReader
 
@@ -20,10 +20,10 @@ class DynamicEngine(Engine):
 
     target: DynamicReader  # type: ignore[assignment]  # which reads trees in another way
     draft: DynamicReader  # type: ignore[assignment]
+    drafting: Dynamic
 
-    def __init__(self, memory: Memory, drafting: Drafting) -> None:
+    def __init__(self, memory: Memory, drafting: Dynamic) -> None:
         super().__init__(memory, drafting)
-        assert drafting.grower is not None
         self.grower = drafting.grower
         batch, size, device = len(self.tokens), drafting.shape.size, self.tokens.device
         self.parents = torch.full((batch, size), size, device=device)
@@ -59,6 +59,10 @@ class DynamicEngine(Engine):
 
     def tree(self) -> ot.paths.DraftTree:
         return self.drafting.tree(self.tokens, self.p, self.q, self.tops, self.parents)
+
+    @property
+    def shapes(self) -> dict[str, Tensor]:
+        return {"parents": self.parents, "tops": self.tops}
 
     def drafted_by(self) -> Tensor:
         nodes = torch.arange(self.q.shape[1], device=self.q.device)

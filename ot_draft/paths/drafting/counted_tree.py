@@ -1,8 +1,7 @@
-"""Our dynamic tree by traversal verification: draws without replacement and fixed tokens, as many where as counted acceptance says.
+"""Our dynamic tree: draws without replacement, as many where as their counted acceptance says, for traversal verification.
 
-Level by level, from q and what was drawn above alone (`LevelTree`). The fixed tokens are the last children of a node: see `FixedLast`.
-So the number of draws may depend on the levels above, and must not depend on what lies below a fixed token of the same node
-(proofs_checks/paths/traversed_trees.py).
+Level by level, from q and what was drawn above (`LevelTree`). Traversal is lossless on any tree that is drafted draw by draw, whatever
+decides about the next one (proofs_checks/paths/traversed_trees.py); rules that take the children in turn are lossless on this one, too.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...arrays import Array, cleared, gather, maximum, namespace, positions, settled, small, top_tokens, unsmall, where
-from ...laws import ByNodeLast, DraftLaw
+from ...arrays import Array, add_at, copy, gather, namespace, settled, unsmall, where
+from ...laws import DraftLaw, WithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
 from .adaptive_growth import AdaptiveGrowth
@@ -24,10 +23,10 @@ from .usual_acceptance import USUAL_ACCEPTANCE
 
 @dataclass(frozen=True)
 class CountedTree(LevelTree):
-    """Draft at most `budget` nodes, at most `length` deep, as many where as the counted acceptance of such drafts says.
+    """Draft at most `budget` nodes, at most `length` deep, as many where as the counted acceptance of such draws says.
 
     acceptance: counted on pairs of a target and its draft, by the draft's masses; the usual one on the pairs of figures/data, at both
-    temperatures. `fitted` counts again. Lossless with `Traversal` and `NaiveTarget`.
+    temperatures. `fitted` counts again. Lossless with `Traversal`, `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaiveTarget`.
     """
 
     budget: int
@@ -51,7 +50,7 @@ class CountedTree(LevelTree):
 
     @property
     def law(self) -> DraftLaw:
-        return ByNodeLast()
+        return WithoutReplacement()
 
     @property
     def rule(self) -> PathRule:
@@ -66,21 +65,17 @@ class CountedTree(LevelTree):
 
 
 class CountedGrowth(AdaptiveGrowth):
-    """Trees whose children are draws without replacement outside the fixed tokens, and then these."""
+    """Trees whose children are draws without replacement."""
 
     def _children(self, q: Array, numbers: Array, count: Array, tops: Array) -> tuple[Array, Array]:
-        most, draws = numbers.shape[-1], count - tops
-        ranked = small(top_tokens(q, min(most, q.shape[-1])))
-        fixed = where(positions(ranked.shape[-1], count) < tops, ranked, -1)
-        left, drawn = cleared(q, unsmall(fixed, q)), []
+        most, left, drawn = numbers.shape[-1], copy(q), list[Array]()
         for place in range(most):
-            needed = draws > place
+            needed = count > place
             if settled(~needed):
                 break
-            drawn.append(where(needed, self._draws.tokens(left, numbers[..., place : place + 1], needed), -1))
-            left = cleared(left, unsmall(drawn[-1], q))
-        join, place = namespace(ranked).concatenate, positions(most, count)
-        columns = [*drawn, *[-1 + 0 * count] * (most - len(drawn))]
-        behind = gather(ranked, where(place < count, maximum(place - draws, 0), -1))
-        children = where(place < draws, join(columns, -1), where(place < count, behind, -1))
+            token = where(needed, self._draws.tokens(left, numbers[..., place : place + 1], needed), -1)
+            drawn.append(token)
+            token = unsmall(token, q)
+            add_at(left, token, -gather(left, token))
+        children = namespace(count).concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))), -1)
         return children, gather(q, unsmall(children, q))

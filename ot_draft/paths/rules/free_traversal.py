@@ -145,7 +145,7 @@ class _Walk:
         if not self.tree.law.all_independent:
             number, siblings = self._tops(row), self._siblings[self._rows, minimum(row, self._number - 1)[..., 0]]
             parent_q = self.survivors.at(q, minimum(row, q.shape[1] - 1))
-            law = self.tree.law.at_place(parent_q, *(unsmall(x, q) for x in (siblings, place)), number)
+            law = self.tree.law.at_place(parent_q, unsmall(siblings, q), unsmall(place, q), number)
             self._write(self._laws, row, law)
         law = self.survivors.at(self._laws, row)
         token = unsmall(take(self._tokens, minimum(node, self._tokens.shape[1] - 1)), q)
