@@ -12,7 +12,7 @@ import ot_draft as ot
 
 from ..errors import CannotDecode
 from .plans.chooser import Always, Chooser, Run
-from .plans.lookup import Lookup
+from .plans.lookup import Lookup, Match
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,17 @@ class Drafting:
         return LookedUp(ot.paths.TreeShape.chains(1, lookup.num_tokens), ot.paths.NaiveTarget(), ot.IID(), lookup)
 
     @classmethod
-    def dynamic(cls, grower: ot.paths.DynamicTree, rule: ot.paths.PathRule | None = None) -> Dynamic:
-        """Trees whose shapes follow the draft model, `ot.paths.CountedTree(32)` for instance; by their own rule where none is given."""
-        return Dynamic(grower.shape, grower.rule if rule is None else rule, grower.law, grower=grower)
+    def dynamic(
+        cls, grower: ot.paths.DynamicTree, rule: ot.paths.PathRule | None = None, lookup: Lookup | None = None
+    ) -> Dynamic:
+        """Trees whose shapes follow the draft model, `ot.paths.CountedTree(32)` for instance; by their own rule where none is given.
+
+        lookup: how tokens are looked up for a tree that takes such, `ot.paths.LookupTree`.
+        """
+        if lookup is not None and not grower.takes:
+            raise CannotDecode(f"{grower.label} takes no looked-up tokens: leave the lookup away, or take LookupTree")
+        lookup = Lookup(grower.takes) if lookup is None and grower.takes else lookup
+        return Dynamic(grower.shape, grower.rule if rule is None else rule, grower.law, lookup, grower=grower)
 
     def begin(self, run: Run) -> Chooser:
         """This drafting in every step."""
@@ -218,11 +226,15 @@ class Found(Chooser):
         assert drafting.lookup is not None
         self.lookup = drafting.lookup
         self.menu = tuple(drafting.shortened(length) for length in range(drafting.shape.length + 1))
-        self._going = [True] * batch
+        self._going, self._found = [True] * batch, list[Match]()
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
-        found = [self.lookup.find(text) for text, going in zip(texts, self._going, strict=True) if going]
-        return self.menu[max(len(match.tokens) for match in found)]
+        going = zip(texts, self._going, strict=True)
+        self._found = [self.lookup.find(text) if goes_on else Match() for text, goes_on in going]
+        return self.menu[max(len(match.tokens) for match in self._found)]
+
+    def found(self, lookup: Lookup, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
+        return self._found
 
     def learn(self, step: Any, seconds: float) -> None:
         self._going = (~step.finished).tolist()

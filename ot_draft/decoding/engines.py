@@ -41,7 +41,8 @@ class Engines:
         engine, parts = self._known[drafting]
         # The last two tokens are read in every step; those before them may have come while the draft model was not asked.
         engine.behind = max(0, *(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True)))
-        engine.look_up(self._texts)
+        if drafting.lookup is not None:
+            engine.look_up(self._chooser.found(drafting.lookup, self._texts))
         return engine, parts
 
     def took(self, step: Step, seconds: float) -> None:

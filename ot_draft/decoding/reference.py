@@ -96,7 +96,11 @@ def _(
     def draft_law(prefix: list[int]) -> Tensor:
         return next_token(pair.draft, prefix, of_draft, n, row).to(numbers.dtype)
 
-    growing = drafting.grower.begin(numbers[:, : drafting.draws])
+    given = torch.full((1, drafting.grower.takes), -1)
+    if drafting.lookup is not None:
+        found = drafting.lookup.find(text).tokens[: drafting.grower.takes]
+        given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
+    growing = drafting.grower.begin(numbers[:, : drafting.draws], given)
     prefixes: dict[int, list[int]] = {0: text}  # by slot
     while growing.levels:
         laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)

@@ -9,6 +9,7 @@ from .drafting.counted_tree import CountedTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
 from .drafting.dynamic_tree import DynamicTree, Growing, Grown
+from .drafting.lookup_tree import LookupTree
 from .drafting.plans import Expansion
 from .drafting.sampled import SampledTree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
@@ -53,6 +54,7 @@ __all__ = [
     "Grown",
     "InvalidCosts",
     "Joint",
+    "LookupTree",
     "MarkovModel",
     "Model",
     "NaiveTarget",

@@ -39,10 +39,23 @@ FEW = paths.Acceptance(
     edges=(0.5, 0.75),
 )
 
+
+@dataclass(frozen=True)
+class LookedUp(paths.LookupTree):
+    """With tokens that are always found."""
+
+    found: tuple[int, ...] = ()
+
+    def growing(self, draws: Any) -> paths.Growing:
+        draws.given = draws.root + np.array([self.found])
+        return super().growing(draws)
+
+
 DRAFTINGS: dict[str, tuple[paths.DynamicTree, tuple[paths.PathRule, ...]]] = {
     "ours, drawn": (paths.AdaptiveTree(4, 2, 3, spread=1.0), (paths.Joint(), OPTIMAL, NAIVE, TRAVERSAL)),
     "ours, fixed": (paths.AdaptiveTree(4, 3, 3, spread=0.0), (paths.Joint(), OPTIMAL, NAIVE)),
     "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
+    "lookup and model": (LookedUp(5, 3, FEW, found=(1, 0)), (TRAVERSAL, NAIVE)),
     "EAGLE-2": (paths.ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
     "OPT-Tree": (paths.ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
     "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),
@@ -100,6 +113,27 @@ class LooksAtItsToken(GrowingPath):
 
 
 @dataclass(frozen=True)
+class DrawsAnother(LookedUp):
+    """The planted error: tokens are drawn by another law than the rule is told, q squared."""
+
+    def growing(self, draws: Any) -> paths.Growing:
+        growing = super().growing(draws)
+        growing._draws = Squared(draws)  # type: ignore[attr-defined]
+        return growing
+
+
+class Squared:
+    def __init__(self, draws: Any) -> None:
+        self._draws = draws
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._draws, name)
+
+    def tokens(self, mass: Any, numbers: Any, needed: Any) -> Any:
+        return self._draws.tokens(mass**2, numbers, needed)
+
+
+@dataclass(frozen=True)
 class DropsZero(paths.AdaptiveTree):
     """The planted error: the last draw of a node is taken back if it is token 0."""
 
@@ -118,6 +152,7 @@ class Drops(adaptive_growth.AdaptiveGrowth):
 PLANTED: list[tuple[paths.DynamicTree, paths.PathRule]] = [
     (ByItsToken(3, 2, 3, 4), WITHOUT),
     (ByItsToken(3, 2, 3, 4), TRAVERSAL),
+    (DrawsAnother(4, 2, FEW, found=(1,)), TRAVERSAL),
     (StopsBefore(2, 1.0), ONE),
     (StopsBefore(2, 1.0), paths.BlockVerification()),
     (DropsZero(4, 2, 3, spread=1.0), paths.Joint()),
@@ -147,6 +182,7 @@ def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.
 LARGER: dict[str, paths.DynamicTree] = {
     "ours": paths.AdaptiveTree(12, 5, 6),
     "ours, counted": paths.CountedTree(12, 5),
+    "lookup and model": LookedUp(12, 5, found=(3, 1, 4, 1)),
     "EAGLE-2": paths.ConfidentTree(12, 5, 4, 3),
     "OPT-Tree": paths.ConfidentTree.opt_tree(12, 6, 0.1),
     "DySpec": paths.SampledTree(12, 5, 5, 4),

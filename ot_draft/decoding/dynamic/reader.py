@@ -45,12 +45,13 @@ class DynamicReader(Reader):
         )
         return self._laws(logits, tokens, lambda row: _ways(parents[row].tolist(), range(sees.shape[1])))
 
-    def grow(self, uniforms: Tensor, q: Tensor, behind: int = 0) -> Trees:
+    def grow(self, uniforms: Tensor, q: Tensor, behind: int = 0, given: Tensor | None = None) -> Trees:
         """Trees drafted level by level, by uniforms (B, draws); q (B, M + 1, n) is filled with the laws at the nodes that were read.
 
-        M slots, of which the root has the first; the last row is of no use. behind: tokens before the last two to be read first.
+        M slots, of which the root has the first; the last row is of no use. behind: tokens before the last two to be read first. given: as
+        `DynamicTree.begin` takes it.
         """
-        growing, device = self.drafting.grower.begin(uniforms), q.device
+        growing, device = self.drafting.grower.begin(uniforms, given), q.device
         seen = Seen(len(q), q.shape[1] - 1, device)
         rows, depth = torch.arange(len(q), device=device)[:, None], 0
         read = torch.full(q.shape[:2], -1, device=device)  # tokens by slot

@@ -94,7 +94,7 @@ class CountedProspect:
         share = masses / maximum(1 - gone, 1e-300)
         tables = self._tables
         ratio = tables.of_share[minimum(place, tables.of_share.shape[0] - 1), self._bins(share)]
-        chances = tables.of_node[self._row][..., : tokens.shape[-1]] * ratio
+        chances = tables.of_node[self._row][..., minimum(place, self.acceptance.most - 1)] * ratio
         return where(tokens < 0, 0, where(fixed, masses, minimum(chances, 1)))
 
     @property

@@ -9,12 +9,14 @@ from .adaptive import AdaptiveTree
 from .confident import ConfidentTree
 from .counted_tree import CountedTree
 from .dynamic_tree import DynamicTree
+from .lookup_tree import LookupTree
 from .sampled import SampledTree
 from .stopped import StoppedPath
 
 DYNAMIC, USUAL = "dynamic", "counted"
 DYNAMIC_TREES: dict[str, Callable[[int], DynamicTree]] = {
     "counted": CountedTree,
+    "lookup": LookupTree,
     "adaptive": AdaptiveTree,
     "eagle2": ConfidentTree,
     "opt-tree": ConfidentTree.opt_tree,
