@@ -23,7 +23,6 @@ from ..arrays import (
     members,
     namespace,
     positions,
-    prefix_sums,
     ratio,
     settled,
     take,
@@ -99,7 +98,7 @@ class FixedLast(DraftLaw):
         is_fixed = where(take(broadcast(first, q.shape), order), 1, 0)
         others = argsort(is_fixed, stable=True)[..., : q.shape[-1] - fixed.shape[-1]]
         masses = prefix_probability.prefixes(take(q, take(order, others)), draws)
-        held = prefix_sums(is_fixed)
+        held = namespace(q).concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)), -1)
         return where(held == fixed.shape[-1], gather(masses, positions(q.shape[-1] + 1, q) - held), zero(q))
 
     @property
@@ -113,6 +112,7 @@ class FixedLast(DraftLaw):
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
         fixed, draws = self._parts(q, count)
         if earlier.shape[-1] >= draws:
+            token = fixed[earlier.shape[-1] - draws :][:1] + 0 * token
             return as_number(members(token, q.shape[-1], q), q)
         return self._left(q, fixed, earlier)
 

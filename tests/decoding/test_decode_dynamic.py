@@ -16,7 +16,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding import Drafting, Options, Pair, Processed, Sampling, SubsetDraft, decode, decode_steps  # noqa: E402
+from ot_draft.decoding import Drafting, Lookup, Options, Pair, Processed, Sampling, SubsetDraft, decode, decode_steps  # noqa: E402
 from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.dynamic.ancestors import Seen, ancestors, tree_mask  # noqa: E402
 from ot_draft.decoding.dynamic.engine import DynamicEngine  # noqa: E402
@@ -31,6 +31,7 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
         paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
     "ours, traversal": lambda: Drafting.dynamic(paths.CountedTree(8, 4)),
+    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
     "ours, fixed first": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4), paths.Traversal()),
     "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(8, 4, 3, 2)),
     "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(7, 4)),

@@ -169,9 +169,9 @@ class _Count:
         of_node = (sums + PRIOR * mean) / (np.bincount(self.row, minlength=bins)[:, None] + PRIOR)
         found, expected = np.zeros((2, PLACES, bins))
         for place, rows, share, chance in self._noted:
-            at = min(place, PLACES - 1), np.searchsorted(self.edges, share, side="right")
-            np.add.at(found, at, chance)
-            np.add.at(expected, at, of_node[self.row[rows], place])
+            at, of = min(place, PLACES - 1), np.searchsorted(self.edges, share, side="right")
+            np.add.at(found[at], of, chance)
+            np.add.at(expected[at], of, of_node[self.row[rows], place])
         prior = PRIOR * self._times * mean[np.minimum(np.arange(PLACES), self.most - 1), None] + 1e-12
         return Acceptance(
             tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
