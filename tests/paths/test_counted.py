@@ -1,4 +1,4 @@
-"""Counted acceptance and the tree that goes by it: against what is known exactly, and Sequoia's tree as the case of a draft that says nothing."""
+"""Counted acceptance and the tree that goes by it: against what is known exactly, and Sequoia's tree where the draft says nothing."""
 
 from __future__ import annotations
 

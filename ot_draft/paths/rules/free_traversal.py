@@ -16,6 +16,7 @@ from ...arrays import (
     empty,
     excess,
     gather,
+    like,
     minimum,
     namespace,
     on_host,
@@ -128,7 +129,7 @@ class _Walk:
         weight, scale = (where(untouched, entry, take(x, parent)) for x in (self._weight, self._scale))
         row = where(refused, parent, self._number)
         mass, law = self.survivors.at(self._mass, row), self.survivors.at(self._laws, row)
-        mass = excess(unsmall(scale, mass) * mass, law, one(mass) + 0 * mass[..., :1])
+        mass = excess(like(unsmall(scale, mass), mass) * mass, law, one(mass) + 0 * mass[..., :1])
         self._write(self._mass, row, mass)
         rest = small(total(mass))
         scale = divide(one(mass) + 0 * rest, rest + 1 - weight, zero(mass))
