@@ -14,7 +14,7 @@ from sizes import first
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.arrays import namespace, where
+from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
 from ot_draft.paths.drafting import adaptive_growth, candidates
 from ot_draft.paths.drafting.candidates import Offer
@@ -47,7 +47,7 @@ class LookedUp(paths.LookupTree):
     found: tuple[int, ...] = ()
 
     def growing(self, draws: Any) -> paths.Growing:
-        draws.given = draws.root + np.array([self.found])
+        draws.given = draws.root + integers([self.found], draws.root)
         return super().growing(draws)
 
 

@@ -91,6 +91,7 @@ class _Walk:
         )  # S; the last row takes what is of no use
         self._mass[:, :-1] = tree.p[:, : self._number]
         self._laws = empty(tuple(self._mass.shape), tree.p)  # of the child that is tested next
+        self._mass[:, -1], self._laws[:, -1] = tree.p[:, 0], tree.p[:, 0]  # numbers, so that nothing overflows
         siblings = unsmall(self._siblings, tree.p)
         first = tree.law.at_place(tree.q[:, : self._number], siblings, 0 * siblings[..., :1], self._tops(None))
         self._laws[:, :-1] = first
