@@ -72,24 +72,32 @@ def draw(seed: int) -> Case:
 def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
     """The statement on its own first cases and the cases 0, 1, ..., each control on the first quarter of them, or on 100.
 
-    A repair of a false claim must hold, hence it is tried on all cases.
+    A planted error is looked for until a block of cases finds it out; a repair of a false claim must hold, hence it is tried on all.
     """
     start = perf_counter()
     drawn = cases if statement.limit is None else min(cases, statement.limit)
+    own, fewer = len(statement.first), min(drawn, max(drawn // 4, 100))
     repairs = statement.expected == "refuted"
-    fewer = drawn if repairs else min(drawn, max(drawn // 4, 100))
-    own = len(statement.first)
-    numbers = {"": own + drawn} | dict.fromkeys(statement.planted, own + fewer)
-    blocks = [
-        (error, range(first, min(first + BLOCK, number)))
-        for error, number in numbers.items()
-        for first in range(0, number, BLOCK)
-    ]
-    false: dict[str, tuple[Any, ...]] = dict.fromkeys(numbers, ())
-    parts = joblib.Parallel(n_jobs=jobs)(joblib.delayed(_false_in)(statement, *block) for block in blocks)
-    for (error, _), part in zip(blocks, parts, strict=True):
-        false[error] += part
+    claims, errors = ("", *(statement.planted if repairs else ())), () if repairs else statement.planted
+    blocks = [(claim, block) for claim in claims for block in _blocks(own + drawn)]
+    look, look_for = joblib.delayed(_false_in), joblib.delayed(_first_false)
+    work = [look(statement, *block) for block in blocks] + [look_for(statement, error, own + fewer) for error in errors]
+    parts = joblib.Parallel(n_jobs=jobs)(work)
+    false: dict[str, tuple[Any, ...]] = dict.fromkeys(claims, ())
+    for (claim, _), part in zip(blocks, parts, strict=False):
+        false[claim] += part
+    false |= dict(zip(errors, parts[len(blocks) :], strict=True))
     return Outcome(statement, own + drawn, perf_counter() - start, false.pop(""), false)
+
+
+def _blocks(number: int) -> list[range]:
+    return [range(first, min(first + BLOCK, number)) for first in range(0, number, BLOCK)]
+
+
+def _first_false(statement: Statement, error: str, number: int) -> tuple[Any, ...]:
+    """The cases of the first block that finds the error out, among so many cases; none where no block does."""
+    found = (_false_in(statement, error, block) for block in _blocks(number))
+    return next(filter(None, found), ())
 
 
 def _false_in(statement: Statement, error: str, block: range) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from figures.acceptance.acceptance_random import N, random_pairs
 from ot_draft.compare import clustered_error, expected_acceptance, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
-CONTEXTS, PAIRS, SAMPLES = 20, 40, 512
+CONTEXTS, PAIRS, SAMPLES = 20, 20, 256
 LAW = ot.WithoutReplacement()
 ORDERS = {"RandomOrder": 64, "RandomOrder, at most 4 orders": 4, "RandomOrder, 1 order": 1}
 RECURSIVE, OPTIMUM, HYBRID, INDEPENDENT = "RecursiveRejectionWithoutReplacement", "optimum", "Hybrid(auto)", "i.i.d."
@@ -50,7 +50,7 @@ def compute(
     sets = {f"real pairs, temperature {group}": pairs.at_temperature(float(group)) for group in ("1.0", "0.6")}
     for concentration in (1.0, 0.1):
         sets[f"random pairs, Dirichlet({concentration:g})"] = random_pairs(
-            concentration, count or (10 * PAIRS if full else PAIRS)
+            concentration, count or (20 * PAIRS if full else PAIRS)
         )
     rows: list[dict[str, Any]] = []
     for name, chosen in sets.items():

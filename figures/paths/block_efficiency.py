@@ -29,11 +29,11 @@ acceptance), EAGLE-2's and DySpec's (by the draft's confidence); SpecDec++ at it
 
 
 def compute(
-    full: bool = False, jobs: int = 1, n: int | None = None, iterations: int | None = None, budgets: Any = BUDGETS
+    full: bool = False, jobs: int = 1, n: int | None = None, iterations: int | None = None, budgets: Any = None
 ) -> list[dict[str, Any]]:
     """A row for each rule and (K, L), and for each way to draft a tree and its number of nodes."""
     model = ot.paths.SimulatedModel(n=n or (32_000 if full else 2000))
-    iterations = iterations or (4000 if full else 120)
+    iterations, budgets = iterations or (4000 if full else 120), budgets or (BUDGETS if full else BUDGETS[:3])
     lengths = accepted_lengths(model, list(product(KS, LS)), iterations, jobs)
     rows = [_row(rule, K, L, K * L, x, lengths[KSEQ, K, L]) for (rule, K, L), x in lengths.items()]
     ways = [*product(ot.paths.WAYS[:-1], budgets), *((ot.paths.WAYS[-1], budget) for budget in budgets if budget < 32)]

@@ -35,7 +35,7 @@ block verification attains it; joint selection and traversal are the same rule t
 
 def compute(full: bool = False, jobs: int = 1, count: int | None = None) -> list[dict[str, Any]]:
     """A row for each model and rule: expected accepted length, the bound, its certified width, the solvers' disagreement."""
-    count = count or (100 if full else 16)
+    count = count or (100 if full else 8)
     todo = [(size, number) for size in SIZES for number in range(count)]
     return [row for rows in Parallel(jobs)(delayed(_model)(*size, number) for size, number in todo) for row in rows]
 

@@ -32,7 +32,7 @@ iteration that the published pairs imply, {costs} plain steps in this order, as 
 
 def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | None = None) -> list[dict[str, Any]]:
     """A row for each rule and (K, L): block efficiency, its error, and the speed-up at the published rule's cost."""
-    iterations = iterations or (4000 if full else 400)
+    iterations = iterations or (4000 if full else 200)
     model = fitted(n, PUBLISHED[1, 4][0], iterations)
     lengths = accepted_lengths(model, list(PUBLISHED), iterations, jobs)
     common = {"n": n, "iterations": iterations, "acceptance": round(model.acceptance()[0], 3)}

@@ -44,19 +44,24 @@ from ot_draft.decoding import (
 
 KINDS = Path(__file__).with_name("kinds.jsonl")
 SEED = 17
+AGAINST = ("all", "shapes", "peers", "plain")  # fixed shapes of ours, transformers' own, nothing more
 ONE_SHAPE = (("speculativesampling", 1, 1), ("block", 1, 2), ("block", 1, 4), ("joint", 4, 2))
 
 
-def contenders(pair: Pair, batch: int, alone: bool) -> list[Method]:
-    """All but the plain method: auto first; alone: nothing else. transformers' own take one text at a time."""
-    auto: list[Method] = [auto_method()]
-    if alone:
-        return auto
-    ours = [method_called(rule, None, shape_of(K, L, None)) for rule, K, L in ONE_SHAPE]
-    return [*auto, *ours, lookup_method(Lookup()), *(peers(pair) if batch == 1 else [])]
+def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
+    """All but the plain method: auto first, then those of AGAINST. transformers' own take one text at a time."""
+    methods: list[Method] = [auto_method()]
+    if against in ("all", "shapes"):
+        methods += [method_called(rule, None, shape_of(K, L, None)) for rule, K, L in ONE_SHAPE]
+        methods.append(lookup_method(Lookup()))
+    if against in ("all", "peers") and batch == 1:
+        methods += peers(pair)
+    return methods
 
 
-def bench(pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, alone: bool, progress: Any) -> list[Row]:
+def bench(
+    pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, against: str, progress: Any
+) -> list[Row]:
     """Rows for every kind of text and for all together; groups of a batch are of one kind as far as that goes."""
     ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
     groups = [ordered[start : start + batch] for start in range(0, len(ordered) - batch + 1, batch)]
@@ -69,7 +74,7 @@ def bench(pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, a
                 shapes.setdefault(kind, Counter())[_shape(step.drafting)] += 1
 
     plain = method_called("autoregressive", None, shape_of(1, 1, None))
-    comparison = compare_methods(pair, tokens, [plain], options, watch, progress, contenders(pair, batch, alone))
+    comparison = compare_methods(pair, tokens, [plain], options, watch, progress, contenders(pair, batch, against))
     kinds = ["all"] if batch > 1 else [*dict.fromkeys(prompt.kind for prompt in ordered), "all"]
     common = {"batch": batch, "temperature": options.sampling.temperature}
     rows = []
@@ -124,7 +129,7 @@ def show(rows: Sequence[Row]) -> str:
 @click.option("--tokens", default=128, show_default=True, type=click.IntRange(2), help="Of every text.")
 @click.option("--batch", multiple=True, type=click.IntRange(1), default=(1, 8), show_default=True)
 @click.option("--temperature", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
-@click.option("--alone", is_flag=True, help="Plain and auto only.")
+@click.option("--against", type=click.Choice(AGAINST), default="all", show_default=True, help="Besides plain and auto.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
     """Measure, write OUT and print a line for every kind and method."""
@@ -138,9 +143,9 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
         for batch in options["batch"]:
             for temperature in options["temperature"]:
                 decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
-                total = (len(prompts) // batch) * (1 + len(contenders(pair, batch, options["alone"]))) + 2
+                total = (len(prompts) // batch) * (1 + len(contenders(pair, batch, options["against"]))) + 2
                 with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
-                    rows += bench(pair, prompts, batch, decoding, options["alone"], lambda done, a=advance: a())
+                    rows += bench(pair, prompts, batch, decoding, options["against"], lambda done, a=advance: a())
                 write([row | where for row in rows], out)
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None

@@ -120,7 +120,7 @@ BETS = SCORED + OVERLAPS
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the listed tokens and of the rest, for J bets: listed (J, T, N), rest (J, T)."""
+    """Scores of the listed tokens and of the rest, for J bets: listed float32 or float64 (J, T, N), rest (J, T)."""
 
     listed: Array
     rest: Array
@@ -141,7 +141,9 @@ def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
     """The scores of the bets of SCORED, which depend on the past and the law alone."""
     columns = [*_rank(tokens), *_mass(tokens), *_entropy(tokens), *_middles(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
                _law_before(tokens, seen), (tokens.ids == seen.other[:, None], 0.0), *_draft_law(tokens)]  # fmt: skip
-    listed, rest = np.empty((len(columns), *tokens.mass.shape)), np.empty((len(columns), len(tokens)))
+    # Single precision: a score rounded beforehand is as good a bet, and `outcomes` takes its mean in double precision.
+    listed = np.empty((len(columns), *tokens.mass.shape), dtype=np.float32)
+    rest = np.empty((len(columns), len(tokens)))
     for j, column in enumerate(columns):
         listed[j], rest[j] = column
     return Scores(listed, rest)

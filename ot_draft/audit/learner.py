@@ -49,15 +49,17 @@ class Learner:
         """Combined scores of the emitted tokens, in [-REACH, REACH], for every precision; m (T, J): means of the scores."""
         weights, shape = self.weights.T, tokens.mass.shape
         centre = weights @ m.T
-        listed = (weights @ scores.listed.reshape(len(SCORED), -1)).reshape(-1, *shape) - centre[:, :, None]
+        listed = weights.astype(np.float32) @ scores.listed.reshape(len(SCORED), -1)
+        listed = listed.reshape(-1, *shape) - centre[:, :, None].astype(np.float32)
         rest = weights @ scores.rest - centre
         return _payout(Scores(np.clip(listed, -REACH, REACH), np.clip(rest, -REACH, REACH)), tokens)
 
     def learn(self, tokens: Tokens, scores: Scores, y: Array, m: Array) -> None:
         """Take a block in, and find the weights for the next."""
-        flat = scores.listed.reshape(len(SCORED), -1)
+        # Single precision will do: any weights are fair. A matrix by its own transpose takes half the products.
+        flat = scores.listed.reshape(len(SCORED), -1) * np.sqrt(tokens.mass, dtype=np.float32).ravel()
         self._sum += (y - m).sum(0)
-        self._covariance += (flat * tokens.mass.ravel()) @ flat.T - m.T @ m
+        self._covariance += flat @ flat.T - m.T @ m
         self._covariance += (scores.rest * tokens.rest) @ scores.rest.T
         prior = PRECISIONS[:, None, None] * np.eye(len(SCORED))
         self.weights = np.linalg.solve(self._covariance + prior, self._sum[:, None])[..., 0].T

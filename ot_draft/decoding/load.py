@@ -15,7 +15,7 @@ import torch
 
 from ..errors import CannotDecode, MissingPackage
 from .language_model import SubsetDraft
-from .packed import pack
+from .packed import pack, pack_draft
 from .pair import Pair
 
 LOOKUP = "lookup"  # in the place of a draft model's name
@@ -32,10 +32,10 @@ def load_pair(
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
-    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model at
-    all. device_map: how
-    accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
-    float32 models on a CPU into the layout that its matrix products want (`pack`), but not where accelerate has spread the target.
+    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model
+    at all. device_map: how accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
+    float32 models on a CPU into the layout that its matrix products want (`pack`), and the largest ones of the draft to 8 bits
+    (`pack_draft`: its law is what it computes so), but not where accelerate has spread the target.
     """
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
@@ -72,6 +72,8 @@ def _gguf_read_once(name: str) -> Iterator[None]:
 
 def _packed(pair: Pair, wanted: bool) -> Pair:
     if wanted:
+        if pair.draft is not None:
+            pack_draft(pair.draft)
         for model in (pair.target, pair.draft):
             if model is not None:
                 pack(model)

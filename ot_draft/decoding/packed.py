@@ -1,14 +1,23 @@
-"""Linear layers whose weights were brought into oneDNN's own layout once, not in every call: for the CPU, in float32.
+"""Linear layers for the CPU whose weights were laid out once, not in every call: in oneDNN's own layout, or as whole numbers of 8 bits.
 
 The few rows of a drafted tree are too few to pay for rearranging a weight matrix, and too many for the kernel that reads one
 row. Measured on one core (n = 49,152, width 576): 17 rows through the head take 7 ms in the place of 21, one row 3 in the place of 7.
+
+A draft may be coarse: its law q is whatever it computes, and drafts are drawn from that q, so that nothing is lost but acceptance.
+Measured on the embedded draft at 480 places of real texts, temperature 1 and .6: sum min(p, q) .394 and .381 with weights of 32 bits,
+.394 and .384 with the layers of COARSE in 8; .391 and .379 with `down_proj` too, whose inputs have outliers. A pass of one position takes
+5.2 ms in the place of 8.3 (ratios of one run).
 """
 
 from __future__ import annotations
 
+import warnings
+from typing import Any, TypeGuard
+
 import torch
 from torch import Tensor, nn
 
+COARSE = ("head", "lm_head", "gate_proj", "up_proj")  # of a draft: its largest matrices
 ROWS = 16  # the number of rows that the layout is made for; it serves 1 to 512 about equally well
 
 
@@ -32,6 +41,58 @@ class PackedLinear(nn.Module):
         return product.reshape(*x.shape[:-1], self.out_features)
 
 
+class Int8Linear(nn.Module):
+    """x W^T + b in whole numbers of 8 bits: W scaled row by row, and x row by row, so that no row depends on what is read with it."""
+
+    weight: Any
+    bias: Tensor | None
+    edge: Tensor
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        weight = linear.weight.detach()
+        scales = (weight.abs().amax(1).double() / 127).clamp(min=1e-30)
+        zeros = torch.zeros(len(weight), dtype=torch.int64)
+        whole = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+        self.weight, self.bias = torch.ops.quantized.linear_prepack(whole, None), linear.bias
+        # The products take their scale from the largest and the least entry of all rows: this row has both.
+        edge = torch.zeros(1, self.in_features)
+        edge[0, 0], edge[0, -1] = 1, -1
+        self.register_buffer("edge", edge, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., out)."""
+        rows = x.reshape(-1, self.in_features)
+        largest = rows.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
+        product = torch.ops.quantized.linear_dynamic(torch.cat((rows / largest, self.edge)), self.weight, True)
+        product = product[:-1] * largest
+        product = product if self.bias is None else product + self.bias
+        return product.reshape(*x.shape[:-1], self.out_features)
+
+
+def pack_draft(draft: nn.Module) -> int:
+    """Replace the layers named in COARSE of a float32 draft on the CPU by such of 8 bits, in place; returns how many.
+
+    0 where torch has no such products.
+    """
+    if "fbgemm" not in torch.backends.quantized.supported_engines:
+        return 0
+    replaced = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would have its other package used, which has no such kernels
+        for module in list(draft.modules()):
+            for name, child in list(module.named_children()):
+                if name in COARSE and _plain(child):
+                    setattr(module, name, Int8Linear(child))
+                    replaced += 1
+    return replaced
+
+
+def _plain(module: nn.Module | None) -> TypeGuard[nn.Linear]:
+    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype == torch.float32
+
+
 def pack(model: nn.Module) -> int:
     """Replace the float32 linear layers on the CPU by packed ones, in place; returns how many (0 where torch cannot).
 
@@ -42,7 +103,7 @@ def pack(model: nn.Module) -> int:
     replaced = 0
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is nn.Linear and child.weight.device.type == "cpu" and child.weight.dtype == torch.float32:
+            if _plain(child):
                 setattr(module, name, PackedLinear(child))
                 replaced += 1
     return replaced

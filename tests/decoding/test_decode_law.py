@@ -29,6 +29,7 @@ from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.packed import pack_draft  # noqa: E402
 from ot_draft.decoding.plans.auto import Auto  # noqa: E402
 from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
 from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
@@ -125,6 +126,14 @@ def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(nam
     texts = FEWER if name in ("ours", "optimal, ours") else MANY
     prompts = REPEATING if name == "lookup and model" else PROMPTS
     assert min(verdicts(DYNAMIC[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
+
+
+def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = models()
+    if not pack_draft(pair.draft.float()):
+        pytest.skip("torch has no products of 8 bits here")
+    monkeypatch.setitem(globals(), "models", lambda: pair)
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_with_truncated_laws_too() -> None:

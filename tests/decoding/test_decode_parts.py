@@ -195,3 +195,23 @@ def test_packed_layers_compute_the_same() -> None:
     assert pack(model) in (0, 8)  # seven in its layer, and the head; none where torch was built without oneDNN
     assert torch.allclose(model(tokens).logits, plain, rtol=0, atol=1e-5 * plain.abs().max().item())
     assert pack(tiny_llama(3)) == 0  # float64 is left alone
+
+
+def test_layers_of_8_bits_read_every_row_by_itself() -> None:
+    from ot_draft.decoding.packed import Int8Linear, pack_draft
+
+    model = tiny_llama(3, 40, dtype=torch.float32)
+    replaced = pack_draft(model)
+    if not replaced:
+        pytest.skip("torch has no products of 8 bits here")
+    assert replaced == 3 and type(model.model.layers[0].mlp.down_proj) is torch.nn.Linear
+    assert pack_draft(model) == pack_draft(tiny_llama(3)) == 0  # done already; float64 is left alone
+    linear = torch.nn.Linear(64, 300)
+    head, rows = Int8Linear(linear), torch.randn(2, 5, 64) * torch.logspace(-3, 3, 5)[:, None]
+    rows[1, 3] = 0
+    with torch.no_grad():
+        wanted, found = linear(rows), head(rows)
+        each = torch.stack([torch.stack([head(row[None])[0] for row in text]) for text in rows])
+    assert torch.equal(found, each)
+    assert torch.equal(found[1, 3], linear.bias)
+    assert ((found - wanted).abs().amax(-1) <= 0.03 * wanted.abs().amax(-1)).all()

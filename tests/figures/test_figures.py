@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from figures.__main__ import main
 from figures.about import About, Number
 from figures.scripts import MODULES, NAMES, script
 from figures.selection import transport_plans
-from ot_draft.compare import pyplot
+from ot_draft.cli import main as ot_draft
+from ot_draft.compare import LINEAR_PROGRAM, Settings, as_records, compare_rules, pyplot, read_pairs, summarise
 
 TINY: dict[str, dict[str, Any]] = {
     "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5},
@@ -119,6 +122,31 @@ def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch:
             stream.write(b"#")
         keys.append(store.key("truncation", False))
     assert len(set(keys)) == 4 and keys[-1] == keys[-2]  # hybrid.py is none of its modules
+
+
+def test_what_compare_has_left_is_taken_if_it_is_of_the_same_and_not_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs, out, library = tmp_path / "pairs.json", tmp_path / "out", tmp_path / "library"
+    pairs.write_text('{"p": [[0.5, 0.3, 0.2]], "q": [[0.2, 0.2, 0.6]]}')
+    library.mkdir()
+    monkeypatch.setattr(store, "LIBRARY", library)
+    settings = Settings((1, 2), style.ALL_BUT_PROGRAMS, lp_limit=0)
+    assert store.compared(pairs, settings, out) == []
+    arguments = ["compare", str(pairs), "--k", "1,2", "--out", str(out), "--csv", "--jobs", "1"]
+    assert CliRunner().invoke(ot_draft, arguments).exit_code == 0
+
+    compared = {(row["k"], row["rule"], row["law"]): row for row in store.compared(pairs, settings, out)}
+    for row in as_records(summarise(compare_rules(read_pairs(pairs), settings), read_pairs(pairs))):
+        if row["rule"] != LINEAR_PROGRAM:
+            found = compared[row["k"], row["rule"], row["law"]]
+            assert {**found, "microseconds": None} == {**row, "microseconds": None}
+    assert store.compared(pairs, replace(settings, ks=(1, 2, 4)), out) == []
+    assert store.compared(pairs, replace(settings, samples=8), out) == []
+    assert store.compared(pairs, replace(settings, rules=(ot.rules.RandomOrder(),)), out) == []
+    (library / "changed.py").touch()
+    os.utime(library / "changed.py", (2e9, 2e9))
+    assert store.compared(pairs, settings, out) == []
 
 
 def test_numbers_say_what_needs_a_word() -> None:

@@ -1,0 +1,46 @@
+"""The bench of the shape that chooses itself: rows for every kind and for all, whom it is compared with, and that plain is the measure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tiny_models import tiny_pair
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from llm_demo.bench import auto  # noqa: E402
+from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
+from llm_demo.prompts import Prompt  # noqa: E402
+from ot_draft.decoding import Options  # noqa: E402
+
+PROMPTS = [Prompt("chat", [1, 2, 3]), Prompt("code", [4, 5, 4, 5]), Prompt("chat", [6, 1, 1]), Prompt("code", [7])]
+SHORT = Options(max_tokens=5, stop=())
+
+
+def test_forty_texts_of_four_kinds() -> None:
+    entries = read_entries(auto.KINDS)
+    assert Counter(entry["kind"] for entry in entries) == dict.fromkeys(
+        ("chat", "editing", "code", "documentation"), 10
+    )
+
+
+def test_a_row_for_every_kind_and_method() -> None:
+    rows = auto.bench(tiny_pair(), PROMPTS, 1, SHORT, "plain", lambda done: None)
+    assert [(row["kind"], row["method"].split()[0]) for row in rows] == [
+        (kind, method) for kind in ("chat", "code", "all") for method in ("autoregressive", "auto")
+    ]
+    for row in rows:
+        assert row["groups"] == (4 if row["kind"] == "all" else 2)
+        assert bool(row["shapes"]) == (row["method"] != "autoregressive")
+        if row["method"] == "autoregressive":
+            assert [float(row[name]) for name in ("ratio", "low", "high")] == [1, 1, 1]
+    assert len(auto.show(rows).splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("against", "batch", "methods"), [("all", 1, 9), ("shapes", 1, 6), ("peers", 1, 4), ("all", 2, 6)]
+)
+def test_whom_it_is_compared_with(against: str, batch: int, methods: int) -> None:
+    assert len(auto.contenders(tiny_pair(), batch, against)) == methods
