@@ -39,8 +39,8 @@ class Choice(Chooser):
         self.menu = tuple(menu)
         self._costs, self._acceptance = costs, acceptance
         self._lengths = [drafting.shape.length for drafting in menu]
-        self._looked_up = [drafting.lookup is not None for drafting in menu]
-        self._keys: list[Key] = [("model", drafting.width) for drafting in menu]
+        self._looked_up = [drafting.lookup is not None and not drafting.asks_draft_model for drafting in menu]
+        self._keys: list[Key] = [_key(drafting) for drafting in menu]
         self._longest: dict[Key, int] = {}
         for key, length in zip(self._keys, self._lengths, strict=True):
             self._longest[key] = max(length, self._longest.get(key, 0))
@@ -160,9 +160,14 @@ class Choice(Chooser):
             if not active[row] or not length:
                 continue
             if drafting.asks_draft_model:
-                drafted.append((("model", drafting.width), length, accepted))
+                drafted.append((_key(drafting), length, accepted))
             elif found := self._found[row].tokens:
                 drafted.append((("lookup", self._found[row].matched), min(len(found), length), accepted))
         self._acceptance.learn(drafted)
         for key, _, _ in drafted:
             self._tables.pop(key, None)
+
+
+def _key(drafting: Drafting) -> Key:
+    """By what the acceptance of the draft model's drafts is told apart: the number of paths, or the size of trees that follow it."""
+    return ("model", drafting.width) if drafting.shape.is_fixed else ("tree", drafting.shape.size)
