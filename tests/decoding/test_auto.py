@@ -45,6 +45,7 @@ MENU = (
     Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
     Drafting.looked_up(Lookup(3)),
     Drafting.chains(2, 2, paths.Joint()),
+    Drafting.dynamic(paths.LookupTree(5, 3), lookup=Lookup(3)),
 )
 COSTS = ot.paths.Costs({1: 1.0, 64: 4.0}, {1: 0.1, 8: 0.1})  # of a machine on which neither nothing nor everything pays
 
@@ -135,6 +136,19 @@ class Recorded(Chooser):
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         return self._left.pop(0)
+
+
+def test_lookup_and_model_may_draft_together_where_costs_are_measured() -> None:
+    run, sizes = Run(1, 40, 9, tiny_pair(n=7)), (6, 12)
+    plan = Auto(together=sizes)
+    together = [drafting for drafting in plan.begin(run).menu if not drafting.shape.is_fixed]
+    assert [drafting.shape.size for drafting in together] == [6, 12]
+    assert all(drafting.lookup == plan.lookup and drafting.asks_draft_model for drafting in together)
+    assert all(drafting.shape.is_fixed for drafting in Auto(together=sizes, costs=COSTS).begin(run).menu)
+    prompts, options = [PROMPT, [2, 2, 5]], Options(Sampling(0), max_tokens=30)
+    assert (
+        decode(tiny_pair(n=7), prompts, plan, options).tokens == decode(tiny_pair(n=7), prompts, options=options).tokens
+    )
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0)], ids=str)

@@ -21,6 +21,7 @@ ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
 SEVERAL = ((2, 1), (2, 2), (2, 4), (4, 1), (4, 2), (4, 4), (8, 2), (8, 4))
 LOOKED_UP = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
 POSITIONS = 64  # of one target call, at most
+DEEP = 8  # levels of a tree that follows the draft
 
 
 @dataclass
@@ -30,7 +31,8 @@ class Auto:
     model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
     as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
     --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
-    paths: numbers and lengths of the several paths that may be drafted.
+    paths: numbers and lengths of the several paths that may be drafted. together: sizes of trees in which lookup and model draft together
+    (`ot_draft.paths.LookupTree`), where both may and costs are measured; whether they pay was not measured, hence none.
 
     What was learnt is kept from run to run; runs may not take turns step by step. A batch has one shape for all its texts.
     CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
@@ -40,6 +42,7 @@ class Auto:
     lookup: Lookup | None = field(default_factory=lambda: Lookup(16, 3))
     costs: ot.paths.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
+    together: tuple[int, ...] = ()
     acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
     measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
 
@@ -70,6 +73,10 @@ class Auto:
             found += [_one_path(length) for length in ONE_PATH if length <= longest]
             joint = ot.paths.Joint().quick(ot.IID())
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
+            if self.lookup is not None:
+                grown = [ot.paths.LookupTree(size, min(self.lookup.num_tokens, DEEP)) for size in self.together]
+                fitting = [tree for tree in grown if tree.budget < POSITIONS and tree.length <= longest]
+                found += [Drafting.dynamic(tree, lookup=self.lookup) for tree in fitting]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
             most = min(longest, self.lookup.num_tokens)

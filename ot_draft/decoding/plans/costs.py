@@ -68,7 +68,9 @@ class GivenCosts(StepCosts):
         return costs.of(drafting.width, drafting.shape.length, rule.name)
 
     def reach(self, drafting: Drafting) -> bool:
-        return drafting.rule is None or self._costs.reach(drafting.width, drafting.shape.length)
+        if drafting.rule is None:
+            return True
+        return drafting.shape.is_fixed and self._costs.reach(drafting.width, drafting.shape.length)
 
 
 class _Recent:

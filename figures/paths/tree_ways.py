@@ -1,0 +1,63 @@
+"""Ways to draft a tree at equal numbers of nodes, on simulated models of several qualities: the table of docs/decoding.md.
+
+`python -m figures.paths.tree_ways`; every way has the same texts, and the differences to the first way are paired.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import click
+import numpy as np
+from joblib import Parallel, delayed
+from rich.console import Console
+from rich.table import Table
+
+import ot_draft as ot
+
+WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia", "EAGLE-2", "DySpec")
+
+
+@click.command()
+@click.option("--acceptance", multiple=True, type=float, default=(0.4, 0.7), help="Of one draft; may be repeated.")
+@click.option("--nodes", multiple=True, type=int, default=(8, 32), help="May be repeated.")
+@click.option("--temperature", multiple=True, type=float, default=(1.0,), help="Of both models; may be repeated.")
+@click.option("--texts", type=int, default=600, help="A cell.")
+@click.option("--vocabulary", type=int, default=2000)
+@click.option("--jobs", type=int, default=1)
+def command(
+    acceptance: tuple[float, ...],
+    nodes: tuple[int, ...],
+    temperature: tuple[float, ...],
+    texts: int,
+    vocabulary: int,
+    jobs: int,
+) -> None:
+    """Tokens a call by way of drafting, and how far each is from the first, with its standard error."""
+    cells = list(product(temperature, acceptance, nodes))
+    lengths = Parallel(jobs)(delayed(accepted)(way, *cell, texts, vocabulary) for cell in cells for way in WAYS)
+    table = Table("temperature", "acceptance", "nodes", *WAYS)
+    for number, cell in enumerate(cells):
+        found = lengths[number * len(WAYS) : (number + 1) * len(WAYS)]
+        table.add_row(*map(str, cell), *(shown(each, found[0]) for each in found))
+    Console().print(table)
+
+
+def accepted(way: str, temperature: float, acceptance: float, nodes: int, texts: int, vocabulary: int) -> np.ndarray:
+    """Accepted lengths of a way, on a model whose drafts are accepted so often at this temperature."""
+    model = ot.paths.SimulatedModel(n=vocabulary, temperature=temperature).with_acceptance(acceptance)
+    return ot.paths.simulate_budget(way, model, nodes, iterations=texts).lengths
+
+
+def shown(lengths: np.ndarray, first: np.ndarray) -> str:
+    """Tokens a call with their standard error, and the paired difference to the first way."""
+    error = lengths.std(ddof=1) / len(lengths) ** 0.5
+    text = f"{1 + lengths.mean():.2f} ± {error:.2f}"
+    if lengths is first:
+        return text
+    away = lengths - first
+    return f"{text} ({away.mean():+.2f} ± {away.std(ddof=1) / len(away) ** 0.5:.2f})"
+
+
+if __name__ == "__main__":
+    command()
