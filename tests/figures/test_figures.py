@@ -95,6 +95,8 @@ def test_the_list_names_every_script_and_no_file_is_long() -> None:
 def test_a_figure_is_computed_again_only_if_something_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transport_plans, "draw", lambda rows: style.canvas(1, "A figure that is soon drawn.")[0])
+
     def run(*options: str) -> str:
         done = CliRunner().invoke(main, ["transport_plans", "--out", str(tmp_path), *options])
         assert done.exit_code == 0, done.output
