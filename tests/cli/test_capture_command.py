@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from sizes import Sized
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -194,9 +193,9 @@ def test_one_path_is_exact() -> None:
         assert found[1] == pytest.approx(min(1, q[token] / p[token]))
 
 
-def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path, sized: Sized) -> None:
+def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> None:
     """Within four standard errors of what decoding measures, at K = 3, L = 2, from texts that the target wrote."""
-    pair, prompts = models[1], sized(10, 16)
+    pair, prompts = models[1], 16
     lines = "".join(json.dumps({"text": f"w{number} w{number // 3}"}) + "\n" for number in range(prompts))
     (models[0] / "prompts.jsonl").write_text(lines)
     given = ["--text", str(models[0] / "prompts.jsonl"), "--sample", "24", "--out", str(tmp_path / "out")]
@@ -209,7 +208,7 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path, siz
     assert [row[:3] for row in rows] == [["KSeq", "1", "2"], ["KSeq", "3", "2"]]
     for _, K, L, efficiency, error in rows:
         drafting = Drafting.chains(int(K), int(L), ot.paths.TokenWise(ot.rules.KSeq()))
-        ids = [[number, number // 3] for number in range(prompts)] * sized(6, 12)
+        ids = [[number, number // 3] for number in range(prompts)] * 12
         decoded = decode(pair, ids, drafting, Options(max_tokens=24, stop=()))
         lengths = np.concatenate([(step.length + 1)[step.active].numpy() for step in decoded.steps])
         measured = lengths.std() / math.sqrt(len(lengths))

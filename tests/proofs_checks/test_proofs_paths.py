@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Sized
 
 from ot_draft import paths
 from proofs_checks.paths import adapted_trees, expected_rejections, path_rules
@@ -25,10 +24,8 @@ REFUTED |= {"one more child after a look below", "Joint >= Traversal", "Joint >=
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(("module", "statement"), ALL, ids=[statement.name for _, statement in ALL])
-def test_the_statement_comes_out_as_expected_and_so_do_its_controls(
-    module: Any, statement: Statement, sized: Sized
-) -> None:
-    outcome = module.check(statement, 6 if module is adapted_trees else sized(1, 3) * len(SIZES))
+def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
+    outcome = module.check(statement, 6 if module is adapted_trees else 3 * len(SIZES))
     assert outcome.passed, outcome.verdict + outcome.controls
     assert outcome.kind == ("refuted" if statement.name in REFUTED else "proved" if statement.prove else "verified")
 
