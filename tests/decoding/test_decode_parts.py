@@ -83,6 +83,7 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
     assert texts.active.tolist() == [False] * 3 and texts.emitted.tolist() == [2, 1, 4]
 
 
+@pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize(
     "drafting",
     [
@@ -106,6 +107,7 @@ def test_a_step_waits_for_no_value(drafting: Drafting) -> None:
 
 
 @pytest.mark.few(2)
+@pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize(
     "drafting",
     [

@@ -9,8 +9,8 @@ from typing import NamedTuple
 FORGETS, FORGETS_SLOWLY = 0.95, 0.99  # what a step leaves of the counts before it
 PRIOR = 4.0  # drafts that what is expected beforehand weighs
 # Drafts that all steps of long ago weigh against those of just now. The acceptance of a draft model changes less from place to place
-# than twenty steps would have it, that of tokens looked up from nothing to everything.
-STEADY_MODEL, STEADY_LOOKUP = 24.0, 4.0
+# than twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
+STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, PRIOR, 2.5
 FRESH = 4.0  # drafts that all texts before weigh when a new one begins
 MODEL = 0.4  # of one draft of the model, before anything was seen
 MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
@@ -42,6 +42,8 @@ class _Count:
     def mean(self, before: float, steady: float) -> tuple[float, float]:
         """Chance of acceptance and its standard deviation, given what was expected before, and how steady the source is."""
         long = (self.hits_long + PRIOR * before) / (self.tries_long + PRIOR)
+        if (self.hits - self.tries * long) ** 2 > OFF**2 * self.tries * long * (1 - long):
+            steady = PRIOR
         steady = min(steady, self.tries_long + PRIOR)  # what is said of long ago is worth no more than what was seen
         weight = self.tries + steady
         mean = (self.hits + steady * long) / weight
