@@ -251,8 +251,9 @@ def test_it_follows_a_text_that_changes() -> None:
         return 0.9 if number // 300 % 2 else 0.05
 
     sizes = np.array([played(accepts, linear(0.1, 0.05), 1200, seed)[2] for seed in range(3)])
-    for start in (60, 660):
-        assert np.mean(sizes[:, start : start + 240] == 0) > 0.75
+    # What was good for long is given up more slowly than what never was: 60 steps after the change it is tried again now and then.
+    for start, plain in ((60, 0.75), (660, 0.6)):
+        assert np.mean(sizes[:, start : start + 240] == 0) > plain
     for start in (330, 930):
         assert np.mean(sizes[:, start : start + 270] >= 4) > 0.75
 
