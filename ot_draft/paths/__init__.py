@@ -2,11 +2,11 @@
 
 from . import rules
 from .drafting.adaptive import AdaptiveTree
-from .drafting.budget import WAYS, Drafted, simulate_budget
+from .drafting.budget import WAYS, Drafted, best_by_level, simulate_budget
 from .drafting.confident import ConfidentTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
-from .drafting.dynamic_tree import DynamicTree, Growing, Grown
+from .drafting.dynamic_tree import DynamicTree, Growing, Grown, TreeDraws
 from .drafting.plans import Expansion
 from .drafting.sampled import SampledTree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
@@ -67,8 +67,10 @@ __all__ = [
     "TokenWise",
     "Toward",
     "Traversal",
+    "TreeDraws",
     "TreeShape",
     "acceptance_by_child",
+    "best_by_level",
     "confident_tree",
     "covered",
     "draft_tree",

@@ -1,0 +1,156 @@
+"""The best way to spend N drafted nodes, on real models: `python -m llm_demo.bench.trees`.
+
+A line for every text, temperature, draft and number of nodes: the expected accepted length of every way given the tree that it drafted.
+A run that is stopped goes on where it was, with the same command. `--summary` prints the table.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from llm_demo.bench.trees import summary
+from llm_demo.bench.trees.known import Known, found, models_of
+from llm_demo.bench.trees.measure import LOOKUP, Behind, Models, measure
+from llm_demo.bench.trees.roots import COLUMNS, root_rows
+from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
+from llm_demo.bench.trees.ways import WAYS, Way
+from llm_demo.models.load import load_pair
+from llm_demo.prompts import Prompt
+from llm_demo.rows import append, read
+from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft
+
+OUT = Path("figures/data/real_trees.csv")
+ABOUT = ("text", "kind", "temperature", "draft")
+BUDGETS = (8, 16, 32, 64)
+TEMPERATURES = (0.0, 0.3, 0.6, 1.0)
+
+
+def files_beside(out: Path) -> tuple[Path, Path]:
+    """Where the plans lie, and the acceptance at the roots."""
+    return out.with_name(f"{out.stem}_plans.json"), out.with_name(f"{out.stem}_acceptance.csv")
+
+
+def table(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    known: Known,
+    out: Path,
+    budgets: Sequence[int] = BUDGETS,
+    temperatures: Sequence[float] = TEMPERATURES,
+    drafts: Sequence[str] | None = None,
+    ways: Sequence[str] = tuple(WAYS),
+    seconds: float = 1e9,
+) -> int:
+    """Append what is not in OUT yet, and stop after the context during which so many seconds have passed; how many contexts were done."""
+    start, done, chosen = time.monotonic(), _done(out), {name: WAYS[name] for name in ways}
+    models = models_of(pair, known.layers, _vocabulary(pair))
+    names = tuple(models.drafts) if drafts is None else tuple(drafts)
+    count = 0
+    for context in _contexts(pair, prompts, temperatures, names, done):
+        wanted = [name for name in names if (context.text, context.temperature, name) not in done]
+        _one(context, models, known, out, budgets, wanted, chosen)
+        count += 1
+        if time.monotonic() - start > seconds:
+            break
+    return count
+
+
+def _one(
+    context: Context,
+    models: Models,
+    known: Known,
+    out: Path,
+    budgets: Sequence[int],
+    drafts: Sequence[str],
+    ways: dict[str, Way],
+) -> None:
+    behind = Behind(context, models)
+    _, roots = files_beside(out)
+    for name in drafts:
+        rows = measure(behind, name, known.at(context.temperature), budgets, ways)
+        if name != LOOKUP:
+            for row in root_rows(behind, name):
+                append(row, roots, [*ABOUT, "k", "overlap", *COLUMNS])
+        behind.drop(name)
+        for row in rows:
+            append(row, out, [*ABOUT, "nodes", *ways, LOOKUP])
+
+
+def _contexts(
+    pair: Pair, prompts: Sequence[Prompt], temperatures: Sequence[float], names: Sequence[str], done: set[Any]
+) -> Iterator[Context]:
+    """Those of which something is left to do, text by text."""
+    for group in range(-(-len(prompts) // TOGETHER)):
+        numbers = range(group * TOGETHER, min((group + 1) * TOGETHER, len(prompts)))
+        left = [t for t in temperatures if any((n, t, name) not in done for n in numbers for name in names)]
+        found = {t: {c.text: c for c in contexts(pair, prompts, group, t)} for t in left}
+        for number in numbers:
+            for t in left:
+                if any((number, t, name) not in done for name in names):
+                    yield found[t][number]
+
+
+def _done(out: Path) -> set[tuple[int, float, str]]:
+    rows = read(out) if out.exists() else []
+    return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in rows}
+
+
+def _vocabulary(pair: Pair) -> int:
+    target: Any = pair.target
+    return int(target.vocabulary_size if isinstance(target, SubsetDraft) else target.config.vocab_size)
+
+
+def numbers(kind: Any) -> Any:
+    """An option's callback: values of one kind, separated by commas."""
+    return lambda context, option, value: tuple(kind(part) for part in value.split(",")) if value else None
+
+
+@click.command()
+@click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--texts", default=60, show_default=True, help="Prompts, of all kinds in turn.")
+@click.option("--drafts", callback=numbers(str), help="Separated by commas [default: all].")
+@click.option("--nodes", default="8,16,32,64", show_default=True, callback=numbers(int))
+@click.option("--temperatures", default="0,.3,.6,1", show_default=True, callback=numbers(float))
+@click.option(
+    "--ways", default=None, callback=lambda c, o, v: tuple(v.split(";")) if v else tuple(WAYS), help="By ';'."
+)
+@click.option("--minutes", default=1e9, help="Stop after the context during which these have passed.")
+@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--summary", "summary_only", is_flag=True, help="Print what OUT says, and measure nothing.")
+def main(out: Path, texts: int, minutes: float, summary_only: bool, **options: Any) -> None:
+    """Measure all ways on the same contexts, into OUT."""
+    if not summary_only:
+        torch.set_num_threads(options["threads"])
+        try:
+            pair = load_pair(dtype=options["dtype"], device=options["device"])
+        except CannotDecode as error:
+            raise click.UsageError(str(error)) from None
+        prompts, held_out = all_prompts(pair.tokenizer)
+        chosen = {"drafts": options["drafts"], "ways": options["ways"], "budgets": options["nodes"]}
+        run(pair, prompts[:texts], held_out, out, options["temperatures"], 60 * minutes, **chosen)
+    click.echo(summary.as_markdown(summary.cells(read(out))))
+
+
+def run(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    held_out: Sequence[Prompt],
+    out: Path,
+    temperatures: Sequence[float],
+    seconds: float,
+    **chosen: Any,
+) -> None:
+    """Find layers and plans where OUT has none beside it yet, then fill the table."""
+    start, (plans, _) = time.monotonic(), files_beside(out)
+    if not plans.exists():
+        found(pair, held_out, TEMPERATURES, _vocabulary(pair)).write(plans)
+    left = seconds - (time.monotonic() - start)
+    table(pair, prompts, Known.read(plans), out, temperatures=temperatures, seconds=left, **chosen)

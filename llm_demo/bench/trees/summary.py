@@ -1,0 +1,79 @@
+"""What the table of ways says: means, which way wins in every cell, and by how much, with errors of differences on the same contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llm_demo.bench.trees.ways import WAYS
+
+Cell = tuple[str, float, int]  # draft, temperature, nodes
+
+
+@dataclass(frozen=True)
+class Of:
+    """One cell. lengths: by way (texts,), the expected accepted lengths on the same contexts."""
+
+    lengths: Mapping[str, np.ndarray]
+
+    @property
+    def texts(self) -> int:
+        """How many."""
+        return len(next(iter(self.lengths.values())))
+
+    @property
+    def first(self) -> str:
+        """The way with the largest mean."""
+        return max(self.lengths, key=self.mean)
+
+    def mean(self, way: str) -> float:
+        """Mean accepted length."""
+        return float(self.lengths[way].mean())
+
+    def error(self, way: str) -> float:
+        """Standard error of the mean."""
+        return _error(self.lengths[way])
+
+    def behind(self, way: str, other: str) -> tuple[float, float]:
+        """By how much one way is behind another, and the standard error of that: both on the same texts."""
+        difference = self.lengths[other] - self.lengths[way]
+        return float(difference.mean()), _error(difference)
+
+    def best(self, ours: bool) -> str:
+        """The best way of this project, or the best published one."""
+        return max((way for way in self.lengths if WAYS[way].ours == ours), key=self.mean)
+
+
+def cells(rows: Sequence[Mapping[str, str]]) -> dict[Cell, Of]:
+    """All cells of drafts that have a model."""
+    found: dict[Cell, dict[str, list[float]]] = {}
+    for row in rows:
+        cell = row["draft"], float(row["temperature"]), int(row["nodes"])
+        for way in WAYS:
+            if row.get(way):
+                found.setdefault(cell, {}).setdefault(way, []).append(float(row[way]))
+    return {cell: Of({way: np.array(lengths) for way, lengths in ways.items()}) for cell, ways in found.items()}
+
+
+def as_markdown(found: Mapping[Cell, Of]) -> str:
+    """A line for every cell: the first, those within one standard error of it, and the best of each side."""
+    lines = [
+        "| draft | temperature | nodes | texts | first, tokens a call | within one error of it | best published | best of ours |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (draft, temperature, nodes), of in found.items():
+        first = of.first
+        gaps = {way: of.behind(way, first) for way in of.lengths if way != first}
+        near = ", ".join(way for way, (gap, error) in gaps.items() if gap <= error)
+        sides = [f"{of.best(ours)} {1 + of.mean(of.best(ours)):.2f}" for ours in (False, True)]
+        lines.append(
+            f"| {draft} | {temperature:g} | {nodes} | {of.texts} | {first} {1 + of.mean(first):.2f} ± {of.error(first):.2f} |"
+            f" {near} | {sides[0]} | {sides[1]} |"
+        )
+    return "\n".join(lines)
+
+
+def _error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
