@@ -18,9 +18,10 @@ from llm_demo.bench.trees import command, summary  # noqa: E402
 from llm_demo.bench.trees.growth import StaticTree  # noqa: E402
 from llm_demo.bench.trees.known import Known, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
-from llm_demo.bench.trees.measure import LOOKUP, Behind, drafted, measure  # noqa: E402
+from llm_demo.bench.trees.measure import Behind, drafted, measure  # noqa: E402
 from llm_demo.bench.trees.roots import COLUMNS  # noqa: E402
 from llm_demo.bench.trees.shorter import least_missed, without_layers  # noqa: E402
+from llm_demo.bench.trees.summary import LOOKUP  # noqa: E402
 from llm_demo.bench.trees.texts import Context  # noqa: E402
 from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402

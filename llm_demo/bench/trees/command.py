@@ -16,8 +16,9 @@ import torch
 
 from llm_demo.bench.trees import summary
 from llm_demo.bench.trees.known import Known, found, models_of
-from llm_demo.bench.trees.measure import LOOKUP, Behind, Models, measure
+from llm_demo.bench.trees.measure import Behind, Models, measure
 from llm_demo.bench.trees.roots import COLUMNS, root_rows
+from llm_demo.bench.trees.summary import ABOUT, LOOKUP
 from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
 from llm_demo.bench.trees.ways import WAYS, Way
 from llm_demo.models.load import load_pair
@@ -26,7 +27,6 @@ from llm_demo.rows import append, read
 from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft
 
 OUT = Path("figures/data/real_trees.csv")
-ABOUT = ("text", "kind", "temperature", "draft")
 BUDGETS = (8, 16, 32, 64)
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import Tensor
 
-from llm_demo.bench.trees.measure import LOOKUP, Models
+from llm_demo.bench.trees.measure import Models
 from llm_demo.bench.trees.plans import Plan
 from llm_demo.bench.trees.shorter import Text, least_missed, without_layers
+from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import Pair, PrefixLogits

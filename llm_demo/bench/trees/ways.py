@@ -23,11 +23,10 @@ Drafts = Callable[
 
 @dataclass(frozen=True)
 class Way:
-    """One line of the table. ours: whether this project brought it; else it is published."""
+    """One line of the table. Which of them this project brought: `summary.OURS`."""
 
     drafts: Drafts
     rule: ot.paths.PathRule
-    ours: bool = False
 
 
 def _path(plan: Plan, budget: int, greedy: bool) -> Drafting:
@@ -73,15 +72,15 @@ WAYS: dict[str, Way] = {
     "one path, block": Way(_path, ot.paths.BlockVerification()),
     "SpecDec++": Way(_stopped, ot.paths.BlockVerification()),
     "chains, K-SEQ": Way(_chains, K_SEQ),
-    "chains, Optimal": Way(_chains, OPTIMAL, ours=True),
-    "chains, Joint": Way(_chains, JOINT, ours=True),
+    "chains, Optimal": Way(_chains, OPTIMAL),
+    "chains, Joint": Way(_chains, JOINT),
     "k-ary": Way(_k_ary, IN_TURN),
     "Sequoia": Way(_uneven, IN_TURN),
     "Sequoia, traversal": Way(_uneven, TRAVERSAL),
     "DySpec": Way(lambda plan, budget, greedy: SAMPLED(budget, DEEPEST), IN_TURN),
     "EAGLE-2": Way(lambda plan, budget, greedy: CONFIDENT(budget, DEEPEST), NAIVE),
     "OPT-Tree": Way(lambda plan, budget, greedy: CONFIDENT.opt_tree(budget, DEEPEST), NAIVE),
-    "hybrid, Joint": Way(_hybrid, JOINT, ours=True),
-    "adaptive, Joint": Way(_adaptive, JOINT, ours=True),
-    "adaptive, traversal": Way(_adaptive, TRAVERSAL, ours=True),
+    "hybrid, Joint": Way(_hybrid, JOINT),
+    "adaptive, Joint": Way(_adaptive, JOINT),
+    "adaptive, traversal": Way(_adaptive, TRAVERSAL),
 }
