@@ -15,10 +15,9 @@ from ot_draft.laws import ByNode
 
 
 def expected_length(rule: ot.paths.PathRule, tree: Drafted, laws: MergedLaws) -> float:
-    """Of one tree, by the rule's plain form: emitted are the accepted tokens and one more."""
+    """Of one tree, by the rule's plain form."""
     model = laws.of(tree.tokens)
-    emitted = rule(model, plain(tree, model))
-    return sum(probability * (len(tokens) - 1) for tokens, probability in emitted.items())
+    return sum(probability * length for length, probability in rule.lengths(model, plain(tree, model)).items())
 
 
 def plain(tree: Drafted, model: TreeModel) -> ot.paths.PlainTree:

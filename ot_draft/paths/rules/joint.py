@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...arrays import Array, gather, integers, namespace, settled, unsmall
+from ...arrays import Array, gather, integers, namespace, one, settled, unsmall
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
 from ..model import Model, Path
@@ -14,7 +15,7 @@ from ..tree import DraftTree, PathSelection, TreeShape
 from .children import select_child, split_tops
 from .fits import refuse
 from .free_walk import survivors_of
-from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .verification import Ladder, Walk, verify
 from .walk import Draws
 
@@ -69,6 +70,14 @@ class Joint(PathRule):
             for length, probability, following in verify(walk):
                 add(emitted, probability, walk.path[:length], following)
             return emitted
+        for probability, *further in self._steps(nodes, law, walk, key, lists):
+            merge(emitted, probability, self._walk(nodes, law, *further))
+        return emitted
+
+    def _steps(
+        self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]
+    ) -> Iterator[tuple[Any, Walk, Key, tuple[Forest, ...]]]:
+        """The tokens that may be selected next: the probability of each, the walk to it, its key, and the nodes that hold it."""
         offered = tuple(tuple(token for token, _ in children) for children in lists)
         tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
         choice, selected = nodes.once(
@@ -79,9 +88,25 @@ class Joint(PathRule):
             probability = sum(chance for chance, other in zip(choice, tokens, strict=True) if other == token)
             if probability != 0:
                 alive = tuple(below for children in lists for drafted, below in children if drafted == token)
-                further = walk.to(nodes, token, selected)
-                merge(emitted, probability, self._walk(nodes, law, further, (*key, step), alive))
-        return emitted
+                yield probability, walk.to(nodes, token, selected), (*key, step), alive
+
+    def lengths(self, model: Model, drafts: Any) -> Lengths:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        found: Lengths = {}
+        states: list[tuple[Any, Walk, Key, tuple[Forest, ...]]] = [
+            (one(nodes.target(())), Walk.at_root(nodes.target(())), (), (tree.forest,))
+        ]
+        while states:
+            chance, *state = states.pop()
+            walk, _, lists = state
+            if any(token >= 0 for children in lists for token, _ in children):
+                steps = self._steps(nodes, tree.law, *state)
+                states += [(chance * probability, *further) for probability, *further in steps]
+            else:
+                for length, probability, _ in verify(walk):
+                    count(found, length, chance * probability)
+        return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = survivors_of(tree)
