@@ -103,7 +103,7 @@ def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray,
     else:
         p, q = torch.zeros_like(target), draft.float().softmax(-1)
         p[target.argmax()] = 1
-    return p.cpu().numpy(), q.cpu().numpy()
+    return p.double().cpu().numpy(), q.double().cpu().numpy()
 
 
 def by_rank(p: np.ndarray, q: np.ndarray) -> tuple[float, ...]:
