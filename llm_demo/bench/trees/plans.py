@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import pairwise
 from math import comb, log2
 from typing import Any
@@ -62,18 +63,24 @@ class Plan:
 
     def chains(self, budget: int) -> ot.paths.TreeShape:
         """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
-        return ot.paths.TreeShape.chains(*max(CHAINS[budget], key=lambda size: self._expected(*size)))
+        promised = {size: expected_of_chains(*size, self.by_number, self.repeats) for size in CHAINS[budget]}
+        return ot.paths.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
 
-    def _expected(self, alive: int, levels: int) -> float:
-        """Expected accepted tokens of i.i.d. paths that are all alive; each other path goes on with the accepted token by chance."""
-        if not levels:
-            return 0.0
-        others, share = alive - 1, self.repeats
-        further = (
-            comb(others, same) * share**same * (1 - share) ** (others - same) * self._expected(1 + same, levels - 1)
-            for same in range(others + 1)
-        )
-        return float(np.interp(log2(alive), np.log2(NUMBERS), self.by_number)) * (1 + sum(further))
+
+@cache
+def expected_of_chains(alive: int, levels: int, by_number: tuple[float, ...], repeats: float) -> float:
+    """Expected accepted tokens of i.i.d. paths that are all alive; each other path goes on with the accepted token by chance."""
+    if not levels:
+        return 0.0
+    others = alive - 1
+    further = (
+        comb(others, same)
+        * repeats**same
+        * (1 - repeats) ** (others - same)
+        * expected_of_chains(1 + same, levels - 1, by_number, repeats)
+        for same in range(others + 1)
+    )
+    return float(np.interp(log2(alive), np.log2(NUMBERS), by_number)) * (1 + sum(further))
 
 
 @dataclass(frozen=True)
