@@ -80,7 +80,7 @@ def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float],
     texts = _texts(pair, held_out[::3], 1.0)
     steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))]
     layers = {draft_name(number): steps[number - 1] for number in wanted}
-    return Known(layers, planned(pair, held_out[1::2], temperatures, layers, n))
+    return Known(layers, planned(pair, held_out[1::3], temperatures, layers, n))
 
 
 def planned(

@@ -39,13 +39,13 @@ def least_missed(target: Any, texts: Sequence[Text], most: int) -> Iterator[tupl
     texts: held-out ones. What stands below a layer is computed once for all layers that might go.
     """
     layers = list(target.model.layers)
-    p = [_laws(target, layers, target.model.embed_tokens(torch.tensor([tokens])), places) for tokens, places in texts]
+    p = [_laws(target, layers, _embedded(target, tokens), places) for tokens, places in texts]
     missing: list[int] = []
     while len(missing) < most:
         left = [number for number in range(len(layers)) if number not in missing]
         shares = dict.fromkeys(left, 0.0)
         for (tokens, places), wanted in zip(texts, p, strict=True):
-            hidden = target.model.embed_tokens(torch.tensor([tokens]))
+            hidden = _embedded(target, tokens)
             for place, number in enumerate(left):
                 q = _laws(target, [layers[above] for above in left[place + 1 :]], hidden, places)
                 shares[number] += float(torch.minimum(wanted, q).sum())
@@ -55,9 +55,14 @@ def least_missed(target: Any, texts: Sequence[Text], most: int) -> Iterator[tupl
         yield missing, shares[best] / sum(len(places) for _, places in texts)
 
 
+def _embedded(target: Any, tokens: Sequence[int]) -> Tensor:
+    table = target.model.embed_tokens
+    return table(torch.tensor([list(tokens)], device=table.weight.device))
+
+
 def _through(target: Any, layers: Sequence[Any], hidden: Tensor) -> Tensor:
     """Hidden states (1, t, width) of a text after these layers, without a cache."""
-    positions = torch.arange(hidden.shape[1])[None]
+    positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
     turned = target.model.rotary_emb(hidden, position_ids=positions)
     for layer in layers:
         hidden = layer(hidden, attention_mask=None, position_ids=positions, position_embeddings=turned)

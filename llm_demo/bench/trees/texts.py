@@ -14,7 +14,7 @@ from ot_draft.decoding import Options, Pair, Sampling, decode
 
 KINDS = Path(__file__).parents[1] / "kinds.jsonl"
 SEED = 16
-TOGETHER = 10  # texts written in one batch: always the same ones, so that a text does not depend on where a run began
+TOGETHER = 5  # texts written in one batch: always the same ones, so that a text does not depend on where a run began
 FIRST, LAST = 8, 40  # tokens that the target writes before a tree is drafted
 HELD_OUT = (16, 8)  # the last prompts of each file: layers are chosen and ways are fitted on these
 
