@@ -50,7 +50,7 @@ class Plan:
             overlap=float(shared.sum(-1).mean()),
             by_child=by_rank(p, q) if greedy else ot.paths.acceptance_by_child(WITHOUT, pairs, WIDEST, len(p)),
             by_number=() if greedy else by_number(target, draft, temperature),
-            repeats=float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
+            repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
             adaptive=asdict(adaptive),
             stopped=ot.paths.StoppedPath(DEEPEST).fitted(p, q).accepted,
         )
