@@ -64,35 +64,63 @@ def cells(rows: Sequence[Mapping[str, str]]) -> dict[Cell, Of]:
     return {cell: Of({way: np.array(lengths) for way, lengths in ways.items()}) for cell, ways in found.items()}
 
 
-def gain(found: Mapping[Cell, Of]) -> tuple[float, float]:
-    """Our best way's tokens a call over those of the best published one, mean over the cells, and its standard error over texts.
+def over_published(found: Mapping[Cell, Of], way: str) -> tuple[float, float]:
+    """A way's tokens a call over those of the cell's best published one, mean over the cells, and its standard error over texts.
 
-    The best of each side is that of the cell, in hindsight on both. All cells have the same texts, or the beginning of them.
+    The best published one is chosen in hindsight, cell by cell, which favours it. Cells have the same texts, or the beginning of them.
     """
     texts = min(of.texts for of in found.values())
     ratios, slopes = [], np.zeros(texts)
     for of in found.values():
-        ours, theirs = (1 + of.lengths[of.best(side)][:texts] for side in (True, False))
-        ratios.append(ours.mean() / theirs.mean())
-        slopes += (ours / ours.mean() - theirs / theirs.mean()) * ratios[-1] / len(found)
+        mine, theirs = (1 + of.lengths[name][:texts] for name in (way, of.best(ours=False)))
+        ratios.append(mine.mean() / theirs.mean())
+        slopes += (mine / mine.mean() - theirs / theirs.mean()) * ratios[-1] / len(found)
     return float(np.mean(ratios)), _error(slopes)
 
 
+def near_first(found: Mapping[Cell, Of], way: str) -> int:
+    """Number of cells where the way is first, or within one standard error of the first, on the same texts."""
+    gaps = (of.behind(way, of.first) for of in found.values())
+    return sum(gap <= 0 or gap <= error for gap, error in gaps)
+
+
+def ways_in(found: Mapping[Cell, Of]) -> list[str]:
+    """The ways of a table, in its order."""
+    return list(dict.fromkeys(way for of in found.values() for way in of.lengths))
+
+
 def as_markdown(found: Mapping[Cell, Of]) -> str:
-    """A line for every cell: the first, those within one standard error of it, and the best of each side."""
+    """Two tables: a line for every cell, and one for every way."""
+    return f"{_cells(found)}\n\n{_ways(found)}"
+
+
+def _cells(found: Mapping[Cell, Of]) -> str:
     lines = [
         "| draft | temperature | nodes | texts | first, tokens a call | within one error of it | best published | best of ours |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for (draft, temperature, nodes), of in found.items():
-        first = of.first
-        gaps = {way: of.behind(way, first) for way in of.lengths if way != first}
+        gaps = {way: of.behind(way, of.first) for way in of.lengths if way != of.first}
         near = ", ".join(way for way, (gap, error) in gaps.items() if gap <= error)
         sides = [f"{of.best(ours)} {1 + of.mean(of.best(ours)):.2f}" for ours in (False, True)]
         lines.append(
-            f"| {draft} | {temperature:g} | {nodes} | {of.texts} | {first} {1 + of.mean(first):.2f} ± {of.error(first):.2f} |"
+            f"| {draft} | {temperature:g} | {nodes} | {of.texts} | {of.first} {1 + of.mean(of.first):.2f} ± {of.error(of.first):.2f} |"
             f" {near} | {sides[0]} | {sides[1]} |"
         )
+    return "\n".join(lines)
+
+
+def _ways(found: Mapping[Cell, Of]) -> str:
+    """By temperature: tokens a call over the best published way of each cell, and in how many cells a way is first or near it."""
+    temperatures = sorted({temperature for _, temperature, _ in found})
+    lines = [
+        f"| way | {' | '.join(f'temperature {t:g}' for t in temperatures)} | first or within one error |",
+        "|---" * (len(temperatures) + 2) + "|",
+    ]
+    for way in ways_in(found):
+        at = [over_published({c: of for c, of in found.items() if c[1] == t}, way) for t in temperatures]
+        shares = " | ".join(f"{ratio:.3f} ± {error:.3f}" for ratio, error in at)
+        lines.append(f"| {way} | {shares} | {near_first(found, way)} of {len(found)} |")
     return "\n".join(lines)
 
 
