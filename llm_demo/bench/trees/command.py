@@ -207,8 +207,8 @@ def _part(
 
 def _join(out: Path, parts: Sequence[Path]) -> None:
     """Rows that OUT has, and those that the parts have besides."""
-    rows = [tuple(row.items()) for file in (out, *parts) if file.exists() for row in read(file)]
+    rows = [row for file in (out, *parts) if file.exists() for row in read(file)]
     if rows:
-        write([dict(row) for row in dict.fromkeys(rows)], out)
+        write(summary.joined(rows, "text", "temperature", "draft", "k" if "k" in rows[0] else "nodes"), out)
     for part in parts:
         part.unlink(missing_ok=True)

@@ -54,14 +54,29 @@ class Of:
 
 
 def cells(rows: Sequence[Mapping[str, str]]) -> dict[Cell, Of]:
-    """All cells of drafts that have a model."""
-    found: dict[Cell, dict[str, list[float]]] = {}
+    """All cells of drafts that have a model; of the texts that all ways of a cell have. Rows of several files may stand one behind the other."""
+    found: dict[Cell, dict[str, dict[int, float]]] = {}
     for row in rows:
         cell = row["draft"], float(row["temperature"]), int(row["nodes"])
         for way in (name for name in row if name not in (*ABOUT, "nodes", LOOKUP)):
             if row[way]:
-                found.setdefault(cell, {}).setdefault(way, []).append(float(row[way]))
-    return {cell: Of({way: np.array(lengths) for way, lengths in ways.items()}) for cell, ways in found.items()}
+                found.setdefault(cell, {}).setdefault(way, {})[int(row["text"])] = float(row[way])
+    return {cell: _of(ways) for cell, ways in found.items()}
+
+
+def _of(ways: Mapping[str, Mapping[int, float]]) -> Of:
+    texts = sorted(set.intersection(*map(set, ways.values())))
+    return Of({way: np.array([lengths[text] for text in texts]) for way, lengths in ways.items()})
+
+
+def joined(rows: Sequence[Mapping[str, str]], *key: str) -> list[dict[str, str]]:
+    """Rows with the same key as one, which has the columns of all; in the order of texts, then of temperatures."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    columns = dict.fromkeys(column for row in rows for column in row)
+    for row in rows:
+        line = found.setdefault(tuple(row[name] for name in key), dict.fromkeys(columns, ""))
+        line.update({column: value for column, value in row.items() if value})
+    return sorted(found.values(), key=lambda row: (int(row["text"]), float(row["temperature"])))
 
 
 def over_published(found: Mapping[Cell, Of], way: str) -> tuple[float, float]:
