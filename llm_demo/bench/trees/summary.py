@@ -54,7 +54,7 @@ class Of:
 
 
 def cells(rows: Sequence[Mapping[str, str]]) -> dict[Cell, Of]:
-    """All cells of drafts that have a model; of the texts that all ways of a cell have. Rows of several files may stand one behind the other."""
+    """All cells of drafts that have a model, of the texts that all ways of a cell have; rows of several files may follow each other."""
     found: dict[Cell, dict[str, dict[int, float]]] = {}
     for row in rows:
         cell = row["draft"], float(row["temperature"]), int(row["nodes"])
