@@ -37,6 +37,7 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "lossy.lossy_claims",
     "paths.path_rules",
     "paths.adapted_trees",
+    "paths.traversed_trees",
     "paths.expected_rejections",
     "rules.boundary_uniforms",
     "formal",

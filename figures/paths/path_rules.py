@@ -25,7 +25,7 @@ LOOKS = {
     "DySpec": style.Look("#999933", "v", ":", "DySpec, without repl."),
     "EAGLE-2": style.Look("#A0A0A0", "+", "-", "EAGLE-2, naive target"),
     "adaptive, joint": style.Look("#332288", "o", "-", "tree that follows the draft, joint"),
-    "adaptive, traversal": style.Look("#332288", "o", "--", "tree that follows the draft, traversal"),
+    "counted, traversal": style.Look("#882255", "o", "-", "tree that follows the draft, traversal"),
     "SpecDec++": style.Look("#5F5F5F", "x", ":", "SpecDec++, one path"),
 }
 

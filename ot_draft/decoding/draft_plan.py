@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -12,7 +12,7 @@ import ot_draft as ot
 
 from ..errors import CannotDecode
 from .plans.chooser import Always, Chooser, Run
-from .plans.lookup import Lookup
+from .plans.lookup import Lookup, Match
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,13 @@ class Drafting:
     """A tree of drafted tokens, the law of the children of every node, and the path rule that selects.
 
     shape: an `ot.paths.TreeShape` of N nodes and depth L. InvalidDrafts where the rule is not valid on trees of this shape
-    under the law. Without shape and rule: autoregressive decoding. lookup: where the drafts come from in the place of the draft
-    model; every node's law is then the point mass on its token. grower: how the trees grow where their shapes follow the draft model; see
-    `Drafting.dynamic`.
+    under the law. Without shape and rule: autoregressive decoding. lookup: where drafts are looked up in the text itself; see `LookedUp`.
     """
 
     shape: ot.paths.TreeShape = field(default_factory=ot.paths.TreeShape)
     rule: ot.paths.PathRule | None = None
     law: ot.DraftLaw = ot.IID()
     lookup: Lookup | None = None
-    grower: ot.paths.DynamicTree | None = None
 
     def __post_init__(self) -> None:
         if (self.shape.size == 0) != (self.rule is None):
@@ -67,45 +64,50 @@ class Drafting:
         return cls(ot.paths.TreeShape.chains(paths, length), rule, ot.IID() if law is None else law)
 
     @classmethod
-    def looked_up(cls, lookup: Lookup | None = None) -> Drafting:
+    def looked_up(cls, lookup: Lookup | None = None) -> LookedUp:
         """One path of prompt lookup, followed as far as the target's own draws agree with it (`ot.paths.NaiveTarget`)."""
         lookup = Lookup() if lookup is None else lookup
-        return cls(ot.paths.TreeShape.chains(1, lookup.num_tokens), ot.paths.NaiveTarget(), ot.IID(), lookup)
+        return LookedUp(ot.paths.TreeShape.chains(1, lookup.num_tokens), ot.paths.NaiveTarget(), ot.IID(), lookup)
 
     @classmethod
-    def dynamic(cls, grower: ot.paths.DynamicTree, rule: ot.paths.PathRule | None = None) -> Drafting:
-        """Trees whose shapes follow the draft model, `ot.paths.AdaptiveTree(32)` for instance; by their own rule where none is given."""
-        return cls(grower.shape, grower.rule if rule is None else rule, grower.law, grower=grower)
+    def dynamic(
+        cls, grower: ot.paths.DynamicTree, rule: ot.paths.PathRule | None = None, lookup: Lookup | None = None
+    ) -> Dynamic:
+        """Trees whose shapes follow the draft model, `ot.paths.CountedTree(32)` for instance; by their own rule where none is given.
+
+        lookup: how tokens are looked up for a tree that takes such, `ot.paths.LookupTree`.
+        """
+        if lookup is not None and not grower.takes:
+            raise CannotDecode(f"{grower.label} takes no looked-up tokens: leave the lookup away, or take LookupTree")
+        lookup = Lookup(grower.takes) if lookup is None and grower.takes else lookup
+        return Dynamic(grower.shape, grower.rule if rule is None else rule, grower.law, lookup, grower=grower)
 
     def begin(self, run: Run) -> Chooser:
-        """This drafting in every step; with prompt lookup, as many tokens of it as were found."""
-        return Always(self) if self.lookup is None else Found(self, run.batch)
+        """This drafting in every step."""
+        return Always(self)
 
     def without_clock(self) -> Drafting:
         """Itself: no step depends on a time."""
         return self
 
-    def shortened(self, length: int) -> Drafting:
-        """One path of fewer tokens; plain decoding for none."""
-        if length >= self.shape.length:
-            return self
-        return replace(self, shape=ot.paths.TreeShape.chains(1, length)) if length else Drafting()
-
     @property
     def asks_draft_model(self) -> bool:
         """Whether the draft model is asked."""
-        return self.shape.size > 0 and self.lookup is None
+        return self.shape.size > 0
+
+    @property
+    def way(self) -> Hashable:
+        """What the time of drafting depends on."""
+        return self.shape, self.law
 
     @property
     def width(self) -> int:
         """Number of paths; of a tree, children of the root, at most."""
-        return len(self.shape.children(0)) if self.grower is None else self.grower.shape.most
+        return len(self.shape.children(0))
 
     @property
     def one_path(self) -> bool:
         """Whether every node has one child at most: node i of an accepted path is then in the i-th slot already."""
-        if self.grower is not None:
-            return self.grower.shape.most == 1
         return self.shape.parents == tuple(range(self.shape.size))
 
     @property
@@ -116,31 +118,29 @@ class Drafting:
     @property
     def room(self) -> int:
         """Slots that a step takes in the caches besides the root's."""
-        return self.shape.size if self.grower is None else max(self.shape.size, self.grower.reads)
+        return self.shape.size
 
     @property
     def draws(self) -> int:
-        """Random numbers that the drafts of one step take: one a node, none for what is looked up."""
-        if self.grower is not None:
-            return self.grower.draws
-        return 0 if self.lookup is not None else self.shape.size
+        """Random numbers that the drafts of one step take: one a node."""
+        return self.shape.size
 
     @property
     def uniforms(self) -> int:
         """Random numbers of one step: those of the drafts, then those of the rule."""
         return 1 if self.rule is None else self.draws + self.rule.uniforms(self.shape)
 
+    def select(self, tree: ot.paths.DraftTree, numbers: Any) -> ot.paths.PathSelection:
+        """What the rule emits of trees drafted so, by all random numbers of the step; of a smaller tree it takes the first of its own."""
+        assert self.rule is not None
+        return self.rule.select(tree, numbers[:, self.draws : self.draws + self.rule.uniforms(tree.shape)])
+
     def tree(self, tokens: Any, p: Any, q: Any, tops: Any = None, parents: Any = None) -> ot.paths.DraftTree:
         """The trees (B, N) drafted by it, as its rule takes them. tops: where q decides; parents: of trees that follow the draft model.
 
         Of these p may end behind the largest: (B, m + 1, n).
         """
-        if self.grower is None:
-            return ot.paths.DraftTree(self.shape, tokens, p, q, self.law, tops)
-        used = p.shape[1] - 1
-        shape = ot.paths.FreeShape(nodes=used, deepest=self.shape.length, most=self.grower.shape.most)
-        parents = parents[:, :used].clamp(max=used)
-        return ot.paths.DraftTree(shape, tokens[:, :used], p, q[:, : used + 1], self.law, tops[:, : used + 1], parents)
+        return ot.paths.DraftTree(self.shape, tokens, p, q, self.law, tops)
 
     @cached_property
     def levels(self) -> tuple[DraftLevel, ...]:
@@ -163,18 +163,78 @@ class Drafting:
         return DraftLevel(slice(passed.start, passed.stop), tuple(draws))
 
 
+@dataclass(frozen=True)
+class LookedUp(Drafting):
+    """One path of tokens looked up in the text, in the place of the draft model; every node's law is the point mass on its token."""
+
+    def begin(self, run: Run) -> Chooser:
+        """In every step as many tokens of it as were found."""
+        return Found(self, run.batch)
+
+    def shortened(self, length: int) -> Drafting:
+        """One path of fewer tokens; plain decoding for none."""
+        if length >= self.shape.length:
+            return self
+        return replace(self, shape=ot.paths.TreeShape.chains(1, length)) if length else Drafting()
+
+    @property
+    def asks_draft_model(self) -> bool:
+        return False
+
+    @property
+    def draws(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class Dynamic(Drafting):
+    """Trees whose shapes follow the draft model, as the grower lets them grow: see `Drafting.dynamic`."""
+
+    grower: ot.paths.DynamicTree = field(kw_only=True)
+
+    @property
+    def way(self) -> Hashable:
+        return self.grower
+
+    @property
+    def width(self) -> int:
+        return self.grower.shape.most
+
+    @property
+    def one_path(self) -> bool:
+        return self.grower.shape.most == 1
+
+    @property
+    def room(self) -> int:
+        return max(self.shape.size, self.grower.reads)
+
+    @property
+    def draws(self) -> int:
+        return self.grower.draws
+
+    def tree(self, tokens: Any, p: Any, q: Any, tops: Any = None, parents: Any = None) -> ot.paths.DraftTree:
+        used = p.shape[1] - 1
+        shape = ot.paths.FreeShape(nodes=used, deepest=self.shape.length, most=self.grower.shape.most)
+        parents = parents[:, :used].clamp(max=used)
+        return ot.paths.DraftTree(shape, tokens[:, :used], p, q[:, : used + 1], self.law, tops[:, : used + 1], parents)
+
+
 class Found(Chooser):
     """Prompt lookup, in every step with as many nodes as the longest draft has among the texts that go on."""
 
-    def __init__(self, drafting: Drafting, batch: int) -> None:
+    def __init__(self, drafting: LookedUp, batch: int) -> None:
         assert drafting.lookup is not None
         self.lookup = drafting.lookup
         self.menu = tuple(drafting.shortened(length) for length in range(drafting.shape.length + 1))
-        self._going = [True] * batch
+        self._going, self._found = [True] * batch, list[Match]()
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
-        found = [self.lookup.find(text) for text, going in zip(texts, self._going, strict=True) if going]
-        return self.menu[max(len(match.tokens) for match in found)]
+        going = zip(texts, self._going, strict=True)
+        self._found = [self.lookup.find(text) if goes_on else Match() for text, goes_on in going]
+        return self.menu[max(len(match.tokens) for match in self._found)]
+
+    def found(self, lookup: Lookup, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
+        return self._found
 
     def learn(self, step: Any, seconds: float) -> None:
         self._going = (~step.finished).tolist()

@@ -14,6 +14,7 @@ from .cache import SlotCache
 from .draft_plan import Drafting
 from .language_model import LanguageModel
 from .node_laws import NodeLaws
+from .plans.lookup import Match
 from .reader import Reader, TreeReader
 from .texts import Texts
 from .uniforms import uniforms
@@ -101,13 +102,9 @@ class Engine:
         """Whether a step can be a CUDA graph."""
         return self.target.recordable and (self.draft is None or self.draft.recordable)
 
-    def look_up(self, texts: Sequence[Sequence[int]]) -> None:
-        """With prompt lookup: draft what was found in the texts, given as token ids; q is the point mass on it, 0 where nothing is."""
-        if self.drafting.lookup is None:
-            return
-        length = self.drafting.shape.length
-        found = [self.drafting.lookup.find(text).tokens[:length] for text in texts]
-        self.tokens.copy_(torch.tensor([[*tokens, *[-1] * (length - len(tokens))] for tokens in found]))
+    def look_up(self, found: Sequence[Match]) -> None:
+        """Draft what prompt lookup found in the texts; q is the point mass on it, 0 where nothing is."""
+        self.tokens.copy_(in_columns(found, self.drafting.shape.length))
         self.q.zero_()
         self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
 
@@ -137,7 +134,7 @@ class Engine:
         if self.drafting.rule is None:
             self.chosen.copy_(ot.IID().draw(self.p[:, 0], self.uniforms))
             return
-        selection = self.drafting.rule.select(self.tree(), self.uniforms[:, self.drafting.draws :])
+        selection = self.drafting.select(self.tree(), self.uniforms)
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
@@ -146,6 +143,11 @@ class Engine:
         """What was drafted, with p and q at its nodes."""
         tops = self.tops if self.drafting.law.number_by_q else None
         return self.drafting.tree(self.tokens, self.p, self.q, tops)
+
+    @property
+    def shapes(self) -> dict[str, Tensor]:
+        """What a step has to hold of trees whose shapes are data: parents, and numbers of fixed children."""
+        return {}
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n) as it is told: 0 at nodes that the draft model did not look at."""
@@ -169,3 +171,11 @@ class Engine:
         lengths = self.texts.lengths[:, None]
         # What was not accepted stays where it is: moving nothing keeps the shape fixed.
         cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)
+
+
+def in_columns(found: Sequence[Match], length: int) -> Tensor:
+    """So many of the tokens found for each text, -1 beyond: int (B, length)."""
+    rows = [match.tokens[:length] for match in found]
+    return torch.tensor([[*row, *[-1] * (length - len(row))] for row in rows], dtype=torch.int64).reshape(
+        len(rows), length
+    )

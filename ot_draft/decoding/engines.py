@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import Any
 from warnings import warn
 
 from ..errors import CannotDecode
-from .draft_plan import Drafting
+from .draft_plan import Drafting, Dynamic
 from .dynamic.engine import DynamicEngine
 from .engine import Engine, Memory
 from .graphs import capture
@@ -34,13 +35,14 @@ class Engines:
         if self._narrows:
             self.memory.narrow(max(map(len, self._texts)) + drafting.room)
         if drafting not in self._known:
-            engine = engine_of(self.memory, drafting)
+            engine = engine_of(drafting, self.memory)
             whole = engine.propose, engine.verify, engine.select, engine.keep
             self._known[drafting] = engine, recorded(engine) if self._graphs and engine.recordable else whole
         engine, parts = self._known[drafting]
         # The last two tokens are read in every step; those before them may have come while the draft model was not asked.
         engine.behind = max(0, *(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True)))
-        engine.look_up(self._texts)
+        if drafting.lookup is not None:
+            engine.look_up(self._chooser.found(drafting.lookup, self._texts))
         return engine, parts
 
     def took(self, step: Step, seconds: float) -> None:
@@ -54,9 +56,15 @@ class Engines:
         self._chooser.learn(step, seconds)
 
 
-def engine_of(memory: Memory, drafting: Drafting) -> Engine:
+@singledispatch
+def engine_of(drafting: Drafting, memory: Memory) -> Engine:
     """The engine of a drafting."""
-    return (Engine if drafting.grower is None else DynamicEngine)(memory, drafting)
+    return Engine(memory, drafting)
+
+
+@engine_of.register
+def _(drafting: Dynamic, memory: Memory) -> Engine:
+    return DynamicEngine(memory, drafting)
 
 
 def recorded(engine: Engine) -> tuple[Part, ...]:

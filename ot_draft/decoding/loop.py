@@ -168,8 +168,7 @@ def _record(engine: Engine, options: Options, number: int, root: Tensor, active:
         p=host(engine.p) if options.laws else None,
         q=host(engine.drafted_by()) if options.laws else None,
         drafting=engine.drafting,
-        parents=host(engine.parents) if engine.drafting.grower is not None else None,
-        tops=host(engine.tops) if engine.drafting.grower is not None else None,
+        **{name: host(value) for name, value in engine.shapes.items()},
     )
 
 

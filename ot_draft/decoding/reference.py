@@ -6,6 +6,7 @@ The engine must give the same tokens from the same uniforms.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .draft_plan import Drafting
+from .draft_plan import Drafting, Dynamic
 from .language_model import LanguageModel, vocabulary_size
 from .loop import Options
 from .node_laws import NodeLaws
@@ -46,14 +47,21 @@ def reference_decode(
 
 def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, step: int) -> list[int]:
     """The tokens of one step: those accepted, and one more."""
-    n, size = vocabulary_size(pair.target), drafting.shape.size
-    of_target, of_draft = options.of_both
+    n, of_target = vocabulary_size(pair.target), options.of_both[0]
     p = [next_token(pair.target, text, of_target, n, row)]
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
     if drafting.rule is None:
         return [int(ot.IID().draw(p[0], numbers[0]))]
-    if drafting.grower is not None:
-        return _dynamic_step(pair, text, drafting, options, row, numbers)
+    return _step(drafting, pair, text, options, row, numbers, p)
+
+
+@singledispatch
+def _step(
+    drafting: Drafting, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
+) -> list[int]:
+    """The step of this kind of drafting; p holds the target's law after the text."""
+    n, size = vocabulary_size(pair.target), drafting.shape.size
+    of_target, of_draft = options.of_both
     looked_up = drafting.lookup.find(text).tokens if drafting.lookup is not None else ()
     q: list[Tensor] = []
     prefixes, tokens = [text], list[int]()
@@ -74,21 +82,25 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, 
     tree = ot.paths.DraftTree(
         drafting.shape, torch.tensor([tokens]), torch.stack(p)[None], torch.stack(q)[None], drafting.law
     )
-    selection = drafting.rule.select(tree, numbers[:, drafting.draws :])
+    selection = drafting.select(tree, numbers)
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
-def _dynamic_step(
-    pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, numbers: Tensor
+@_step.register
+def _(
+    drafting: Dynamic, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
 ) -> list[int]:
     """The same where the tree follows the draft model: every node that it asks about is read by itself."""
-    assert drafting.grower is not None and drafting.rule is not None
     n, (of_target, of_draft) = vocabulary_size(pair.target), options.of_both
 
     def draft_law(prefix: list[int]) -> Tensor:
         return next_token(pair.draft, prefix, of_draft, n, row).to(numbers.dtype)
 
-    growing = drafting.grower.begin(numbers[:, : drafting.draws])
+    given = torch.full((1, drafting.grower.takes), -1)
+    if drafting.lookup is not None:
+        found = drafting.lookup.find(text).tokens[: drafting.grower.takes]
+        given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
+    growing = drafting.grower.begin(numbers[:, : drafting.draws], given)
     prefixes: dict[int, list[int]] = {0: text}  # by slot
     while growing.levels:
         laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)
@@ -102,10 +114,10 @@ def _dynamic_step(
     ways = [text]
     for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
         ways.append([*ways[parent], token] if token >= 0 else text)
-    p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
-    q = torch.stack([draft_law(way) for way in ways])[None]
-    tree = drafting.tree(grown.tokens, p, q, grown.tops, grown.parents)
-    selection = drafting.rule.select(tree, numbers[:, drafting.draws :])
+    laws_p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
+    laws_q = torch.stack([draft_law(way) for way in ways])[None]
+    tree = drafting.tree(grown.tokens, laws_p, laws_q, grown.tops, grown.parents)
+    selection = drafting.select(tree, numbers)
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 

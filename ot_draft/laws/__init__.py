@@ -4,6 +4,7 @@ from ..errors import InvalidArgument
 from .base import DraftLaw, outside
 from .by_node import ByNode
 from .fixed import Fixed, FixedFirst
+from .fixed_last import ByNodeLast, FixedLast
 from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID
@@ -11,17 +12,19 @@ from .several import Several
 from .top_number import StandIn
 from .without_replacement import WithoutReplacement
 
-# One of every family that has a name of its own (ByNode's and Several's laws are data); what the command line, the checks and the tables
-# know of laws, they ask of these.
+# One of every family that has a name of its own (ByNode's, FixedLast's and Several's laws are data); what the command line, the checks
+# and the tables know of laws, they ask of these.
 ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Fixed((0,)), Hub())
 
 __all__ = [
     "ALL",
     "IID",
     "ByNode",
+    "ByNodeLast",
     "DraftLaw",
     "Fixed",
     "FixedFirst",
+    "FixedLast",
     "Hub",
     "Hybrid",
     "Several",

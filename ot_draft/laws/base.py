@@ -28,6 +28,7 @@ from ..arrays import (
     positions,
     settled,
     total,
+    where,
     zero,
 )
 from ..errors import InvalidDrafts
@@ -162,6 +163,14 @@ class DraftLaw(ABC):
         """Whether equally many top tokens are fixed for every q and every number of drafts that exceeds theirs."""
         return True
 
+    def fixed_among(self, children: tuple[int, ...], number: int) -> tuple[int, ...]:
+        """Which children of a node are fixed tokens, where so many are."""
+        return children[:number]
+
+    def told(self, fixed: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> DraftLaw:
+        """The law of a tree in plain form, where the drafting decided node by node which tokens are fixed after which prefix."""
+        return self
+
     def draw_with_number(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
         """`draw`, and `number` as it was at the draw."""
         return self.draw(q, uniforms), self.number(q, uniforms.shape[-1])
@@ -179,6 +188,17 @@ class DraftLaw(ABC):
         fixed one, which is no draw. number: as at the draw, if known. Raises InvalidDrafts where the law is not known.
         """
         raise InvalidDrafts(f"the law of one child after the other is not known for {self!r}: take NaiveTarget()")
+
+    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        """`child` where its place differs from row to row: law (..., n) of the child at this place, int (..., 1).
+
+        siblings: int (..., C) all children of the node in drawing order, -1 beyond the last; number: int (..., 1), of those that are fixed.
+        """
+        law = q
+        for index in range(siblings.shape[-1]):  # every place in every row: laws know better
+            here = self.child(q, siblings[..., :index], siblings[..., index : index + 1], siblings.shape[-1], number)
+            law = where(place == index, here, law)
+        return law
 
     def drafted(self, q: Array, k: int) -> Array | None:
         """P(token y is among the drafts) for every y, (..., n); None where that takes long."""

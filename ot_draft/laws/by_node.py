@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array
+from ..arrays import Array, integers
 from ..errors import InvalidDrafts
-from .base import DraftLaw
+from .base import DraftLaw, outside
 from .fixed import Fixed, FixedFirst
 
 Prefix = tuple[int, ...]
@@ -26,6 +26,17 @@ class ByNode(FixedFirst):
 
     def at(self, prefix: Prefix) -> DraftLaw:
         return Fixed(dict(self.fixed).get(prefix, ()))
+
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        """The children of a node in the order in which rules take them."""
+        return fixed + drawn
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
+        return outside(q, integers(fixed, q))
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNode:
+        return ByNode(fixed)
 
     def number(self, q: Array, k: int) -> Any:
         raise InvalidDrafts("ByNode: how many children are fixed is told with the tree: give DraftTree(..., tops=...)")

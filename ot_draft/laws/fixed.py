@@ -26,6 +26,7 @@ from ..arrays import (
     positions,
     prefix_sums,
     ratio,
+    settled,
     take,
     total,
     where,
@@ -102,6 +103,15 @@ class FixedFirst(DraftLaw):
         tops = where(positions(place, q) < number, earlier, -1)
         fixed = (place + 0 * token) < number
         return where(fixed, as_number(members(token, q.shape[-1], q), q), outside(q, tops))
+
+    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        number = self.number(q, siblings.shape[-1]) if number is None else number
+        where_it_stands = positions(siblings.shape[-1], siblings)
+        drawn = outside(q, where((where_it_stands < place) & (where_it_stands < number), siblings, -1))
+        fixed = place < number
+        if settled(~fixed):
+            return drawn
+        return where(fixed, as_number(members(gather(siblings, place), q.shape[-1], q), q), drawn)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.top_drafts(q, k)

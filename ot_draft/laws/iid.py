@@ -50,6 +50,9 @@ class IID(DraftLaw):
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
         return q
 
+    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        return q
+
     def drafted(self, q: Array, k: int) -> Array:
         return any_of(q, k)
 

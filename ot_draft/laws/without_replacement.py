@@ -77,6 +77,9 @@ class WithoutReplacement(DraftLaw):
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
         return outside(q, earlier)
 
+    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        return outside(q, where(positions(siblings.shape[-1], siblings) < place, siblings, -1))
+
     def drafted(self, q: Array, k: int) -> None:
         return None  # n integrals of O(n)
 

@@ -4,9 +4,12 @@ from . import rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, best_by_level, simulate_budget
 from .drafting.confident import ConfidentTree
+from .drafting.counted import Acceptance
+from .drafting.counted_tree import CountedTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
 from .drafting.dynamic_tree import DynamicTree, Growing, Grown, TreeDraws
+from .drafting.lookup_tree import LookupTree
 from .drafting.plans import Expansion
 from .drafting.sampled import SampledTree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
@@ -35,10 +38,12 @@ from .tree import DraftTree, FreeShape, PathSelection, TreeShape
 __all__ = [
     "DYNAMIC_TREES",
     "WAYS",
+    "Acceptance",
     "AdaptiveTree",
     "BlockVerification",
     "ConfidentTree",
     "Costs",
+    "CountedTree",
     "DraftTree",
     "Drafted",
     "DynamicTree",
@@ -49,6 +54,7 @@ __all__ = [
     "Grown",
     "InvalidCosts",
     "Joint",
+    "LookupTree",
     "MarkovModel",
     "Model",
     "NaiveTarget",

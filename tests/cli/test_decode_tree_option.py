@@ -64,16 +64,17 @@ def test_the_page_and_the_audit_take_trees_of_several_shapes(models: list[str], 
 
 
 def test_the_comparison_measures_every_way(models: list[str]) -> None:
-    words = ["--compare", "--max-tokens", "6", "--tree", "dynamic:5"]
+    words = ["--compare", "--max-tokens", "6", "--tree", "dynamic:5:adaptive"]
     result = call(*models, *PROMPTS, *words, "--rule", "joint", "--rule", "naive", "--json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["methods"]
     assert [row["rule"] for row in rows] == ["autoregressive", "joint", "naive"]
     assert all(row["nodes"] == 5 and row["verify"] > 0 and row["step"] > 0 for row in rows[1:])
     assert [method.drafts for method in dynamic_methods(5)] == [
-        f"{name}, up to 5 nodes" for name in ("adaptive", "EAGLE-2", "OPT-Tree", "DySpec", "SpecDec++")
+        f"{name}, up to 5 nodes"
+        for name in ("counted", "counted, with lookup", "adaptive", "EAGLE-2", "OPT-Tree", "DySpec", "SpecDec++")
     ]
-    assert len({method.slug for method in dynamic_methods(5)}) == 5
+    assert len({method.slug for method in dynamic_methods(5)}) == 7
     assert all(isinstance(method.drafting, Drafting) for method in dynamic_methods(5))
 
 
@@ -82,13 +83,14 @@ def test_the_comparison_measures_every_way(models: list[str]) -> None:
     [
         (["--tree", "dynamic"], "give dynamic:32"),
         (["--tree", "dynamic:0"], "give dynamic:32"),
-        (["--tree", "dynamic:32:medusa"], "adaptive, eagle2, opt-tree, dyspec, specdec"),
+        (["--tree", "dynamic:32:medusa"], "counted, lookup, adaptive, eagle2, opt-tree, dyspec, specdec"),
         (["--tree", "2;3"], "or dynamic:32"),
         (["--tree", "dynamic:8", "--draft-law", "iid"], "leave --draft-law away"),
         (["--tree", "dynamic:8", "--length", "3"], "give one or the other"),
         (["--tree", "dynamic:8", "--rule", "KSeq"], "valid on trees whose children follow"),
         (["--tree", "dynamic:8:dyspec", "--rule", "joint"], "valid on trees whose children follow"),
-        (["--tree", "dynamic:8", "--rule", "traversal"], "shapes are data"),
+        (["--tree", "dynamic:8", "--rule", "joint"], "valid on trees whose children follow"),
+        (["--tree", "dynamic:8", "--prompt-lookup-num-tokens", "3"], "nothing is looked up"),
         (["--tree", "dynamic:8", "--rule", "best"], "there is no rule 'best'"),
         (["--tree", "dynamic:8", "--trace", "somewhere"], "trees of one shape"),
     ],

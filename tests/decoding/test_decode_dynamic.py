@@ -16,7 +16,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding import Drafting, Options, Pair, Processed, Sampling, SubsetDraft, decode, decode_steps  # noqa: E402
+from ot_draft.decoding import Drafting, Lookup, Options, Pair, Processed, Sampling, SubsetDraft, decode, decode_steps  # noqa: E402
 from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.dynamic.ancestors import Seen, ancestors, tree_mask  # noqa: E402
 from ot_draft.decoding.dynamic.engine import DynamicEngine  # noqa: E402
@@ -30,9 +30,13 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "ours, optimal": lambda: Drafting.dynamic(
         paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
+    "ours, traversal": lambda: Drafting.dynamic(paths.CountedTree(8, 4)),
+    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
+    "ours, fixed first": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4), paths.Traversal()),
     "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(8, 4, 3, 2)),
     "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(7, 4)),
     "DySpec": lambda: Drafting.dynamic(paths.SampledTree(8, 4, 3, 3)),
+    "DySpec, traversal": lambda: Drafting.dynamic(paths.SampledTree(8, 4, 3, 3), paths.Traversal()),
     "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(5, 0.6)),
     "SpecDec++, token by token": lambda: Drafting.dynamic(
         paths.StoppedPath(4, 0.6), paths.TokenWise(rules.SpeculativeSampling())
@@ -122,7 +126,7 @@ def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
 def test_greedy_texts_are_the_targets() -> None:
     greedy = Options(Sampling(0), max_tokens=8)
     plain = decode(pair(), PROMPTS, Drafting(), greedy).tokens
-    for name in ("ours", "EAGLE-2", "DySpec", "SpecDec++"):
+    for name in ("ours", "ours, traversal", "EAGLE-2", "DySpec", "SpecDec++"):
         assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
 
 
@@ -194,7 +198,7 @@ def test_the_tensors_of_a_step_stay_where_they_are() -> None:
 
 def test_steps_carry_what_they_did() -> None:
     options = replace(OPTIONS, details=True, laws=True)
-    for name in ("ours", "EAGLE-2", "DySpec"):
+    for name in ("ours", "ours, traversal", "EAGLE-2", "DySpec"):
         for step in decode_steps(pair(), PROMPTS, DRAFTINGS[name](), options):
             for row in range(3):
                 _check_row(step, row)
@@ -239,7 +243,7 @@ def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
 def test_a_rule_that_is_not_lossless_there_is_refused() -> None:
     for grower, rule, text in (
         (paths.SampledTree(8), paths.Joint(), "valid on trees whose children follow"),
-        (paths.AdaptiveTree(8), paths.Traversal(), "shapes are data"),
+        (paths.CountedTree(8), paths.Joint(), "valid on trees whose children follow"),
         (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by ByNode"),
     ):
         with pytest.raises(ot.InvalidDrafts, match=text):

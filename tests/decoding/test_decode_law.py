@@ -70,9 +70,12 @@ DYNAMIC: dict[str, Callable[[], Drafting]] = {
     "optimal, ours": lambda: Drafting.dynamic(
         paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
+    "ours, traversal": lambda: Drafting.dynamic(paths.CountedTree(6, 3)),
     "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(6, 3, 3, 2)),
     "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(6, 3)),
     "DySpec": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2)),
+    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(6, 3), lookup=Lookup(2, 1)),
+    "DySpec, traversal": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2), paths.Traversal()),
     "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(3, 0.5)),
     "SpecDec++, token by token": lambda: Drafting.dynamic(
         paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())
@@ -120,7 +123,8 @@ def test_the_first_tokens_follow_the_target(name: str) -> None:
 def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str) -> None:
     """Every text of the batch has a tree of its own shape."""
     texts = FEWER if name in ("ours", "optimal, ours") else MANY
-    assert min(verdicts(DYNAMIC[name](), Sampling(), texts)) > FALSE_ALARM / len(PROMPTS)
+    prompts = REPEATING if name == "lookup and model" else PROMPTS
+    assert min(verdicts(DYNAMIC[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_with_truncated_laws_too() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
+from ot_draft import paths
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -122,3 +123,28 @@ def test_bad_settings_are_told() -> None:
         Lookup(max_ngram=-1)
     with pytest.raises(CannotDecode, match="there is no draft model"):
         decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, ot.paths.BlockVerification()))
+
+
+@dataclass(frozen=True)
+class Counts(Lookup):
+    """Notes the texts that it was asked about."""
+
+    asked: list[tuple[int, ...]] = field(default_factory=list, compare=False)
+
+    def find(self, text: Sequence[int]) -> Match:
+        self.asked.append(tuple(text))
+        return super().find(text)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_text_is_searched_once_a_step(alone: bool) -> None:
+    lookup = Counts(4, 2)
+    plan = Drafting.looked_up(lookup) if alone else Drafting.dynamic(paths.LookupTree(6, 3), lookup=lookup)
+    decode(tiny_pair(seed=5, n=6), PROMPTS[:1], plan, Options(max_tokens=12))
+    assert len(lookup.asked) == len(set(lookup.asked)) > 3
+
+
+def test_only_a_tree_that_takes_them_is_given_looked_up_tokens() -> None:
+    with pytest.raises(ot.CannotDecode, match="counted takes no looked-up tokens"):
+        Drafting.dynamic(paths.CountedTree(6), lookup=Lookup())
+    assert Drafting.dynamic(paths.LookupTree(6, 4)).lookup == Lookup(4)

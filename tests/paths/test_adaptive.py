@@ -17,7 +17,7 @@ from ot_draft.paths.rules.path_rule import Nodes
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
 
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
-RULES = [paths.Joint(), OPTIMAL, paths.NaiveTarget()]
+RULES = [paths.Joint(), OPTIMAL, paths.NaiveTarget(), paths.Traversal()]
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
@@ -177,8 +177,6 @@ def test_errors() -> None:
     shape = paths.FreeShape(nodes=3, deepest=2, most=2)
     with pytest.raises(ot.InvalidDrafts, match="the shapes of these trees are data"):
         shape.children(0)
-    with pytest.raises(ot.InvalidDrafts, match="take Joint"):
-        paths.Traversal().check(shape, ByNode())
     p = np.full((1, 4, 2), 0.5)
     with pytest.raises(ot.InvalidDrafts, match="parents have shape None"):
         paths.DraftTree(shape, np.zeros((1, 3), dtype=np.int64), p, p, ByNode())

@@ -28,13 +28,37 @@ OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
 WITHOUT = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
 NAIVE = paths.NaiveTarget()
 ONE = paths.TokenWise(ot.rules.SpeculativeSampling())
+TRAVERSAL = paths.Traversal()
+
+
+# Where q is flat two children, where it is steep one.
+FEW = paths.Acceptance(
+    of_node=((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)),
+    of_share=((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)),
+    typical=(0.6, 0.2),
+    edges=(0.5, 0.75),
+)
+
+
+@dataclass(frozen=True)
+class LookedUp(paths.LookupTree):
+    """With tokens that are always found."""
+
+    found: tuple[int, ...] = ()
+
+    def growing(self, draws: Any) -> paths.Growing:
+        draws.given = draws.root + np.array([self.found])
+        return super().growing(draws)
+
 
 DRAFTINGS: dict[str, tuple[paths.DynamicTree, tuple[paths.PathRule, ...]]] = {
-    "ours, drawn": (paths.AdaptiveTree(4, 2, 3, spread=1.0), (paths.Joint(), OPTIMAL, NAIVE)),
+    "ours, drawn": (paths.AdaptiveTree(4, 2, 3, spread=1.0), (paths.Joint(), OPTIMAL, NAIVE, TRAVERSAL)),
     "ours, fixed": (paths.AdaptiveTree(4, 3, 3, spread=0.0), (paths.Joint(), OPTIMAL, NAIVE)),
+    "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
+    "lookup and model": (LookedUp(5, 3, FEW, found=(1, 0)), (TRAVERSAL, NAIVE)),
     "EAGLE-2": (paths.ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
     "OPT-Tree": (paths.ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
-    "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE)),
+    "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),
     "DySpec, narrow": (paths.SampledTree(4, 3, 2, 1, least=0.1), (WITHOUT,)),
     "SpecDec++": (paths.StoppedPath(3, 0.5), (paths.BlockVerification(), ONE, paths.Joint())),
 }
@@ -89,6 +113,27 @@ class LooksAtItsToken(GrowingPath):
 
 
 @dataclass(frozen=True)
+class DrawsAnother(LookedUp):
+    """The planted error: tokens are drawn by another law than the rule is told, q squared."""
+
+    def growing(self, draws: Any) -> paths.Growing:
+        growing = super().growing(draws)
+        growing._draws = Squared(draws)  # type: ignore[attr-defined]
+        return growing
+
+
+class Squared:
+    def __init__(self, draws: Any) -> None:
+        self._draws = draws
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._draws, name)
+
+    def tokens(self, mass: Any, numbers: Any, needed: Any) -> Any:
+        return self._draws.tokens(mass**2, numbers, needed)
+
+
+@dataclass(frozen=True)
 class DropsZero(paths.AdaptiveTree):
     """The planted error: the last draw of a node is taken back if it is token 0."""
 
@@ -106,6 +151,8 @@ class Drops(adaptive_growth.AdaptiveGrowth):
 
 PLANTED: list[tuple[paths.DynamicTree, paths.PathRule]] = [
     (ByItsToken(3, 2, 3, 4), WITHOUT),
+    (ByItsToken(3, 2, 3, 4), TRAVERSAL),
+    (DrawsAnother(4, 2, FEW, found=(1,)), TRAVERSAL),
     (StopsBefore(2, 1.0), ONE),
     (StopsBefore(2, 1.0), paths.BlockVerification()),
     (DropsZero(4, 2, 3, spread=1.0), paths.Joint()),
@@ -120,7 +167,7 @@ def test_a_dependence_on_the_childs_own_token_is_found(drafting: paths.DynamicTr
 
 def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_by_one() -> None:
     drafting = DRAFTINGS["DySpec"][0]
-    for rule in (paths.Joint(), OPTIMAL, paths.TokenWise(ot.rules.KSeq()), paths.Traversal()):
+    for rule in (paths.Joint(), OPTIMAL, paths.TokenWise(ot.rules.KSeq())):
         assert not rule.fits(drafting.shape, drafting.law)
     assert not paths.TokenWise(ot.rules.RecursiveRejection()).fits(paths.AdaptiveTree(4).shape, ByNode())
 
@@ -134,6 +181,8 @@ def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.
 
 LARGER: dict[str, paths.DynamicTree] = {
     "ours": paths.AdaptiveTree(12, 5, 6),
+    "ours, counted": paths.CountedTree(12, 5),
+    "lookup and model": LookedUp(12, 5, found=(3, 1, 4, 1)),
     "EAGLE-2": paths.ConfidentTree(12, 5, 4, 3),
     "OPT-Tree": paths.ConfidentTree.opt_tree(12, 6, 0.1),
     "DySpec": paths.SampledTree(12, 5, 5, 4),
@@ -295,6 +344,7 @@ def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
     [
         (lambda: paths.ConfidentTree(0), "budget is 0"),
         (lambda: paths.SampledTree(4, 0), "length is 0"),
+        (lambda: paths.CountedTree(0), "budget is 0"),
         (lambda: paths.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
         (lambda: paths.StoppedPath(4, 1.5), "threshold is 1.5"),
         (lambda: paths.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),

@@ -20,8 +20,9 @@ Key = tuple[tuple[int, ...], int]  # a prefix, and which of the nodes with it
 class SharedDraws(ot.paths.TreeDraws):
     """The draws of one tree, by a seed; `at` says for which nodes the next ones are."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(np.zeros((1, 1)))
+    def __init__(self, seed: int, given: Sequence[int] = ()) -> None:
+        """given: tokens that were looked up in the text."""
+        super().__init__(np.zeros((1, 1)), np.array([list(given)], dtype=np.int64))
         self._seed, self._keys, self._made = seed, list[Key | None](), 0
 
     def at(self, keys: Sequence[Key | None]) -> None:

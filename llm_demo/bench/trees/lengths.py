@@ -24,13 +24,13 @@ def plain(tree: Drafted, model: TreeModel) -> ot.paths.PlainTree:
     """The tree with its tokens as the model numbers them."""
     shape = ot.paths.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
-    if not tree.law.fixes_tops:
-        return ot.paths.PlainTree(shape, tokens, tree.law)
+    law = ByNode() if tree.law.fixes_tops else tree.law
     fixed = {}
     for node, way in enumerate(tree.ways):
-        if children := shape.children(node)[: tree.tops[node]]:
-            fixed[tuple(model.number[token] for token in way)] = tuple(tokens[child - 1] for child in children)
-    return ot.paths.PlainTree(shape, tokens, ByNode(tuple(sorted(fixed.items()))))
+        children = tuple(tokens[child - 1] for child in shape.children(node))
+        if children and (given := law.fixed_among(children, tree.tops[node])):
+            fixed[tuple(model.number[token] for token in way)] = given
+    return ot.paths.PlainTree(shape, tokens, law.told(tuple(sorted(fixed.items()))))
 
 
 def covered(ways: Sequence[Prefix], mass: Callable[[Prefix], float]) -> float:

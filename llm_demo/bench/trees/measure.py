@@ -89,7 +89,7 @@ def measure(
 
 
 def _looked_up(context: Context, target: PrefixLogits, budgets: Sequence[int]) -> list[dict[str, float]]:
-    tokens = Lookup(min(max(budgets), DEEPEST)).find(context.tokens).tokens
+    tokens = looked_up(context)
     ways = [tokens[: depth + 1] for depth in range(len(tokens))]
     target.at(ways)
     mass = target_masses(target, context.temperature)
@@ -118,7 +118,13 @@ def drafted(draftings: Mapping[Drafting, None], draft: DraftLaws, context: Conte
     """A tree of each, by the random numbers of the context."""
     seed = 1000 * context.text + SEED
     kind = SharedDraws if context.temperature else NoDraws
-    return dict(zip(draftings, draft_together(draftings, draft, lambda: kind(seed)), strict=True))
+    given = looked_up(context)
+    return dict(zip(draftings, draft_together(draftings, draft, lambda: kind(seed, given)), strict=True))
+
+
+def looked_up(context: Context) -> tuple[int, ...]:
+    """Tokens that may come next as they did before in the text."""
+    return Lookup(DEEPEST).find(context.tokens).tokens
 
 
 def _by_rule(

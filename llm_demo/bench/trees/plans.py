@@ -20,6 +20,7 @@ from ot_draft.compare import expected_acceptance
 DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node
 NUMBERS = (1, 2, 4, 8, 16)
+LARGEST = 4096  # tokens a row whose acceptance is counted one by one
 WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
 CHAINS = {8: ((1, 8), (2, 4)), 16: ((2, 8), (4, 4)), 32: ((3, 10), (4, 8), (8, 4)), 64: ((5, 12), (8, 8), (16, 4))}
 
@@ -28,7 +29,7 @@ CHAINS = {8: ((1, 8), (2, 4)), 16: ((2, 8), (4, 4)), 32: ((3, 10), (4, 8), (8, 4
 class Plan:
     """overlap: mean sum min(p, q). by_child: P(child i accepted | those before it refused), children without replacement (of a greedy
     target: the draft's top tokens). by_number: mean optimum of 1, 2, 4, 8, 16 i.i.d. drafts. repeats: chance that another draft is the
-    accepted token. adaptive, stopped: fields of `AdaptiveTree` and `StoppedPath` as they were fitted.
+    accepted token. adaptive, stopped, counted: fields of `AdaptiveTree`, `StoppedPath` and `CountedTree` as they were fitted.
     """
 
     overlap: float
@@ -37,6 +38,7 @@ class Plan:
     repeats: float
     adaptive: dict[str, Any]
     stopped: tuple[float, ...]
+    counted: dict[str, Any]
 
     @classmethod
     def measured(cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float) -> Plan:
@@ -53,6 +55,7 @@ class Plan:
             repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
             adaptive=asdict(adaptive),
             stopped=ot.paths.StoppedPath(DEEPEST).fitted(p, q).accepted,
+            counted=counted(p, q),
         )
 
     def adaptive_tree(self, budget: int) -> ot.paths.AdaptiveTree:
@@ -60,6 +63,15 @@ class Plan:
         fields = {name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()}
         fitted = ot.paths.AdaptiveTree(**fields | {"estimator": ot.laws.StandIn(**self.adaptive["estimator"])})
         return replace(fitted, budget=budget)
+
+    def counted_tree(self, budget: int) -> ot.paths.CountedTree:
+        """Our dynamic tree of draws without replacement, fitted."""
+        acceptance = ot.paths.Acceptance(**{name: _tuples(value) for name, value in self.counted.items()})
+        return ot.paths.CountedTree(budget, DEEPEST, acceptance)
+
+    def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
+        """The same around looked-up tokens."""
+        return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance)
 
     def chains(self, budget: int) -> ot.paths.TreeShape:
         """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
@@ -111,6 +123,26 @@ def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray,
         p, q = torch.zeros_like(target), draft.float().softmax(-1)
         p[target.argmax()] = 1
     return p.double().cpu().numpy(), q.double().cpu().numpy()
+
+
+def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
+    """What `ot.paths.Acceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
+    order = np.argsort(-np.maximum(p, q), axis=-1)
+    largest = [
+        np.concatenate(
+            (
+                np.take_along_axis(x, order[:, :LARGEST], -1),
+                np.take_along_axis(x, order[:, LARGEST:], -1).sum(-1, keepdims=True),
+            ),
+            -1,
+        )
+        for x in (p, q)
+    ]
+    return asdict(ot.paths.Acceptance.counted(*largest))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def by_rank(p: np.ndarray, q: np.ndarray) -> tuple[float, ...]:

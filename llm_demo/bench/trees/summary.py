@@ -15,6 +15,9 @@ OURS = (
     "hybrid, Joint",
     "adaptive, Joint",
     "adaptive, traversal",
+    "counted",
+    "counted, traversal",
+    "counted and lookup, traversal",
 )  # the others are published
 Cell = tuple[str, float, int]  # draft, temperature, nodes
 

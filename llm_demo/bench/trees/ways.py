@@ -68,6 +68,14 @@ def _adaptive(plan: Plan, budget: int, greedy: bool) -> Drafting:
     return plan.adaptive_tree(budget)
 
 
+def _counted(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return plan.counted_tree(budget)
+
+
+def _looked_up(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return plan.lookup_tree(budget)
+
+
 WAYS: dict[str, Way] = {
     "one path, block": Way(_path, ot.paths.BlockVerification()),
     "SpecDec++": Way(_stopped, ot.paths.BlockVerification()),
@@ -83,4 +91,7 @@ WAYS: dict[str, Way] = {
     "hybrid, Joint": Way(_hybrid, JOINT),
     "adaptive, Joint": Way(_adaptive, JOINT),
     "adaptive, traversal": Way(_adaptive, TRAVERSAL),
+    "counted": Way(_counted, IN_TURN),
+    "counted, traversal": Way(_counted, TRAVERSAL),
+    "counted and lookup, traversal": Way(_looked_up, TRAVERSAL),
 }

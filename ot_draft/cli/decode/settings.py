@@ -87,7 +87,8 @@ class DecodeSettings:
 
     def _check_lookup(self) -> None:
         given = self.lookup_tokens is not None or self.lookup_ngram is not None
-        if given and not (self.looks_up or self.chooses):
+        takes = self.grower is not None and self.grower.takes > 0
+        if given and not (self.looks_up or self.chooses or takes):
             raise Refused(
                 "nothing is looked up in this shape: leave --prompt-lookup-num-tokens and --max-matching-ngram-size away"
             )

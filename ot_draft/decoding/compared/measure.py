@@ -235,4 +235,4 @@ def _cost(seconds: Seconds | None, name: str) -> float:
 def _keys(method: Method) -> dict[str, Any]:
     """On what each of COSTS depends."""
     drafting = method.drafting
-    return {"verify": drafting.shape.size, "draft": (drafting.shape, drafting.law, drafting.grower), "select": method}
+    return {"verify": drafting.shape.size, "draft": drafting.way, "select": method}

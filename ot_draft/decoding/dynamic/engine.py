@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 import ot_draft as ot
 
-from ..draft_plan import Drafting
-from ..engine import Engine, Memory
+from ..draft_plan import Dynamic
+from ..engine import Engine, Memory, in_columns
+from ..plans.lookup import Match
 from .reader import DynamicReader
 
 
@@ -20,15 +23,17 @@ class DynamicEngine(Engine):
 
     target: DynamicReader  # type: ignore[assignment]  # which reads trees in another way
     draft: DynamicReader  # type: ignore[assignment]
+    drafting: Dynamic
 
-    def __init__(self, memory: Memory, drafting: Drafting) -> None:
+    def __init__(self, memory: Memory, drafting: Dynamic) -> None:
         super().__init__(memory, drafting)
-        assert drafting.grower is not None
         self.grower = drafting.grower
         batch, size, device = len(self.tokens), drafting.shape.size, self.tokens.device
         self.parents = torch.full((batch, size), size, device=device)
         self.tops = torch.zeros(batch, size + 1, dtype=torch.int64, device=device)
         self.slots = torch.full((batch, size + 1), -1, device=device)
+        # What was looked up, and stands in the trees beside the draws.
+        self.given = torch.full((batch, self.grower.takes), -1, device=device)
         self._read = self.q.new_zeros(batch, self.grower.reads + 1, memory.n)
         # Where nodes stand in the slots of their numbers their laws do, too.
         self.q = (
@@ -41,8 +46,12 @@ class DynamicEngine(Engine):
         assert self.memory.draft is not None
         self.draft = DynamicReader.on(self.memory.draft, self.drafting)
 
+    def look_up(self, found: Sequence[Match]) -> None:
+        self.given.copy_(in_columns(found, self.given.shape[1]))
+
     def propose(self) -> None:
-        trees = self.draft.grow(self.uniforms[:, : self.drafting.draws], self._read, self.behind)
+        uniforms = self.uniforms[:, : self.drafting.draws]
+        trees = self.draft.grow(uniforms, self._read, self.behind, self.given)
         for mine, grown in zip(
             (self.tokens, self.parents, self.tops, self.slots),
             (trees.tokens, trees.parents, trees.tops, trees.slots),
@@ -59,6 +68,10 @@ class DynamicEngine(Engine):
 
     def tree(self) -> ot.paths.DraftTree:
         return self.drafting.tree(self.tokens, self.p, self.q, self.tops, self.parents)
+
+    @property
+    def shapes(self) -> dict[str, Tensor]:
+        return {"parents": self.parents, "tops": self.tops}
 
     def drafted_by(self) -> Tensor:
         nodes = torch.arange(self.q.shape[1], device=self.q.device)

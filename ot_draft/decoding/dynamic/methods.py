@@ -7,17 +7,19 @@ import ot_draft as ot
 from ...errors import CannotDecode
 from ..compared.methods import Method
 from ..draft_plan import Drafting
+from ..plans.lookup import Lookup
 
 
-def dynamic_method(grower: ot.paths.DynamicTree, rule: str | None = None) -> Method:
+def dynamic_method(grower: ot.paths.DynamicTree, rule: str | None = None, lookup: Lookup | None = None) -> Method:
     """The method that drafts so and selects by the path rule of this name, the drafting's own where none is given.
 
-    Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not lossless on these trees.
+    lookup: for trees that take what is looked up. Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not
+    lossless on these trees.
     """
     path_rule = grower.rule if rule is None else _rule_called(rule)
     path_rule = path_rule.quick(grower.law)
     drafts = f"{grower.label}, up to {grower.budget} nodes"
-    return Method(path_rule.command, grower.label, path_rule.label, drafts, Drafting.dynamic(grower, path_rule))
+    return Method(path_rule.command, grower.label, path_rule.label, drafts, Drafting.dynamic(grower, path_rule, lookup))
 
 
 def dynamic_methods(budget: int) -> list[Method]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..draft_plan import Drafting
+from ..draft_plan import Dynamic
 from ..node_laws import Way
 from ..reader import Reader
 from .ancestors import Seen, ancestors, tree_mask
@@ -22,12 +22,12 @@ Trees = ot.paths.Grown
 class DynamicReader(Reader):
     """A model on the texts of a batch, behind each of which a tree of its own grows."""
 
-    drafting: Drafting = field(default_factory=Drafting)
+    drafting: Dynamic = field(kw_only=True)
 
     @classmethod
-    def on(cls, reader: Reader, drafting: Drafting) -> DynamicReader:
+    def on(cls, reader: Reader, drafting: Dynamic) -> DynamicReader:
         """The same model, cache and texts, for the trees of a drafting."""
-        return cls(reader.model, reader.cache, reader.sampling, reader.texts, drafting)
+        return cls(reader.model, reader.cache, reader.sampling, reader.texts, drafting=drafting)
 
     def verify_trees(self, tokens: Tensor, parents: Tensor) -> Tensor:
         """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
@@ -45,14 +45,13 @@ class DynamicReader(Reader):
         )
         return self._laws(logits, tokens, lambda row: _ways(parents[row].tolist(), range(sees.shape[1])))
 
-    def grow(self, uniforms: Tensor, q: Tensor, behind: int = 0) -> Trees:
+    def grow(self, uniforms: Tensor, q: Tensor, behind: int = 0, given: Tensor | None = None) -> Trees:
         """Trees drafted level by level, by uniforms (B, draws); q (B, M + 1, n) is filled with the laws at the nodes that were read.
 
-        M slots, of which the root has the first; the last row is of no use. behind: tokens before the last two to be read first.
+        M slots, of which the root has the first; the last row is of no use. behind: tokens before the last two to be read first. given: as
+        `DynamicTree.begin` takes it.
         """
-        grower = self.drafting.grower
-        assert grower is not None
-        growing, device = grower.begin(uniforms), q.device
+        growing, device = self.drafting.grower.begin(uniforms, given), q.device
         seen = Seen(len(q), q.shape[1] - 1, device)
         rows, depth = torch.arange(len(q), device=device)[:, None], 0
         read = torch.full(q.shape[:2], -1, device=device)  # tokens by slot

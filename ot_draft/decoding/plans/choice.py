@@ -10,6 +10,7 @@ from ..step import Step
 from .acceptance import Acceptance, Expected, Key
 from .chooser import Chooser
 from .costs import StepCosts
+from .lookup import Lookup, Match
 
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
 SHARE = 0.01  # of the time that may be lost by trying what promises less: every step adds so much of its own to a purse
@@ -47,20 +48,22 @@ class Choice(Chooser):
         self._going = [True] * batch
         self._purse, self._steps, self._behind, self._place = PURSE, 0, 0, 0
         self._trial: float | None = None  # while one is under way, the rate that it competes with
-        self._matched: list[tuple[int, int]] = []  # for each text: tokens that matched, and tokens found
+        self._found: list[Match] = []  # for each text
         self._used: set[int] = set()
         self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
         self._tables: dict[Key, Expected] = {}
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         self._trial, self._place = None, 0
-        self._matched = [(0, 0)] * len(texts)
+        self._found = [Match()] * len(texts)
         if self._costs.known:
             if self._lookup is not None:
-                found = [self._lookup.find(text) for text in texts]
-                self._matched = [(match.matched, len(match.tokens)) for match in found]
+                self._found = [self._lookup.find(text) for text in texts]
             self._decide(self._promises())
         return self.menu[self._place]
+
+    def found(self, lookup: Lookup, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
+        return self._found
 
     def _decide(self, promises: Sequence[Promise]) -> None:
         """The best, or another one for a trial."""
@@ -100,8 +103,8 @@ class Choice(Chooser):
         """Of everything on the menu that can be done now."""
         if not self._seconds:
             self._seconds = [self._costs.step(drafting) for drafting in self.menu]
-        texts = [matched for matched, going in zip(self._matched, self._going, strict=True) if going]
-        longest = max((found for _, found in texts), default=0)
+        texts = [match for match, going in zip(self._found, self._going, strict=True) if going]
+        longest = max((len(match.tokens) for match in texts), default=0)
         found: Expected | None = self._of_found(texts, longest) if longest else None
         reading = self._costs.reading(self._behind) if self._behind else 0.0
         promises = []
@@ -123,17 +126,17 @@ class Choice(Chooser):
             self._tables[key] = self._acceptance.expected(key, self._longest[key], HOPES)
         return self._tables[key]
 
-    def _of_found(self, texts: Sequence[tuple[int, int]], longest: int) -> Expected:
+    def _of_found(self, texts: Sequence[Match], longest: int) -> Expected:
         """The same of what was found in each text that goes on, as a mean over them."""
         sums = [0.0] * (longest + 1), [0.0] * (longest + 1)
         assert self._lookup is not None
-        for matched, found in texts:
-            key = ("lookup", matched)
+        for match in texts:
+            key = ("lookup", match.matched)
             if key not in self._tables:
                 self._tables[key] = self._acceptance.expected(key, self._lookup.num_tokens, HOPES)
             for total, tokens in zip(sums, self._tables[key], strict=True):
                 for length in range(longest + 1):
-                    total[length] += tokens[min(length, found)] / len(texts)
+                    total[length] += tokens[min(length, len(match.tokens))] / len(texts)
         return sums
 
     def _another(self, promises: Sequence[Promise], best: Promise) -> int | None:
@@ -158,9 +161,8 @@ class Choice(Chooser):
                 continue
             if drafting.asks_draft_model:
                 drafted.append((("model", drafting.width), length, accepted))
-            elif self._matched[row][1]:
-                matched, found = self._matched[row]
-                drafted.append((("lookup", matched), min(found, length), accepted))
+            elif found := self._found[row].tokens:
+                drafted.append((("lookup", self._found[row].matched), min(len(found), length), accepted))
         self._acceptance.learn(drafted)
         for key, _, _ in drafted:
             self._tables.pop(key, None)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .lookup import Lookup, Match
+
 Drafting = Any  # of `draft_plan`, which imports this module
 Step = Any  # of `step`, which imports `draft_plan`
 
@@ -34,6 +36,10 @@ class Chooser(ABC):
     @abstractmethod
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         """For the next step of the batch, given its texts so far, prompts included."""
+
+    def found(self, lookup: Lookup, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
+        """What prompt lookup finds in the texts that `choose` was last asked about; searched again by those alone who did not search."""
+        return [lookup.find(text) for text in texts]
 
     def learn(self, step: Step, seconds: float) -> None:
         """What a step did, and how long it took with all that belongs to it."""

@@ -1,10 +1,7 @@
-"""Our dynamic tree: level by level, the budget goes where the draft says that it helps, from q and what was drawn above alone.
+"""Our dynamic tree for joint selection: top tokens and i.i.d. draws, as many where as an estimate from q alone says.
 
-At every level the draft estimates how likely each node is reached, and what one more child of it would add to the acceptance: the
-estimate of `Hybrid("auto")`, for every number of children and of top tokens among them. How much of the budget the level gets is
-decided by a forest that is only imagined: below every possible child hangs the tree that would grow if all nodes were
-like the average one of this level; the best nodes of that forest are counted, as many as are left, and those among them that lie in
-this level are drafted, all at once. The numbers depend on levels above, never on a draw of the same level or below: that
+The estimate is that of `Hybrid("auto")`, for every number of children and of top tokens among them, extended to the chance that a node is
+reached. The numbers depend on levels above, never on a draw of the same level or below (`LevelTree`): that
 is what `Joint` and `Optimal` need to be lossless (proofs_checks/paths/adapted_trees.py). Equal siblings are one place: the first
 holds the children of all.
 """
@@ -15,41 +12,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...arrays import (
-    Array,
-    argsort,
-    gather,
-    maximum,
-    minimum,
-    namespace,
-    small,
-    take,
-    top_masses,
-    top_tokens,
-    total,
-    unsmall,
-    where,
-)
+from ...arrays import Array, gather, minimum, small, top_tokens, unsmall
 from ...laws import ByNode, DraftLaw, StandIn
 from ..model import Model, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import Nodes, PathRule
-from ..tree import DraftTree, TreeShape
-from .adaptive_growth import AdaptiveGrowth
 from .adaptive_outlook import Outlook
-from .dynamic_tree import DynamicTree, Growing, TreeDraws, check_bounds
+from .level_tree import Chosen, LevelTree
 from .plans import History, Plan
-
-Chosen = tuple[Array, Array]  # number of children, and of top tokens among them: int (B, W) each
 
 
 @dataclass(frozen=True)
-class AdaptiveTree(DynamicTree):
+class AdaptiveTree(LevelTree):
     """Draft at most `budget` nodes, at most `length` deep and `most` children a node, as many where as the draft's q says.
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
     because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=ByNode()))` and `NaiveTarget`, and, one tree at a time (`one_shape`), with `Traversal`.
+    `TokenWise(Optimal(law=ByNode()))`, `NaiveTarget`, and `Traversal`.
     """
 
     budget: int
@@ -59,9 +38,6 @@ class AdaptiveTree(DynamicTree):
     spread: float = 0.5  # weight of a target spread out like the stand-in; the rest, of one token drawn from it
     # What each child of a node adds on average, where it is known; else as on the level that is drafted.
     typical: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, most=self.most)
 
     def numbers(self, q: Array, reached: Array, left: Array, levels: int) -> Chosen:
         """Children of every node of a level: q (B, W, n), chance that each is reached (B, W), nodes left int (B, 1).
@@ -74,17 +50,6 @@ class AdaptiveTree(DynamicTree):
     def outlook(self, q: Array) -> Outlook:
         """What the draft says at nodes with the laws q (..., n), whose largest masses are all that counts."""
         return Outlook.of(q, self.estimator, self.most, self.spread)
-
-    def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> Chosen:
-        """`numbers`, by what the draft says at these nodes; all of it is `small`."""
-        gains, tops = outlook.gains
-        weights = (reached[..., None] * gains).reshape(len(reached), -1)
-        average = (reached[..., None] * gains).sum(-2) / maximum(total(reached), 1e-300)
-        for place, gain in enumerate(self.typical):  # numbers, not an array: nothing is copied to the device
-            average[..., place] = gain
-        drafted = self._drafted(weights, self._imagined(average, levels - 1), left)
-        count = drafted.reshape(gains.shape).sum(-1)
-        return count, gather(tops, count[..., None])[..., 0]
 
     def below(self, q: Array, tokens: Array, tops: Array, count: Array) -> Array:
         """Chance that each child is reached, given its parent is: (..., n), int (..., C) children, (..., 1), (..., 1) -> (..., C).
@@ -103,19 +68,8 @@ class AdaptiveTree(DynamicTree):
         return Joint()
 
     @property
-    def draws(self) -> int:
-        return self.budget
-
-    @property
-    def reads(self) -> int:
-        return self.budget + 1
-
-    @property
     def label(self) -> str:
         return "adaptive"
-
-    def growing(self, draws: TreeDraws) -> Growing:
-        return AdaptiveGrowth(self, draws)
 
     def plan(self, model: Model) -> Plan:
         """The same drafting in plain form, one prefix after the other, for exact work: `ot.paths.evaluate_plan`."""
@@ -160,32 +114,3 @@ class AdaptiveTree(DynamicTree):
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
         found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
         return replace(found, typical=tuple(found.outlook(q).gains[0].mean(0).tolist()))
-
-    def _imagined(self, average: Array, levels: int) -> Array:
-        """Chances that the nodes of an average node's tree are reached, itself (1) included, the largest first: (B, at most budget)."""
-        join = namespace(average).concatenate
-        alone = average[:, :1] * 0 + 1
-        tree = alone
-        for _ in range(levels):
-            further = (average[:, :, None] * tree[:, None, :]).reshape(len(average), -1)
-            tree = join((alone, top_masses(further, min(self.budget, further.shape[-1]))), -1)
-        return tree
-
-    def _drafted(self, weights: Array, tree: Array, left: Array) -> Array:
-        """Which possible children (B, W C) are drafted: those of the level among the best of the imagined forest. bool."""
-        order = argsort(-weights, stable=True)
-        best = take(weights, order)[:, : self.budget]
-        forest = (best[:, :, None] * tree[:, None, :]).reshape(len(best), -1)
-        forest = top_masses(forest, min(self.budget, forest.shape[-1]))
-        least = gather(forest, minimum(left, forest.shape[-1]) - 1)  # 0 where nothing is left: then `left` bounds
-        number = minimum(total(where((best >= least) & (best > 0), 1, 0)), left)
-        return argsort(order) < number
-
-
-def one_shape(tree: DraftTree) -> DraftTree:
-    """A batch of one tree whose shape is data, as one of a `TreeShape` without absent nodes: on the host, for rules that need it."""
-    assert tree.parents is not None and tree.tops is not None, "a tree of AdaptiveTree"
-    number = int((tree.tokens[0] >= 0).sum())
-    shape = TreeShape(tuple(tree.parents[0, :number].tolist()))
-    p, q = tree.p[:, : number + 1], tree.q[:, : number + 1]
-    return DraftTree(shape, tree.tokens[:, :number], p, q, tree.law, tree.tops[:, : q.shape[1]])

@@ -1,4 +1,4 @@
-"""The batched form of the drafting that follows q: the levels of `AdaptiveTree`, as data."""
+"""The batched form of the drafting that follows q: the levels of a `LevelTree`, as data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,22 @@ from ...arrays import (
     where,
 )
 from ...laws import outside
-from .adaptive_outlook import Outlook
 from .dynamic_tree import Growing, Grown, TreeDraws, written
 
 
+class Prospect(Protocol):
+    """What an estimate says at the nodes of a level; all of it is `small`."""
+
+    @property
+    def gains(self) -> tuple[Array, Array]:
+        """What each further child adds to the acceptance (..., most), and the number of fixed tokens among 0 .. most children."""
+
+    def below(self, masses: Array, tokens: Array, tops: Array, count: Array) -> Array:
+        """Chance that each child is reached, given its parent is: (..., C) masses under q, int (..., C) -1 beyond, (..., 1), (..., 1)."""
+
+
 class Numbers(Protocol):
-    """What decides how many children the nodes of a level get: `AdaptiveTree`."""
+    """What decides how many children the nodes of a level get: a `LevelTree`."""
 
     @property
     def budget(self) -> int: ...
@@ -39,10 +49,10 @@ class Numbers(Protocol):
     @property
     def most(self) -> int: ...
 
-    def outlook(self, q: Array) -> Outlook:
+    def outlook(self, q: Array) -> Prospect:
         """What the draft says at nodes with the laws q (B, W, n)."""
 
-    def numbers_at(self, outlook: Outlook, reached: Array, left: Array, levels: int) -> tuple[Array, Array]:
+    def numbers_at(self, outlook: Prospect, reached: Array, left: Array, levels: int) -> tuple[Array, Array]:
         """Children, and fixed ones among them, of nodes that are reached with these chances."""
 
 
@@ -61,7 +71,7 @@ class AdaptiveGrowth(Growing):
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.budget
         outlook = drafting.outlook(q)
-        count, tops = drafting.numbers_at(outlook, self._reached, size - self._used, self.levels)
+        count, tops = self._decide(outlook, q.shape[-1])
         place = positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = argsort(where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
@@ -70,7 +80,8 @@ class AdaptiveGrowth(Growing):
         there, parent = take(present, kept), kept // drafting.most
         slot = where(there, self._used + positions(kept.shape[-1], kept), size)
         children, masses = self._children(q, self._numbers(slot, kept, count), count[..., None], tops[..., None])
-        reached = self._reached[..., None] * outlook.below(masses, children, tops[..., None], count[..., None])
+        chances = self._chances(outlook, masses, children, tops[..., None], count[..., None])
+        reached = self._reached[..., None] * chances
         children, reached = (x.reshape(len(kept), -1) for x in (children, reached))
         tokens = where(there, take(children, kept), -1)
         above = take(maximum(self._slots, 0), parent)
@@ -80,10 +91,22 @@ class AdaptiveGrowth(Growing):
         self._used = self._used + total(where(there, 1, 0))
         # Else nothing is drafted any more.
         alone = there & ~_has_elder(tokens, parent) & (self._used < size)
+        self._look_at(tokens, parent)
         self._slots, self._reached = where(alone, slot + 1, -1), where(alone, take(reached, kept), 0.0)
         now = self._slots, where(alone, tokens, 0), where(alone, above, 0)
         self.slots, self.read, self.above = map(self._draws.kind, now)
         self.levels -= 1
+
+    def _decide(self, outlook: Prospect, n: int) -> tuple[Array, Array]:
+        """Children of the level's nodes, and fixed ones among them: int (B, W) each, of n tokens."""
+        return self.drafting.numbers_at(outlook, self._reached, self.drafting.budget - self._used, self.levels)
+
+    def _chances(self, outlook: Prospect, masses: Array, children: Array, tops: Array, count: Array) -> Array:
+        """Chance that each child is reached, given its parent is: (B, W, C)."""
+        return outlook.below(masses, children, tops, count)
+
+    def _look_at(self, tokens: Array, parent: Array) -> None:
+        """The nodes just drafted: tokens int (B, m), places of their parents in the level above."""
 
     def grown(self) -> Grown:
         slots = positions(self.drafting.budget + 1, self._tops) + 0 * self._tops
@@ -101,14 +124,14 @@ class AdaptiveGrowth(Growing):
         ranked = small(top_tokens(q, min(most, q.shape[-1])))
         place = positions(most, count)
         fixed = where(place[: ranked.shape[-1]] < tops, ranked, -1)
-        drawn = self._draws.tokens(_free(q, unsmall(fixed, q)), numbers, (place >= tops) & (place < count))
+        drawn = self._draws.tokens(free(q, unsmall(fixed, q)), numbers, (place >= tops) & (place < count))
         if ranked.shape[-1] < most:
             ranked = namespace(ranked).concatenate((ranked, drawn[..., ranked.shape[-1] :]), -1)
         children = where(place < count, where(place < tops, ranked, drawn), -1)
         return children, gather(q, unsmall(children, q))
 
 
-def _free(q: Array, fixed: Array) -> Array:
+def free(q: Array, fixed: Array) -> Array:
     """What is drawn from: q outside the fixed tokens, not normalised where it can be asked whether mass is left."""
     left = cleared(q, fixed)
     return left if settled(total(left) > 0) else outside(q, fixed)

@@ -18,7 +18,8 @@ from ..rules.token_wise import TokenWise
 from ..rules.traversal import Traversal
 from ..simulation.run import simulate
 from ..tree import TreeShape
-from .adaptive import AdaptiveTree, one_shape
+from .adaptive import AdaptiveTree
+from .counted_tree import CountedTree
 from .dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .shapes import acceptance_by_child, expected_accepted, sequoia
 from .trees import Rows, draft_trees
@@ -32,10 +33,13 @@ STATIC: dict[str, tuple[PathRule, DraftLaw]] = {
     "Sequoia, traversal": (Traversal(), WithoutReplacement()),
     "hybrid, joint": (Joint(), Hybrid(1)),
 }
-ADAPTIVE: dict[str, PathRule] = {"adaptive, joint": Joint(), "adaptive, traversal": Traversal()}
+FOLLOWING: dict[str, type[CountedTree] | type[AdaptiveTree]] = {
+    "counted, traversal": CountedTree,
+    "adaptive, joint": AdaptiveTree,
+}
 AT_ONCE = 8  # iterations drafted together
 CONTEXTS = 100  # that an adaptive drafting is fitted to
-DYNAMIC = ("DySpec", "EAGLE-2", *ADAPTIVE, "SpecDec++")
+DYNAMIC = ("DySpec", "EAGLE-2", *FOLLOWING, "SpecDec++")
 WAYS = (*STATIC, *DYNAMIC)
 
 
@@ -61,7 +65,7 @@ def simulate_budget(
     that was measured on the model; children without replacement, by recursive rejection or traversal; "hybrid, joint": the k-ary
     tree whose first children are the draft's top tokens. "EAGLE-2", "DySpec": `confident_tree`, `sampled_tree`.
     "SpecDec++": one path, with the threshold at which it is `budget` long on average, or as near as its greatest length allows.
-    "adaptive, joint", "adaptive, traversal": `AdaptiveTree`, which follows the draft level by level, fitted to other contexts.
+    "counted, traversal", "adaptive, joint": `CountedTree`, `AdaptiveTree`, which follow the draft level by level, fitted to other contexts.
     """
     if way not in WAYS or budget < 1 or length < 1:
         raise InvalidArgument(
@@ -74,8 +78,8 @@ def simulate_budget(
         return Drafted(way, shape.size, simulate(rule, model, shape, iterations, seed, law).lengths)
     if way == "SpecDec++":
         return _stopped(model, budget, length, iterations, seed)
-    if way in ADAPTIVE:
-        return _adaptive(way, model, AdaptiveTree(budget, length), iterations, seed)
+    if way in FOLLOWING:
+        return _following(way, model, FOLLOWING[way](budget, length), iterations, seed)
     lengths = []
     for number in range(iterations):
         generator, root = np.random.default_rng([seed, number]), model.root(number)
@@ -103,20 +107,19 @@ def _by_level(budget: int, length: int, widest: int, width: int = 1) -> Iterator
                 yield (children, *further)
 
 
-def _adaptive(way: str, model: Any, drafting: AdaptiveTree, iterations: int, seed: int) -> Drafted:
-    rows, rule, nodes = Rows.of(model), ADAPTIVE[way], 0
+def _following(way: str, model: Any, drafting: CountedTree | AdaptiveTree, iterations: int, seed: int) -> Drafted:
+    rows, rule, nodes = Rows.of(model), drafting.rule, 0
     pairs = [rows.pair(rows.root(iterations + number), {}) for number in range(CONTEXTS)]
     fitted = drafting.fitted(*map(np.stack, zip(*pairs, strict=True)))
     lengths = []
     for first in range(0, iterations, AT_ONCE):
         numbers = range(first, min(first + AT_ONCE, iterations))
         generators = [np.random.default_rng([seed, number]) for number in numbers]
-        uniforms = np.stack([generator.random(drafting.budget) for generator in generators])
+        uniforms = np.stack([generator.random(drafting.draws) for generator in generators])
         trees = fitted.draft(rows, [rows.root(number) for number in numbers], uniforms)
         for row, generator in enumerate(generators):
-            tree = one_shape(trees.row(row))
-            lengths.append(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).length[0])
-            nodes += tree.shape.size
+            lengths.append(rule.select(trees.row(row), generator.random((1, rule.uniforms(trees.shape)))).length[0])
+            nodes += int((trees.tokens[row] >= 0).sum())
     return Drafted(way, nodes / iterations, np.array(lengths))
 
 

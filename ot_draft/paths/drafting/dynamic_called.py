@@ -7,12 +7,16 @@ from collections.abc import Callable
 from ...errors import InvalidArgument
 from .adaptive import AdaptiveTree
 from .confident import ConfidentTree
+from .counted_tree import CountedTree
 from .dynamic_tree import DynamicTree
+from .lookup_tree import LookupTree
 from .sampled import SampledTree
 from .stopped import StoppedPath
 
-DYNAMIC = "dynamic"
+DYNAMIC, USUAL = "dynamic", "counted"
 DYNAMIC_TREES: dict[str, Callable[[int], DynamicTree]] = {
+    "counted": CountedTree,
+    "lookup": LookupTree,
     "adaptive": AdaptiveTree,
     "eagle2": ConfidentTree,
     "opt-tree": ConfidentTree.opt_tree,
@@ -22,15 +26,15 @@ DYNAMIC_TREES: dict[str, Callable[[int], DynamicTree]] = {
 
 
 def dynamic_tree(name: str) -> DynamicTree:
-    """The drafting of a name: dynamic:N, of N nodes at most, and after another colon the way to grow, `adaptive` where none is given.
+    """The drafting of a name: dynamic:N, of N nodes at most, and after another colon the way to grow, `counted` where none is given.
 
     Raises InvalidArgument.
     """
     family, _, rest = name.lower().partition(":")
     nodes, _, way = rest.partition(":")
-    if family != DYNAMIC or not nodes.isdecimal() or not int(nodes) or (way or "adaptive") not in DYNAMIC_TREES:
+    if family != DYNAMIC or not nodes.isdecimal() or not int(nodes) or (way or USUAL) not in DYNAMIC_TREES:
         raise InvalidArgument(
             f"there is no dynamic tree {name!r}: give dynamic:32 or another number of nodes, alone or with one of"
             f" {', '.join(DYNAMIC_TREES)}, like dynamic:32:eagle2"
         )
-    return DYNAMIC_TREES[way or "adaptive"](int(nodes))
+    return DYNAMIC_TREES[way or USUAL](int(nodes))

@@ -38,11 +38,15 @@ class Grown:
 
 
 class TreeDraws:
-    """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1)."""
+    """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1).
 
-    def __init__(self, uniforms: Array) -> None:
+    given: int (B, G), `small`, tokens that may come next by another source than the draft model, -1 beyond; without any no columns.
+    """
+
+    def __init__(self, uniforms: Array, given: Array | None = None) -> None:
         self._uniforms = uniforms
         self.root = small(where(uniforms.sum(-1) < 0, 0, 0)[:, None])  # 0 for every tree, int (B, 1), `small`
+        self.given = self.root[:, :0] if given is None else small(given)
 
     def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
         """Draws by masses (B, W, n), each row in proportion: int (B, W, m), `small`; anything where none is needed.
@@ -84,6 +88,8 @@ class DynamicTree(ABC):
 
     # Whether the draft model reads a node in the slot of its number.
     slots_are_nodes: ClassVar[bool] = True
+    # How many tokens of another source it drafts at most, beside the draft model's.
+    takes: int = 0
     budget: int
     length: int
     most: int
@@ -122,11 +128,11 @@ class DynamicTree(ABC):
     def growing(self, draws: TreeDraws) -> Growing:
         """Trees of a root each, whose draws are made so."""
 
-    def begin(self, uniforms: Array) -> Growing:
-        """Trees of a root each, drawn by these uniforms (B, draws) in [0, 1)."""
+    def begin(self, uniforms: Array, given: Array | None = None) -> Growing:
+        """Trees of a root each, drawn by these uniforms (B, draws) in [0, 1); given: int (B, takes), see `TreeDraws`."""
         if tuple(uniforms.shape[1:]) != (self.draws,):
             raise InvalidArgument(f"uniforms have shape {tuple(uniforms.shape)}: give (B, {self.draws})")
-        return self.growing(TreeDraws(uniforms))
+        return self.growing(TreeDraws(uniforms, given))
 
     def draft(self, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
         """A tree after each of B prefixes of a model, by uniforms (B, draws) in [0, 1)."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...arrays import Array, one
 from ...errors import InvalidArgument
-from ...laws import ByNode
 from ..drafting.dynamic_tree import DynamicTree, Grown, TreeDraws, grow_all, prefixes_of
 from ..model import Model
 from ..plain import PlainTree
@@ -85,11 +84,9 @@ def _plain(drafting: DynamicTree, grown: Grown, row: int) -> PlainTree:
     prefixes = prefixes_of(grown, row)
     size = len(prefixes) - 1
     shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
-    if not drafting.law.fixes_tops:
-        return PlainTree(shape, tokens, drafting.law)
     fixed = []
     for parent, prefix in enumerate(prefixes):
-        children = shape.children(parent)[: int(grown.tops[row, parent])]
-        if children:
-            fixed.append((prefix, tuple(tokens[child - 1] for child in children)))
-    return PlainTree(shape, tokens, ByNode(tuple(sorted(fixed))))
+        children = tuple(tokens[child - 1] for child in shape.children(parent))
+        if given := drafting.law.fixed_among(children, int(grown.tops[row, parent])):
+            fixed.append((prefix, given))
+    return PlainTree(shape, tokens, drafting.law.told(tuple(sorted(fixed))))

@@ -17,9 +17,9 @@ class FreeSurvivors(Survivors):
         self.here = 0 * self.rows[:, None]
         self._nodes = positions(tree.shape.size + 1, self.tokens)
         held = (self.tokens >= 0)[:, :, None] & (self.parents[:, :, None] == self._nodes)
-        self._counts = held.sum(1)  # children of every node
-        self._firsts = 1 + (self.parents[:, :, None] < self._nodes).sum(1)  # the first of them, where there are any
-        self._places = self._nodes[1:] - take(self._firsts, self.parents)
+        self.counts = held.sum(1)  # children of every node
+        self.firsts = 1 + (self.parents[:, :, None] < self._nodes).sum(1)  # the first of them, where there are any
+        self.places = self._nodes[1:] - take(self.firsts, self.parents)
         self.alive = self._nodes == self.here
         self._drafts: Array | None = None
 
@@ -32,8 +32,8 @@ class FreeSurvivors(Survivors):
     def first_drafts(self) -> Array:
         """Tokens of the children of the node that stands for the living ones, in drawing order, -1 beyond: int (B, most)."""
         place = positions(self.tree.shape.most, self.tokens)  # type: ignore[attr-defined]  # of a FreeShape
-        there = (place < take(self._counts, self.here)) & self.lives()
-        return where(there, gather(self.tokens, where(there, take(self._firsts, self.here) + place - 1, -1)), -1)
+        there = (place < take(self.counts, self.here)) & self.lives()
+        return where(there, gather(self.tokens, where(there, take(self.firsts, self.here) + place - 1, -1)), -1)
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         first = self.first_drafts()
@@ -41,7 +41,7 @@ class FreeSurvivors(Survivors):
             return first[:, :0], self.drafts()
         number = self._number_of_tops(q, first.shape[-1])
         tops = where(positions(first.shape[-1], first) < number, first, -1)
-        return tops, where(self._places >= number, self.drafts(), -1)
+        return tops, where(self.places >= number, self.drafts(), -1)
 
     def go_on(self, token: Array) -> Array:
         """One level down, to the nodes that hold the token (B, 1); bool (B, 1), whether there are any."""
@@ -51,7 +51,7 @@ class FreeSurvivors(Survivors):
         self.depth, self._drafts = self.depth + 1, None
         lives = self.lives()
         # No two nodes have one score: on an accelerator the first of equals would not be certain.
-        score = (self._counts + 1) * len(self._nodes) - self._nodes
+        score = (self.counts + 1) * len(self._nodes) - self._nodes
         most = where(self.alive, score, -1).argmax(-1)[..., None]
         self.here = where(lives, most, self.here)
         return lives

@@ -22,12 +22,12 @@ from ...arrays import (
     where,
     zero,
 )
-from ...errors import InvalidDrafts
 from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
 from .fits import refuse
+from .free_traversal import select_by_traversal
 from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .walk import Draws, Survivors
 
@@ -59,10 +59,6 @@ class Traversal(PathRule):
     """
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        if not shape.is_fixed:
-            raise InvalidDrafts(
-                "Traversal(): trees whose shapes are data are not taken; take Joint() or TokenWise(...)"
-            )
         if not law.in_turn:
             raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
 
@@ -126,6 +122,8 @@ class Traversal(PathRule):
         return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        if not tree.shape.is_fixed:
+            return select_by_traversal(tree, draws)
         survivors = Survivors(tree)
         root = survivors.here
         accepted = _Accepted(root < 0, root, tree.p[:, 0])

@@ -1,0 +1,190 @@
+"""Draws without replacement, and behind them some tokens fixed beforehand: the children of a node, for rules that test them in turn.
+
+The draws come first, because a fixed token that is tested before them scales what is left of the target up, p / (1 - p(T)), and so wastes
+what the draws could have taken: behind them it takes what they leave. Of k children tested in turn, r draws and the tokens T, those of T
+are accepted with p(T) in all, and the draws as if there were no T: by recursive rejection from q outside T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..arrays import (
+    Array,
+    argsort,
+    as_number,
+    batch_shape,
+    broadcast,
+    full,
+    gather,
+    integers,
+    inverse_cdf,
+    members,
+    namespace,
+    positions,
+    ratio,
+    settled,
+    take,
+    total,
+    where,
+    zero,
+)
+from ..errors import InvalidArgument, InvalidDrafts
+from . import prefix_probability
+from .base import DraftLaw, outside
+
+Prefix = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FixedLast(DraftLaw):
+    """The last drafts are given tokens T, those before them draws from q without replacement outside T.
+
+    tokens: distinct ids, in drafting order; with k or fewer drafts than tokens the first k are drafted, and nothing else. They may follow
+    from q and from anything that is known before the draws, and must not be looked up in them.
+    """
+
+    in_turn: ClassVar[bool] = True
+    remedy: ClassVar[str] = "take Traversal(), or NaiveTarget()"
+    tokens: Prefix = ()
+
+    def __post_init__(self) -> None:
+        whole = all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in self.tokens)
+        if not whole or len(set(self.tokens)) < len(self.tokens):
+            raise InvalidArgument(f"FixedLast({self.tokens!r}): give distinct token ids, integers >= 0")
+
+    def count(self, n: int, k: int) -> int:
+        return min(n, k)
+
+    def number(self, q: Array, k: int) -> Any:
+        return min(len(self.tokens), k)
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        fixed, draws = self._parts(q, drafts.shape[-1])
+        probability = full(batch_shape(q, drafts), 1, q)
+        for place in range(draws):
+            token, left = drafts[..., place : place + 1], self._left(q, fixed, drafts[..., :place])
+            drawn = where(total(left) > 0, gather(left, token), as_number(token == -1, q))
+            probability = probability * drawn[..., 0]
+        return probability * as_number((drafts[..., draws:] == fixed).all(-1), q)
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        fixed, draws = self._parts(q, uniforms.shape[-1])
+        drafts = broadcast(positions(0, q), (*batch_shape(q, uniforms), 0))
+        join = namespace(q).concatenate
+        for place in range(draws):
+            left = self._left(q, fixed, drafts)
+            token = where(total(left) > 0, inverse_cdf(left, uniforms[..., place : place + 1]), -1)
+            drafts = join((drafts, token), -1)
+        return join((drafts, broadcast(fixed, (*drafts.shape[:-1], fixed.shape[-1]))), -1)
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        order = argsort(where(broadcast(token_set, q.shape), 0, 1), stable=True)
+        size = total(where(broadcast(token_set, q.shape), 1, 0))
+        return gather(self.along(q, order, k), size)[..., 0]
+
+    def order(self, p: Array, q: Array, k: int) -> Array:
+        fixed, _ = self._parts(q, k)
+        # A set without all fixed tokens holds no draft tuple; among tokens with q = 0 the lightest under p come first.
+        first = members(fixed, q.shape[-1], q)
+        by_target = argsort(p)
+        key = where(first, -1, ratio(p, q))
+        return take(by_target, argsort(take(key, by_target), stable=True))
+
+    def along(self, q: Array, order: Array, k: int) -> Array:
+        fixed, draws = self._parts(q, k)
+        first = members(fixed, q.shape[-1], q)
+        is_fixed = where(take(broadcast(first, q.shape), order), 1, 0)
+        others = argsort(is_fixed, stable=True)[..., : q.shape[-1] - fixed.shape[-1]]
+        masses = prefix_probability.prefixes(take(q, take(order, others)), draws)
+        held = namespace(q).concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)), -1)
+        return where(held == fixed.shape[-1], gather(masses, positions(q.shape[-1] + 1, q) - held), zero(q))
+
+    @property
+    def spelling(self) -> str:
+        return f"fixed-last:{'+'.join(map(str, self.tokens))}"
+
+    @property
+    def title(self) -> str:
+        return "draws without replacement, fixed tokens behind them"
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        fixed, draws = self._parts(q, count)
+        if earlier.shape[-1] >= draws:
+            token = fixed[earlier.shape[-1] - draws :][:1] + 0 * token
+            return as_number(members(token, q.shape[-1], q), q)
+        return self._left(q, fixed, earlier)
+
+    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        count = (siblings >= 0).sum(-1)[..., None]
+        draws = count - number
+        where_it_stands = positions(siblings.shape[-1], siblings)
+        gone = where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
+        drawn = outside(q, gone)
+        fixed = place >= draws
+        if settled(~fixed):
+            return drawn
+        return where(fixed, as_number(members(gather(siblings, place), q.shape[-1], q), q), drawn)
+
+    def _parts(self, q: Array, k: int) -> tuple[Array, int]:
+        """The fixed drafts int (j,), and how many draws come before them."""
+        fixed = self.tokens[:k]
+        if fixed and max(fixed) >= q.shape[-1]:
+            raise InvalidDrafts(
+                f"FixedLast holds token {max(fixed)}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
+            )
+        return integers(fixed, q), k - len(fixed)
+
+    def _left(self, q: Array, fixed: Array, drawn: Array) -> Array:
+        """Law of the next draw."""
+        batch = batch_shape(q, drawn)
+        gone = namespace(q).concatenate(
+            (broadcast(fixed, (*batch, fixed.shape[-1])), broadcast(drawn, (*batch, drawn.shape[-1]))), -1
+        )
+        return outside(q, gone)
+
+
+@dataclass(frozen=True)
+class ByNodeLast(FixedLast):
+    """`FixedLast` at every node, with tokens and numbers that are told node by node, as with `ByNode`: the tokens are the last children.
+
+    What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        return FixedLast(dict(self.fixed).get(prefix, ()))
+
+    def fixed_among(self, children: Prefix, number: int) -> Prefix:
+        return children[len(children) - number :]
+
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        """The children of a node in the order in which rules take them."""
+        return drawn + fixed
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
+        return outside(q, integers(fixed + drawn, q))
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
+        return ByNodeLast(fixed=fixed)
+
+    def number(self, q: Array, k: int) -> Any:
+        raise InvalidDrafts(
+            "ByNodeLast: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
+        )
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        raise InvalidDrafts(
+            "ByNodeLast: the fixed tokens stand in the tree, as the last children of their node: ask `at(prefix)`"
+        )
+
+    @property
+    def number_by_q(self) -> bool:
+        return True
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return ()  # it says nothing without a tree

@@ -1,0 +1,192 @@
+"""How often draws without replacement are accepted, counted by the draft's masses: what `CountedTree` goes by.
+
+Counted is what traversal verification does at one node whose target has not shrunk yet: recursive rejection, one draw after the other.
+The chance that the i-th draw is the one that is accepted depends on the mass of the draft's top token, and on the share that its own token
+had of what was left of q. A draft whose masses say nothing has equal rows; the tree is then the best static one for its acceptance,
+Sequoia's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import (
+    Array,
+    floats,
+    from_host,
+    is_torch,
+    maximum,
+    minimum,
+    namespace,
+    positions,
+    small,
+    top_masses,
+    total,
+    where,
+)
+
+EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999)
+PLACES = 6  # of draws whose shares are told apart; the last stands for all later ones
+PRIOR = 3.0  # so many contexts like the average one are added to every row
+TIMES = 4  # that every context is drawn in
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """The chance that the i-th draw of a node is the accepted one, by bins of mass between increasing edges (bins - 1,).
+
+    of_node: (bins, C), by the mass of q's top token. of_share: (places, bins), by how much that chance is larger where the drawn token had
+    such a share of what was left of q. typical: (C,), over all nodes.
+    """
+
+    of_node: tuple[tuple[float, ...], ...]
+    of_share: tuple[tuple[float, ...], ...]
+    typical: tuple[float, ...]
+    edges: tuple[float, ...] = EDGES
+
+    @property
+    def most(self) -> int:
+        """The largest number C of draws."""
+        return len(self.typical)
+
+    @classmethod
+    def counted(
+        cls, p: np.ndarray, q: np.ndarray, most: int = 12, seed: int = 0, edges: tuple[float, ...] = EDGES
+    ) -> Acceptance:
+        """Counted on pairs of a target and its draft, (rows, n) each; the draws are made with this seed."""
+        count = _Count(np.asarray(p, np.float64), np.asarray(q, np.float64), most, edges)
+        generator = np.random.default_rng(seed)
+        for _ in range(TIMES):
+            count.draw(generator)
+        return count.acceptance()
+
+
+@dataclass(frozen=True, eq=False)
+class CountedProspect:
+    """What was counted, at nodes whose largest masses are head (..., m), falling, `small`."""
+
+    acceptance: Acceptance
+    head: Array
+
+    @classmethod
+    def of(cls, acceptance: Acceptance, q: Array) -> CountedProspect:
+        """At nodes with the laws q (..., n)."""
+        return cls(acceptance, small(floats(top_masses(q, min(acceptance.most, q.shape[-1])))))
+
+    @cached_property
+    def gains(self) -> tuple[Array, Array]:
+        """What each further draw adds to the acceptance (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
+        most = self.acceptance.most
+        child = minimum(positions(most, self.head), self.head.shape[-1])
+        there = namespace(self.head).concatenate((self.head > 0, self.head[..., :1] < 0), -1)[..., child]
+        none_fixed = 0 * positions(most + 1, self.head) * where(there, 1, 0)[..., :1]
+        return where(there, self._tables.of_node[self._row], 0.0), none_fixed
+
+    def below(self, masses: Array, tokens: Array, tops: Array, count: Array) -> Array:
+        """Chance that each child is reached, given its parent is: see `Prospect`. Of fixed children, which stand last: their mass."""
+        masses, place = small(floats(masses)), positions(tokens.shape[-1], tokens)
+        fixed = (place >= count - tops) & (tokens >= 0)
+        gone = total(where(fixed, masses, 0)) + masses.cumsum(-1) - masses
+        share = masses / maximum(1 - gone, 1e-300)
+        tables = self._tables
+        ratio = tables.of_share[minimum(place, tables.of_share.shape[0] - 1), self._bins(share)]
+        chances = tables.of_node[self._row][..., minimum(place, self.acceptance.most - 1)] * ratio
+        return where(tokens < 0, 0, where(fixed, masses, minimum(chances, 1)))
+
+    @property
+    def _row(self) -> Array:
+        return self._bins(self.head[..., 0])
+
+    def _bins(self, masses: Array) -> Array:
+        return (masses[..., None] >= self._tables.edges).sum(-1)
+
+    @property
+    def _tables(self) -> _Tables:
+        return _tables(self.acceptance, self.head.device if is_torch(self.head) else None)
+
+
+class _Tables(NamedTuple):
+    of_node: Array
+    of_share: Array
+    edges: Array
+
+
+@lru_cache(maxsize=256)
+def _tables(acceptance: Acceptance, device: Any) -> _Tables:
+    """Made once for a device, because making them is a copy from the host."""
+    like = np.empty(0) if device is None else _empty(device)
+    values = acceptance.of_node, acceptance.of_share, acceptance.edges
+    return _Tables(*(from_host(np.array(each, dtype=np.float64), like) for each in values))
+
+
+def _empty(device: Any) -> Array:
+    import torch
+
+    return torch.empty(0, device=device, dtype=torch.float64)
+
+
+class _Count:
+    """The sums that an `Acceptance` is made of. Rows of a batch are drawn side by side."""
+
+    def __init__(self, p: np.ndarray, q: np.ndarray, most: int, edges: tuple[float, ...]) -> None:
+        self.p, self.q, self.most, self.edges = p, q, most, edges
+        self.row = np.searchsorted(edges, q.max(-1), side="right")
+        self._accepted = np.zeros((len(p), most))
+        self._times = 0
+        self._noted: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []  # place, rows, shares, chances
+
+    def draw(self, generator: np.random.Generator) -> None:
+        """Recursive rejection of draws without replacement, one after the other, once in every row."""
+        target, left, rows = self.p.copy(), self.q.copy(), np.arange(len(self.p))
+        alive = np.ones(len(rows))
+        for place in range(min(self.most, self.p.shape[-1])):
+            mass = left.sum(-1)
+            alive = np.where(mass > 1e-12, alive, 0)
+            law = left / np.where(mass > 1e-12, mass, 1)[:, None]
+            token = _drawn(law, generator)
+            share = law[rows, token]
+            chance = alive * np.minimum(1, target[rows, token] / np.where(share > 0, share, 1))
+            kept = share > 0
+            self._noted.append((place, rows[kept], share[kept], chance[kept]))
+            overlap = np.minimum(target, law)
+            self._accepted[:, place] += alive * overlap.sum(-1)
+            left[rows, _drawn(law - overlap, generator)] = 0
+            target -= overlap
+            rest = target.sum(-1)
+            alive = alive * rest
+            target /= np.where(rest > 0, rest, 1)[:, None]
+        self._times += 1
+
+    def acceptance(self) -> Acceptance:
+        accepted = self._accepted / self._times
+        mean, bins = accepted.mean(0), len(self.edges) + 1
+        sums = np.zeros((bins, self.most))
+        np.add.at(sums, self.row, accepted)
+        of_node = (sums + PRIOR * mean) / (np.bincount(self.row, minlength=bins)[:, None] + PRIOR)
+        found, expected = np.zeros((2, PLACES, bins))
+        for place, rows, share, chance in self._noted:
+            at, of = min(place, PLACES - 1), np.searchsorted(self.edges, share, side="right")
+            np.add.at(found[at], of, chance)
+            np.add.at(expected[at], of, of_node[self.row[rows], place])
+        prior = PRIOR * self._times * mean[np.minimum(np.arange(PLACES), self.most - 1), None] + 1e-12
+        return Acceptance(
+            tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
+            tuple(map(_floats, (found + prior) / (expected + prior))),
+            _floats(np.minimum.accumulate(mean)),
+            self.edges,
+        )
+
+
+def _drawn(masses: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """One index of every row, by its masses."""
+    sums = masses.cumsum(-1)
+    wanted = generator.random((len(masses), 1)) * sums[:, -1:]
+    return np.asarray(np.minimum((sums <= wanted).sum(-1), masses.shape[-1] - 1))
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(round(float(value), 4) for value in values)

@@ -1,0 +1,81 @@
+"""Our dynamic tree: draws without replacement, as many where as their counted acceptance says, for traversal verification.
+
+Level by level, from q and what was drawn above (`LevelTree`). Traversal is lossless on any tree that is drafted draw by draw, whatever
+decides about the next one (proofs_checks/paths/traversed_trees.py); rules that take the children in turn are lossless on this one, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...arrays import Array, add_at, copy, gather, namespace, settled, unsmall, where
+from ...laws import DraftLaw, WithoutReplacement
+from ..rules.path_rule import PathRule
+from ..rules.traversal import Traversal
+from .adaptive_growth import AdaptiveGrowth
+from .counted import Acceptance, CountedProspect
+from .dynamic_tree import Growing, TreeDraws
+from .level_tree import LevelTree
+from .usual_acceptance import USUAL_ACCEPTANCE
+
+
+@dataclass(frozen=True)
+class CountedTree(LevelTree):
+    """Draft at most `budget` nodes, at most `length` deep, as many where as the counted acceptance of such draws says.
+
+    acceptance: counted on pairs of a target and its draft, by the draft's masses; the usual one on the pairs of figures/data, at both
+    temperatures. `fitted` counts again. Lossless with `Traversal`, `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaiveTarget`.
+    """
+
+    budget: int
+    length: int = 8
+    acceptance: Acceptance = USUAL_ACCEPTANCE
+
+    @property
+    def most(self) -> int:  # type: ignore[override]  # as many as were counted
+        return self.acceptance.most
+
+    @property
+    def typical(self) -> tuple[float, ...]:  # type: ignore[override]
+        return self.acceptance.typical
+
+    def outlook(self, q: Array) -> CountedProspect:
+        return CountedProspect.of(self.acceptance, q)
+
+    def fitted(self, p: np.ndarray, q: np.ndarray) -> CountedTree:
+        """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""
+        return replace(self, acceptance=Acceptance.counted(p, q, self.most))
+
+    @property
+    def law(self) -> DraftLaw:
+        return WithoutReplacement()
+
+    @property
+    def rule(self) -> PathRule:
+        return Traversal()
+
+    @property
+    def label(self) -> str:
+        return "counted"
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return CountedGrowth(self, draws)
+
+
+class CountedGrowth(AdaptiveGrowth):
+    """Trees whose children are draws without replacement."""
+
+    def _children(self, q: Array, numbers: Array, count: Array, tops: Array) -> tuple[Array, Array]:
+        most, left, drawn = numbers.shape[-1], copy(q), list[Array]()
+        for place in range(most):
+            needed = count > place
+            if settled(~needed):
+                break
+            token = where(needed, self._draws.tokens(left, numbers[..., place : place + 1], needed), -1)
+            drawn.append(token)
+            token = unsmall(token, q)
+            add_at(left, token, -gather(left, token))
+        children = namespace(count).concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))), -1)
+        return children, gather(q, unsmall(children, q))

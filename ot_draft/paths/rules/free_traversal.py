@@ -1,0 +1,215 @@
+"""Traversal verification of trees whose shapes are data: one node a step in every tree, each tree in its own post-order.
+
+The state of a node is w p, the weight times the target, as a measure s S: S (n,) and a number s, so that a refusal writes it once.
+A child x drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it were refused, with R the mass of (s S - Q)+, S becomes
+(s S - Q)+, s becomes 1 / (R + 1 - w), and w becomes R / (R + 1 - w).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...arrays import (
+    Array,
+    argsort,
+    divide,
+    empty,
+    excess,
+    gather,
+    minimum,
+    namespace,
+    on_host,
+    one,
+    positions,
+    settled,
+    small,
+    take,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from ..tree import DraftTree, PathSelection
+from .free_walk import FreeSurvivors
+from .walk import Draws
+
+LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards and must not overflow before
+
+
+def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
+    """`Traversal` on trees with parents of their own. The i-th node in post-order is tested by uniform i, from 1; the token after by 0."""
+    walk = _Walk(tree)
+    for step in range(tree.shape.size):
+        if walk.visit(step, draws):
+            break
+    return walk.survivors.selection(walk.accepted, draws.index(walk.target(), 0))
+
+
+class PostOrder(NamedTuple):
+    """Nodes in the order in which they are tested, int (B, N), absent ones last; and of nodes 1 .. N which child each is, int (B, N)."""
+
+    nodes: Array
+    places: Array
+
+
+def post_order(survivors: FreeSurvivors) -> PostOrder:
+    """Children before their parent, elder siblings and all below them before younger ones."""
+    tokens, parents, size = survivors.tokens, survivors.parents, survivors.tokens.shape[1]
+    there, nodes = tokens >= 0, positions(size + 1, tokens)
+    above = namespace(parents).concatenate((0 * parents[:, :1], parents), -1)
+    way, sizes = nodes[1:] + 0 * parents, 0 * parents
+    for _ in range(survivors.tree.shape.length):  # each node counts at itself and at all above it
+        sizes = sizes + (there[:, :, None] & (way[:, :, None] == nodes[1:])).sum(1)
+        way = take(above, way)
+    before = sizes.cumsum(-1) - sizes
+    # Nodes at and below the elder siblings of each node.
+    elder = before - take(before, minimum(take(survivors.firsts, parents), size) - 1)
+    stand_before, way = elder, parents
+    all_elder = namespace(parents).concatenate((0 * elder[:, :1], elder), -1)
+    for _ in range(survivors.tree.shape.length - 1):
+        stand_before = stand_before + take(all_elder, way)
+        way = take(above, way)
+    key = where(there, stand_before + sizes, size + nodes[1:])
+    return PostOrder(1 + argsort(key), survivors.places)
+
+
+class _Walk:
+    """The state of a batch of trees: what was accepted, and w p at all nodes with children. accepted: int (B, 1)."""
+
+    def __init__(self, tree: DraftTree) -> None:
+        self.tree, self.survivors = tree, FreeSurvivors(tree)
+        self._tokens, self._parents = self.survivors.tokens, self.survivors.parents
+        self._counts, self._rows = self.survivors.counts, self.survivors.rows
+        self._nodes = positions(tree.shape.size + 1, self._tokens)
+        self._order, self._places = post_order(self.survivors)
+        self.accepted, self._any = self.survivors.here, self.survivors.here < 0
+        self._number = _inner(tree, self._parents)
+        self._siblings = self._children()
+        self._mass = empty(
+            (len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p
+        )  # S; the last row takes what is of no use
+        self._mass[:, :-1] = tree.p[:, : self._number]
+        self._laws = empty(tuple(self._mass.shape), tree.p)  # of the child that is tested next
+        siblings = unsmall(self._siblings, tree.p)
+        first = tree.law.at_place(tree.q[:, : self._number], siblings, 0 * siblings[..., :1], self._tops(None))
+        self._laws[:, :-1] = first
+        ones = small(one(tree.p) + 0 * tree.p[:, 0, :1]) + 0 * self._nodes
+        self._weight, self._scale, self._start = ones, ones, ones
+        self._top, self._cut, self._product = self._first_children(ones)
+
+    def visit(self, step: int, draws: Draws) -> bool:
+        """Test one node of every tree, and where it is refused take it off; True where all is known to be decided."""
+        node = self._order[:, step : step + 1]
+        open_ = (take(self._tokens, node - 1) >= 0) & ~self._any
+        if settled(~open_):
+            return True
+        weight = where(take(self._counts, node) > 0, take(self._weight, node), self._entry(node))
+        now = draws.happens(where(open_, weight, 0 * weight), step + 1) & open_
+        self.accepted, self._any = where(now, node, self.accepted), self._any | now
+        if not settled(self._any):
+            self._refuse(node, open_ & ~now)
+        return False
+
+    def target(self) -> Array:
+        """Masses (B, n) of the token after the accepted node: what is left there."""
+        p = self.survivors.at(self.tree.p, self.accepted)
+        tested = take(self._counts, self.accepted) > 0
+        if settled(~tested):
+            return p
+        left = self.survivors.at(self._mass, minimum(self.accepted, self._number))
+        left_over = unsmall(tested, p) & (total(left) > 0)
+        return left if settled(left_over) else where(left_over, left, p)
+
+    def _refuse(self, node: Array, refused: Array) -> None:
+        """Where the node was refused: the new state of its parent, and the weight that its next sibling enters with."""
+        parent, place = take(self._parents, node - 1), take(self._places, node - 1)
+        untouched = place == 0
+        entry = self._entry(parent)
+        weight, scale = (where(untouched, entry, take(x, parent)) for x in (self._weight, self._scale))
+        row = where(refused, parent, self._number)
+        mass, law = self.survivors.at(self._mass, row), self.survivors.at(self._laws, row)
+        mass = excess(unsmall(scale, mass) * mass, law, one(mass) + 0 * mass[..., :1])
+        self._write(self._mass, row, mass)
+        rest = small(total(mass))
+        scale = divide(one(mass) + 0 * rest, rest + 1 - weight, zero(mass))
+        weight = divide(rest, rest + 1 - weight, one(mass))
+        here = (self._nodes == parent) & refused
+        self._weight, self._scale = where(here, weight, self._weight), where(here, scale, self._scale)
+        more = refused & (place + 1 < take(self._counts, parent))
+        if not settled(~more):
+            self._go_on(node, where(more, parent, self._number), place + 1, scale, mass)
+
+    def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
+        """The next child of the parent in this row comes up: the law that it was drawn by, and its weight."""
+        q = self.tree.q
+        if not self.tree.law.all_independent:
+            number, siblings = self._tops(row), self._siblings[self._rows, minimum(row, self._number - 1)[..., 0]]
+            parent_q = self.survivors.at(q, minimum(row, q.shape[1] - 1))
+            law = self.tree.law.at_place(parent_q, unsmall(siblings, q), unsmall(place, q), number)
+            self._write(self._laws, row, law)
+        law = self.survivors.at(self._laws, row)
+        token = unsmall(take(self._tokens, minimum(node, self._tokens.shape[1] - 1)), q)
+        offered, wanted = small(gather(law, token)), small(gather(mass, token))
+        enters = minimum(divide(scale * wanted, offered, zero(mass)), one(mass))
+        self._start = where(self._nodes == node + 1, enters, self._start)
+
+    def _entry(self, node: Array) -> Array:
+        """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
+        start = take(self._start, take(self._top, node))
+        return minimum_of(take(self._cut, node), take(self._product, node) * start)
+
+    def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
+        """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
+        first = self._siblings[..., :1]
+        token = unsmall(first, self.tree.p)
+        wanted, offered = (small(gather(x[:, :-1], token))[..., 0] for x in (self._mass, self._laws))
+        ratio = divide(wanted, offered, zero(self.tree.p))
+        join, missing = namespace(ratio).concatenate, len(self._nodes) - ratio.shape[1]
+        ratio = take(join((ratio, *[0 * ratio[:, :1]] * missing), -1), self._parents)
+        is_first = (self._places == 0) & (self._tokens >= 0)
+        top, cut, product = self._nodes + 0 * self.accepted, ones, ones
+        for _ in range(self.tree.shape.length):
+            higher, low, high = (take(x, self._parents) for x in (top, cut, product))
+            top = join((top[:, :1], where(is_first, higher, self._nodes[1:])), -1)
+            cut = join((ones[:, :1], where(is_first, minimum(ratio * low, one(ones)), ones[:, 1:])), -1)
+            product = join((ones[:, :1], where(is_first, minimum(ratio * high, LARGEST), ones[:, 1:])), -1)
+        return top, cut, product
+
+    def _children(self) -> Array:
+        """Tokens of the children of the nodes with children, -1 beyond: int (B, inner, C)."""
+        place = positions(self.tree.shape.most, self._tokens)  # type: ignore[attr-defined]  # of a FreeShape
+        firsts, counts = (x[:, : self._number, None] for x in (self.survivors.firsts, self._counts))
+        there = place < counts
+        node = where(there, firsts + place - 1, -1)
+        return gather(self._tokens, node.reshape(len(node), -1)).reshape(node.shape) * where(there, 1, 0) - where(
+            there, 0, 1
+        )
+
+    def _tops(self, row: Array | None) -> Any:
+        """How many children are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
+        tops = self.tree.tops
+        if tops is None:
+            return None
+        tops = tops[:, : self._number]
+        return tops[..., None] if row is None else take(tops, unsmall(minimum(row, self._number - 1), tops))
+
+    def _write(self, table: Array, row: Array, values: Array) -> None:
+        """Into rows (B, 1) of a table (B, m, n)."""
+        if len(table) == 1 and on_host(row):
+            table[:, int(row[0, 0])] = values
+        else:
+            table[unsmall(self._rows, table), unsmall(row[..., 0], table)] = values
+
+
+def minimum_of(a: Array, b: Array) -> Array:
+    """The smaller of two arrays."""
+    return where(a < b, a, b)
+
+
+def _inner(tree: DraftTree, parents: Array) -> int:
+    """Number of the first nodes among which are all that have children: on the host of these trees, else as many as there may be."""
+    size = parents.shape[1]
+    if not on_host(parents):
+        return min(tree.q.shape[1], size + 1)
+    with_children = where(parents < size, parents, -1)
+    return 1 + max(int(with_children.max()) if with_children.size else -1, 0)

@@ -1,0 +1,219 @@
+"""Traversal verification on trees that follow what was drafted: what may depend on what, with fixed tokens before and behind the draws.
+
+Children are tested in order, each against what the refusals before it leave of the target, by the law that it was drawn by given its
+elder siblings.
+
+THEOREM 1. A tree is drafted draw by draw: each step adds one child, the youngest of its node, drawn by any law that is known then (from q
+outside the elder siblings, say, or a point mass: a fixed token). Which node is next, by which law, and whether there is a next
+step at all are any functions of all that was drafted before: tokens above, beside and below, other branches, values, the budget left.
+Traversal is lossless.
+
+PROOF. Let F(tree) be the law of the text, what is emitted and then the target's own, given the tree. CLAIM: for a leaf x that is added to a
+tree as the youngest child of u, the mean of F(tree with x) over the law Q of x is F(tree). Traversal comes to x when all elder
+children of u and all below them were refused; nothing in what came before knows x. Let w and p be weight and target of u then. Without
+x, u is accepted with w, and the text goes on by p; with 1 - w it is refused, and the parent of u goes on from a state that does not know
+what hung on u. With x: x is accepted with min(1, w p(x) / Q(x)), and the text goes on by the target after x, so that the mass of texts
+through x is min(Q(x), w p(x)) in the mean. Else, of probability 1 - w + R with R the mass of (w p - Q)+, u is accepted with
+R / (R + 1 - w), and the text goes on by (w p - Q)+ / R: (w p - Q)+ in all, together w p. It is refused with 1 - w, as without x. The claim
+holds. So F of the tree drafted so far is a martingale: its mean at the end is F of the tree that is the root alone, the target. QED
+
+Equal siblings, coming back to a node, a value that is made of the draws below: nothing of this matters. What does is that the child's own
+token is not looked at before it is decided that the child is there.
+
+THEOREM 2. Fixed tokens T may stand behind the draws of their node, which are from q outside T, if the number of draws is known before
+anything is drafted below a token of T.
+
+PROOF. Given all that was drafted before the first node below T of this place, its draws and T are the children of u in order: add the draws
+one by one, then the tokens of T, each a point mass, as the youngest. From then on only nodes elsewhere get children. That is a drafting
+of theorem 1. QED
+
+The condition is needed: a draw that is added before T after a look below T is not the youngest. The weight that a token of T enters with
+depends on it, and what was seen below was seen because of its own tokens: refuted below. With T before the draws the same drafting is
+lossless. A drafting level by level meets the condition; `ot_draft.paths.CountedTree`, which has no fixed tokens, is one of theorem 1.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from ot_draft import paths
+
+from ..checking import check
+from ..statement import Statement
+from .adapted_trees import METHOD, AdaptedCase, History, Plan, Step, draw_adapted
+
+__all__ = ["STATEMENTS", "check"]
+
+TRAVERSAL = paths.Traversal()
+LAST = ot.laws.ByNodeLast()
+OWN_TOKEN = "a draw that is token 0 is not kept"
+LATE = "one more draw before the fixed tokens after a look below them"
+
+
+def one_by_one(case: AdaptedCase) -> Plan:
+    """A plan that hashes all that was drafted so far for the next node, which gets one draw more, whatever it has."""
+
+    def step(history: History) -> Step | None:
+        chosen = random.Random(f"{case.seed} {[tuple(drafted) for drafted in history]}")
+        places: list[tuple[int, ...]] = [()]
+        for prefix, _, drawn in history:
+            places += [(*prefix, token) for token in drawn if len(prefix) + 1 < case.length]
+        full = {place for place in places if sum(done.prefix == place for done in history) >= case.n}
+        open_places = [place for place in dict.fromkeys(places) if place not in full]
+        if len(history) >= min(case.budget, 4) or not open_places or (history and chosen.random() < 0.1):
+            return None
+        return chosen.choice(open_places), (), 1
+
+    return step
+
+
+def any_next_draw(case: AdaptedCase, error: str) -> bool:
+    """Lossless, whatever the next draw depends on; with the error, a draw is taken back because of its token."""
+
+    def rule(nodes: Any, tree: paths.PlainTree) -> Any:
+        if error:
+            tree = replace(tree, tokens=tuple(-1 if token == 0 else token for token in tree.tokens))
+        return TRAVERSAL(nodes, tree)
+
+    return paths.evaluate_plan(rule, case.model, one_by_one(case), case.length, LAST).lossless
+
+
+def level_by_level(case: AdaptedCase) -> Plan:
+    """A plan that hashes the levels above for how many draws, and which fixed tokens, every node of a level gets."""
+
+    def step(history: History) -> Step | None:
+        done = {drafted.prefix: drafted for drafted in history}
+        level: list[tuple[int, ...]] = [()]
+        used = 0
+        for _ in range(case.length):
+            above = f"{case.seed} {sorted(tuple(done[p]) for p in done if len(p) < len(level[0]))}" if level else ""
+            below: list[tuple[int, ...]] = []
+            for prefix in level:
+                chosen = random.Random(f"{above} {prefix}")
+                number = min(chosen.randint(0 if prefix else 1, 2), case.n, min(case.budget, 4) - used)
+                fixed = tuple(chosen.sample(range(case.n), chosen.randint(0, max(number, 0))))
+                if number < 1:
+                    continue
+                if prefix not in done:
+                    return prefix, fixed, number - len(fixed)
+                used += number
+                below += [(*prefix, token) for token in done[prefix].fixed + done[prefix].drawn]
+            level = below
+        return None
+
+    return step
+
+
+def fixed_behind(case: AdaptedCase, error: str) -> bool:
+    """Lossless where every level is decided by the levels above; with the error, one more draw comes after a look below a fixed token."""
+    plan = level_by_level(case)
+
+    def late(history: History) -> Step | None:
+        ignored = [i for i, d in enumerate(history) if any(d.prefix == other.prefix for other in history[:i])]
+        step = plan(tuple(drafted for number, drafted in enumerate(history) if number not in ignored))
+        if step is not None or ignored:
+            return step
+        for drafted in history:
+            below = [other for token in drafted.fixed for other in history if other.prefix == (*drafted.prefix, token)]
+            taken = len(drafted.fixed) + len(drafted.drawn)
+            if taken < case.n and any(0 in other.drawn for other in below):
+                return drafted.prefix, drafted.fixed, 1
+        return None
+
+    return paths.evaluate_plan(TRAVERSAL, case.model, late if error else plan, case.length, LAST).lossless
+
+
+ACCEPTANCES = (
+    paths.Acceptance(
+        ((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)), ((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)), (0.6, 0.2), (0.5, 0.75)
+    ),
+    paths.Acceptance(((0.7, 0.1, 0.1), (0.5, 0.3, 0.2)), ((0.5, 1.5),), (0.6, 0.2, 0.1), (0.6,)),
+)
+
+
+def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
+    """`CountedTree`, enumerated in its batched form; with the error, the rule takes its draws for i.i.d. ones."""
+    drafting = paths.CountedTree(min(case.budget, 4), case.length, ACCEPTANCES[case.seed % 2])
+
+    def rule(nodes: Any, tree: paths.PlainTree) -> Any:
+        return TRAVERSAL(nodes, replace(tree, law=ot.IID()) if error else tree)
+
+    return paths.evaluate_dynamic(rule, case.model, drafting).lossless
+
+
+TAKEN = "the rule takes the draws for i.i.d. ones"
+
+
+def look_below(history: History) -> Step | None:
+    """A fixed token at the root, one draw after it, and one draw beside it if that was token 0."""
+    if len(history) == 2:
+        return ((), (0,), 1) if history[1].drawn == (0,) else None
+    return None if len(history) == 3 else ((0,), (), 1) if history else ((), (0,), 0)
+
+
+def _always(p: str, q: str) -> paths.MarkovModel:
+    p_row, q_row = (np.array([Fraction(mass) for mass in masses.split()], dtype=object) for masses in (p, q))
+    return paths.MarkovModel({(): p_row}, {(): q_row}, 0)
+
+
+SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
+
+
+def late_draw(case: AdaptedCase, error: str) -> bool:
+    """The false claim; repaired, the fixed token stands before the draw."""
+    law = ot.laws.ByNode() if error else LAST
+    return paths.evaluate_plan(TRAVERSAL, case.model, look_below, 2, law).lossless
+
+
+STATEMENTS = (
+    Statement(
+        "traversal, draw by draw",
+        "Traversal is lossless on trees to which each step adds the youngest child of a node, chosen by all drafted before.",
+        "this project; proof in the module",
+        METHOD,
+        any_next_draw,
+        (OWN_TOKEN,),
+        first=(SMALL,),
+        draw=draw_adapted,
+        limit=200,
+    ),
+    Statement(
+        "traversal with fixed tokens behind the draws",
+        "Traversal is lossless where draws outside fixed tokens are tested before these, and the levels above say how many of each.",
+        "this project; proof in the module",
+        METHOD,
+        fixed_behind,
+        (LATE,),
+        first=(draw_adapted(7),),  # where the error shows
+        draw=draw_adapted,
+        limit=200,
+    ),
+    Statement(
+        "the tree of counted acceptance",
+        "Traversal is lossless on the trees of CountedTree.",
+        "this project",
+        METHOD,
+        ours_is_lossless,
+        (TAKEN,),
+        first=(draw_adapted(10),),  # where the error shows
+        draw=draw_adapted,
+        limit=200,
+    ),
+    Statement(
+        "one more draw before a fixed token after a look below it",
+        "Traversal is lossless where a node with a fixed token gets a draw, tested before it, because of what was drawn below it.",
+        "plausible",
+        METHOD,
+        late_draw,
+        ("the fixed token is tested first",),
+        expected="refuted",
+        first=(SMALL,),
+        limit=0,
+    ),
+)

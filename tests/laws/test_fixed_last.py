@@ -1,0 +1,96 @@
+"""Draws without replacement with fixed tokens behind them: every method against enumeration of the draft tuples."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from itertools import product
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.laws import ByNodeLast, FixedLast, WithoutReplacement, outside
+
+Q = np.array([F(1, 10), F(2, 10), F(3, 10), F(4, 10)], dtype=object)
+P = np.array([F(4, 10), F(1, 10), F(4, 10), F(1, 10)], dtype=object)
+ALL = np.array(list(product(range(4), repeat=3)))
+LAWS = [FixedLast(), FixedLast((2,)), FixedLast((3, 0)), FixedLast((1, 2, 3))]
+EACH = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.spelling)
+
+
+def masses(law: FixedLast) -> list[F]:
+    return law.probability(Q, ALL).tolist()
+
+
+@EACH
+def test_the_fixed_tokens_stand_last_and_the_draws_are_from_the_rest(law: FixedLast) -> None:
+    assert sum(masses(law)) == 1
+    free = outside(Q, np.array(law.tokens, dtype=np.int64))
+    draws = 3 - len(law.tokens)
+    for drafts, mass in zip(ALL, masses(law), strict=True):
+        expected = WithoutReplacement().probability(free, drafts[:draws]) if draws else F(1)
+        assert mass == (expected if tuple(drafts[draws:]) == law.tokens else 0)
+    if not law.tokens:
+        assert masses(law) == WithoutReplacement().probability(Q, ALL).tolist()
+
+
+@EACH
+def test_sets_and_orders_are_those_of_the_enumeration(law: FixedLast) -> None:
+    for members in product((False, True), repeat=4):
+        chosen = np.array(members)
+        expected = sum(mass for drafts, mass in zip(ALL, masses(law), strict=True) if chosen[drafts].all())
+        assert law.inside(Q, chosen, 3) == expected
+    for order in (np.array([2, 0, 3, 1]), law.order(P, Q, 3)):
+        along = law.along(Q, order, 3)
+        assert [along[i] for i in range(5)] == [law.inside(Q, np.isin(np.arange(4), order[:i]), 3) for i in range(5)]
+    order = law.order(P, Q, 3)
+    by_order = [1 + sum(P[order[:i]]) - law.along(Q, order, 3)[i] for i in range(5)]
+    every = [np.array(members) for members in product((False, True), repeat=4)]
+    assert min(by_order) == min(1 + sum(P[chosen]) - law.inside(Q, chosen, 3) for chosen in every)
+
+
+@EACH
+def test_one_child_after_the_other_is_the_law(law: FixedLast) -> None:
+    for drafts, mass in zip(ALL, masses(law), strict=True):
+        step = F(1)
+        for place in range(3):
+            step *= law.child(Q, drafts[:place], drafts[place : place + 1], 3)[drafts[place]]
+        assert step == mass
+        if mass:
+            number = np.array([len(law.tokens)])
+            for place in range(3):
+                told = ByNodeLast().at_place(Q, drafts, np.array([place]), number)
+                assert told.tolist() == law.child(Q, drafts[:place], drafts[place : place + 1], 3).tolist()
+
+
+def test_every_law_says_the_same_by_place() -> None:
+    drafts = np.array([2, 0, 3])
+    for law in (ot.IID(), WithoutReplacement(), ot.laws.Fixed((2, 0)), ot.Hybrid(1)):
+        for place in range(3):
+            expected = law.child(Q, drafts[:place], drafts[place : place + 1], 3)
+            assert (
+                law.at_place(Q, drafts, np.array([place]), np.array([law.number(Q, 3)])).tolist() == expected.tolist()
+            )
+            # Of a law that knows no better: one place after the other.
+            slow = ot.DraftLaw.at_place(law, Q, drafts, np.array([place]), law.number(Q, 3))
+            assert slow.tolist() == expected.tolist()
+
+
+def test_what_is_drawn_follows_the_law() -> None:
+    law, q = FixedLast((2,)), Q.astype(float)
+    drafts = law.draw(q, np.random.default_rng(1).random((20_000, 3)))
+    assert (drafts[:, 2] == 2).all() and (drafts[:, 0] != drafts[:, 1]).all()
+    for tuple_, mass in zip(ALL, masses(law), strict=True):
+        seen, chance = (drafts == tuple_).all(-1).mean(), float(mass)
+        assert abs(seen - chance) <= 6 * (chance * (1 - chance) / 20_000) ** 0.5
+
+
+def test_errors() -> None:
+    for tokens in ((1, 1), (-1,), (True,)):
+        with pytest.raises(ot.InvalidArgument, match="give distinct token ids"):
+            FixedLast(tokens)
+    with pytest.raises(ot.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
+        FixedLast((4,)).draw(Q.astype(float), np.zeros(2))
+    for ask in (lambda law: law.number(Q, 2), lambda law: law.child(Q, ALL[0, :0], ALL[0, :1], 2)):
+        with pytest.raises(ot.InvalidDrafts, match="ByNodeLast"):
+            ask(ByNodeLast())
