@@ -82,18 +82,25 @@ def joined(rows: Sequence[Mapping[str, str]], *key: str) -> list[dict[str, str]]
     return sorted(found.values(), key=lambda row: (int(row["text"]), float(row["temperature"])))
 
 
-def over_published(found: Mapping[Cell, Of], way: str) -> tuple[float, float]:
-    """A way's tokens a call over those of the cell's best published one, mean over the cells, and its standard error over texts.
+def over(found: Mapping[Cell, Of], way: str, other: str = "") -> tuple[float, float]:
+    """A way's tokens a call over those of another, mean over the cells, and its standard error over texts.
 
-    The best published one is chosen in hindsight, cell by cell, which favours it. Cells have the same texts, or the beginning of them.
+    Without another: over the best published one of each cell, which is chosen in hindsight, and all the luckier the fewer texts there are.
+    Cells have the same texts, or the beginning of them.
     """
     texts = min(of.texts for of in found.values())
     ratios, slopes = [], np.zeros(texts)
     for of in found.values():
-        mine, theirs = (1 + of.lengths[name][:texts] for name in (way, of.best(ours=False)))
+        mine, theirs = (1 + of.lengths[name][:texts] for name in (way, other or of.best(ours=False)))
         ratios.append(mine.mean() / theirs.mean())
         slopes += (mine / mine.mean() - theirs / theirs.mean()) * ratios[-1] / len(found)
     return float(np.mean(ratios)), _error(slopes)
+
+
+def best_published(found: Mapping[Cell, Of]) -> str:
+    """The one published way that does best on average over the cells."""
+    names = [way for way in ways_in(found) if way not in OURS]
+    return max(names, key=lambda way: over(found, way, names[0])[0])
 
 
 def near_first(found: Mapping[Cell, Of], way: str) -> int:
@@ -129,14 +136,16 @@ def _cells(found: Mapping[Cell, Of]) -> str:
 
 
 def _ways(found: Mapping[Cell, Of]) -> str:
-    """By temperature: tokens a call over the best published way of each cell, and in how many cells a way is first or near it."""
+    """By temperature: tokens a call over the published way that is best there, and in how many cells a way is first or near it."""
     temperatures = sorted({temperature for _, temperature, _ in found})
+    parts = {t: {cell: of for cell, of in found.items() if cell[1] == t} for t in temperatures}
+    rivals = {t: best_published(part) for t, part in parts.items()}
     lines = [
-        f"| way | {' | '.join(f'temperature {t:g}' for t in temperatures)} | first or within one error |",
+        f"| way | {' | '.join(f'temperature {t:g}, over {rivals[t]}' for t in temperatures)} | first or within one error |",
         "|---" * (len(temperatures) + 2) + "|",
     ]
     for way in ways_in(found):
-        at = [over_published({c: of for c, of in found.items() if c[1] == t}, way) for t in temperatures]
+        at = [over(parts[t], way, rivals[t]) for t in temperatures]
         shares = " | ".join(f"{ratio:.3f} ± {error:.3f}" for ratio, error in at)
         lines.append(f"| {way} | {shares} | {near_first(found, way)} of {len(found)} |")
     return "\n".join(lines)
