@@ -58,7 +58,7 @@ def table(
 
     groups: of `TOGETHER` texts each, all without any.
     """
-    start, done, chosen = time.monotonic(), _done(out), {name: WAYS[name] for name in ways}
+    start, done, chosen = time.monotonic(), _done(out, ways), {name: WAYS[name] for name in ways}
     models = models_of(pair, known.layers, _vocabulary(pair))
     names = tuple(models.drafts) if drafts is None else tuple(drafts)
     count = 0
@@ -117,9 +117,11 @@ def group_count(prompts: Sequence[Prompt]) -> int:
     return -(-len(prompts) // TOGETHER)
 
 
-def _done(out: Path) -> set[tuple[int, float, str]]:
+def _done(out: Path, ways: Sequence[str]) -> set[tuple[int, float, str]]:
+    """Text, temperature and draft of the rows that have all these ways."""
     rows = read(out) if out.exists() else []
-    return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in rows}
+    whole = [row for row in rows if row[LOOKUP] or all(row.get(way) for way in ways)]
+    return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in whole}
 
 
 def _vocabulary(pair: Pair) -> int:
@@ -184,6 +186,7 @@ def run(load: Load, texts: int, out: Path, seconds: float, jobs: int = 1, **chos
     left, known = seconds - (time.monotonic() - start), Known.read(plans)
     if jobs == 1:
         table(pair, prompts[:texts], known, out, seconds=left, **chosen)
+        _join(out, [])  # rows that lacked a way were made again
         return
     groups = [range(first, group_count(prompts[:texts]), jobs) for first in range(jobs)]
     parts = [out.with_name(f"{out.stem}_part_{number}.csv") for number in range(jobs)]
