@@ -49,6 +49,8 @@ TINY: dict[str, dict[str, Any]] = {
     "block_efficiency": {"n": 60, "iterations": 8, "budgets": (8,)},
     "spectr_table_1": {"n": 60, "iterations": 8},
     "spectr_real": {},
+    "real_trees": {},
+    "real_quality": {},
     "latency": {},
     "path_gap": {"count": 2},
     "lossy_paths": {"limit": 4},
