@@ -82,7 +82,8 @@ def test_tokens_are_those_of_padded_chains(
     uniforms = torch.rand(m, number_of_uniforms(rule, call.longest), dtype=torch.float64)
     monkeypatch.setattr(vllm, "_uniforms", lambda *_: uniforms)
     differ = (call.fast(rule) != call.slow(rule, uniforms)).any(-1).float().mean().item()
-    assert differ <= 3 / m if n > 1000 else differ == 0  # a rounded prefix sum may fall on the other side of a uniform
+    # A rounded prefix sum may fall on the other side of a uniform, the sooner the more tokens there are.
+    assert differ <= {7: 0, 300: 1, 49_152: 3}[n] / m
 
 
 @RULES

@@ -60,7 +60,9 @@ class Plan:
 
     def adaptive_tree(self, budget: int) -> ot.paths.AdaptiveTree:
         """Our dynamic tree, fitted."""
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()}
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()
+        }
         fitted = ot.paths.AdaptiveTree(**fields | {"estimator": ot.laws.StandIn(**self.adaptive["estimator"])})
         return replace(fitted, budget=budget)
 
@@ -128,17 +130,12 @@ def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray,
 def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
     """What `ot.paths.Acceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
     order = np.argsort(-np.maximum(p, q), axis=-1)
-    largest = [
-        np.concatenate(
-            (
-                np.take_along_axis(x, order[:, :LARGEST], -1),
-                np.take_along_axis(x, order[:, LARGEST:], -1).sum(-1, keepdims=True),
-            ),
-            -1,
-        )
+    first, last = order[:, :LARGEST], order[:, LARGEST:]
+    p, q = (
+        np.concatenate((np.take_along_axis(x, first, -1), np.take_along_axis(x, last, -1).sum(-1, keepdims=True)), -1)
         for x in (p, q)
-    ]
-    return asdict(ot.paths.Acceptance.counted(*largest))
+    )
+    return asdict(ot.paths.Acceptance.counted(p, q))
 
 
 def _tuples(value: Any) -> Any:
