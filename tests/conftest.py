@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import random
 from pathlib import Path
 
 import pytest
 from kinds_of_arrays import KINDS, Kind
+from sizes import Sized
 
 TORCH = importlib.util.find_spec("torch") is not None
 pytest_plugins = ["pytester"]
@@ -27,12 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Unless all cases are asked for, leave out those marked thorough, and all but n of a test marked few(n)."""
+    """Unless all cases are asked for, leave out those marked thorough, and of a test marked few(n) all but n of the others."""
     if config.getoption("cases") == "all":
         return
-    chosen, quick, left_out = _of_few(items), [], []
+    thorough = {item.nodeid for item in items if item.get_closest_marker("thorough")}
+    chosen, quick, left_out = _of_few([item for item in items if item.nodeid not in thorough]), [], []
     for item in items:
-        wanted = not item.get_closest_marker("thorough") and (not _few(item) or item.nodeid in chosen)
+        wanted = item.nodeid not in thorough and (not _few(item) or item.nodeid in chosen)
         (quick if wanted else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -56,6 +59,20 @@ def _of_few(items: list[pytest.Item]) -> set[str]:
     return chosen
 
 
+@pytest.fixture(scope="session")
+def sized(request: pytest.FixtureRequest) -> Sized:
+    """How many texts, draws or examples a test takes: the first number of the quick cases, the second of all."""
+    every = request.config.getoption("cases") == "all"
+    return lambda quick, thorough: thorough if every else quick
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+    """K-SEQ seeks its factor in three steps: for the meta device, where nothing is ever settled, and each step is as the last."""
+    search = importlib.import_module("ot_draft.rules.k_seq.division_factor")
+    monkeypatch.setattr(search, "STEPS", sized(3, search.STEPS))
+
+
 def _present(kind: Kind) -> Kind:
     if kind.is_torch and not TORCH:
         pytest.skip("torch is not installed (extra 'torch')")
@@ -65,6 +82,8 @@ def _present(kind: Kind) -> Kind:
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Every kind of array, the meta device included."""
+    if request.param.meta:
+        request.getfixturevalue("few_steps")
     return _present(request.param)
 
 

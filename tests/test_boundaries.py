@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import fits
+from sizes import thorough
 
 import ot_draft as ot
 
@@ -116,8 +117,8 @@ def test_a_real_vocabulary(rule: ot.SelectionRule, dtype: str) -> None:
     assert p[token] > 0
 
 
-def test_a_coupling_for_a_large_vocabulary_is_refused() -> None:
-    for n in (3_000, 151_936):
-        p = np.full(n, 1 / n)
-        with pytest.raises(ot.InvalidDrafts, match=r"tokens: ot\.optimal_acceptance gives the optimum without it"):
-            ot.rules.FromCoupling()(p, p, np.zeros(8, dtype=np.int64))
+@pytest.mark.parametrize("n", [3_000, thorough(151_936)])
+def test_a_coupling_for_a_large_vocabulary_is_refused(n: int) -> None:
+    p = np.full(n, 1 / n)
+    with pytest.raises(ot.InvalidDrafts, match=r"tokens: ot\.optimal_acceptance gives the optimum without it"):
+        ot.rules.FromCoupling()(p, p, np.zeros(8, dtype=np.int64))

@@ -61,7 +61,12 @@ def test_python_of_a_document(document: Path, tmp_path: Path, monkeypatch: pytes
 
 
 LINES = [
-    pytest.param(line, block.mark == "slow", id=f"{document.name}: {line}")
+    pytest.param(
+        line,
+        block.mark == "slow",
+        id=f"{document.name}: {line}",
+        marks=[pytest.mark.thorough] if line.startswith("ot-draft check ") else [],  # quick: cli/test_cli_check.py
+    )
     for document in DOCUMENTS
     for block in blocks(document)
     if block.language == "sh"
@@ -70,7 +75,6 @@ LINES = [
 ]
 
 
-@pytest.mark.few(6)
 @pytest.mark.parametrize(("line", "slow"), LINES)
 def test_command_of_a_document(line: str, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(line, comments=True)[1:]

@@ -80,7 +80,7 @@ def test_never_falls_with_k(law: ot.DraftLaw) -> None:
                 assert p[q > 0].sum() - F(1, 2) <= ot.optimal_acceptance(p, q, 500) <= p[q > 0].sum()
 
 
-@pytest.mark.parametrize("n", [16_000, thorough(151_936)])
+@pytest.mark.parametrize("n", [4_000, thorough(16_000), thorough(151_936)])
 def test_exact_at_the_size_of_a_real_vocabulary(n: int) -> None:
     """16 classes of tokens of equal ratio p/q. A class behaves as one token, which brute force can do."""
     generator = np.random.default_rng(23)

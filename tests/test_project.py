@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -38,6 +39,12 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a source, which several tests look at."""
+    return ast.parse(source)
+
+
 def layer(module: str) -> int:
     """How far from the base a module stands: it may import its own layer and those below. What is not listed is a tool."""
     if module == "ot_draft":
@@ -49,7 +56,7 @@ def imported(source: str, module: str = "", is_package: bool = False) -> list[st
     """Dotted names that a source imports, wherever in it; relative ones made absolute, `from a import b` as a.b."""
     package = module if is_package else module.rpartition(".")[0]
     names = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -81,7 +88,7 @@ def against_the_direction(source: str, module: str, is_package: bool = False) ->
 
 def not_public(source: str) -> list[str]:
     """Names of ot_draft that a source uses and that are not public."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     imports = [name for name in imported(source) if name.split(".")[0] == "ot_draft"]
     bound = {}  # local name -> what it stands for
     for node in ast.walk(tree):
@@ -314,7 +321,7 @@ def family() -> set[str]:
 def type_tests(source: str) -> list[tuple[int, bool]]:
     """Lines that ask a law or a rule for its type, and whether the reason stands in a comment there or in the line above."""
     lines, classes, seen = source.splitlines(), family(), set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Call) and dotted(node.func, BUILTIN) in {"ot_draft.isinstance", "ot_draft.issubclass"}:
             asked = node.args[1]
         elif isinstance(node, ast.Compare) and dotted(getattr(node.left, "func", node), BUILTIN) == "ot_draft.type":
@@ -333,7 +340,7 @@ BUILTIN = {name: f"ot_draft.{name}" for name in ("isinstance", "issubclass", "ty
 def long_functions(source: str) -> dict[str, int]:
     """Functions over 40 lines from `def` to the last line, without the docstring: name -> lines."""
     sizes = {}
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             described = node.body[0] if ast.get_docstring(node) else None
             docstring = described.end_lineno - described.lineno + 1 if described else 0  # type: ignore[operator]
@@ -354,7 +361,7 @@ def test_no_folder_holds_more_than_20_files_beside_its_subfolders(folder: str) -
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert [module_name(file) for file in OWN_FILES if not ast.get_docstring(ast.parse(file.read_text()))] == []
+    assert [module_name(file) for file in OWN_FILES if not ast.get_docstring(parsed(file.read_text()))] == []
 
 
 def test_no_function_is_longer_than_40_lines() -> None:

@@ -1,12 +1,13 @@
 """Check and time everything on a GPU, in under ten minutes: `python -m llm_demo.gpu --out DIRECTORY`.
 
-Five parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
+Six parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
 
     check      rules, path rules and engine against the same on the CPU
     roofline   time of the rules beside softmax and the memory's bandwidth
     bench      decoding with all rules, the embedded pair, batch 1 and 8, temperatures 0.6 and 1.0
     large      costs at the shapes of targets of 1.7B, 8B and 70B, and what they allow at the embedded pair's acceptance
     distil     a better draft: give this part alone ten minutes or more
+    trees      tokens a call of all ways to spend N nodes, over drafts of known quality: alone, ten minutes or more
 
 Every part writes rows into DIRECTORY/PART.csv as it finds them, with date, device, driver and versions. --dry-run does all of it
 on the CPU, at a size that takes seconds: so that what is wrong shows before a GPU is rented.
@@ -29,10 +30,11 @@ from llm_demo.gpu import decode as gpu_decode
 from llm_demo.gpu import large as gpu_large
 from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks
 from llm_demo.gpu.roofline import roofline, with_ratios
+from llm_demo.gpu.trees import trees
 from llm_demo.machine import machine
 from llm_demo.rows import Row, append, read
 
-SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil": 0.15}
+SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil": 0.15, "trees": 0.25}
 GRACE = 15  # seconds that a part may pass its time before it is ended
 
 
@@ -66,6 +68,7 @@ PARTS: dict[str, Callable[[Path, torch.device, float, bool], None]] = {
     "bench": bench,
     "large": large,
     "distil": distil,
+    "trees": trees,
 }
 
 

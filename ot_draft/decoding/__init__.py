@@ -26,6 +26,7 @@ from .pair import Pair, prompt_text, unpadded
 from .plans.auto import Auto
 from .plans.chooser import Chooser, Plan, Run
 from .plans.lookup import Lookup, Match
+from .prefixes import PrefixLogits
 from .processed import Processed
 from .reference import reference_decode
 from .sampling_settings import Sampling
@@ -53,6 +54,7 @@ __all__ = [
     "Pair",
     "Peer",
     "Plan",
+    "PrefixLogits",
     "Processed",
     "Run",
     "Sampling",

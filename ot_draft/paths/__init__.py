@@ -2,13 +2,13 @@
 
 from . import rules
 from .drafting.adaptive import AdaptiveTree
-from .drafting.budget import WAYS, Drafted, simulate_budget
+from .drafting.budget import WAYS, Drafted, best_by_level, simulate_budget
 from .drafting.confident import ConfidentTree
 from .drafting.counted import Acceptance
 from .drafting.counted_tree import CountedTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
-from .drafting.dynamic_tree import DynamicTree, Growing, Grown
+from .drafting.dynamic_tree import DynamicTree, Growing, Grown, TreeDraws
 from .drafting.lookup_tree import LookupTree
 from .drafting.plans import Expansion
 from .drafting.sampled import SampledTree
@@ -73,8 +73,10 @@ __all__ = [
     "TokenWise",
     "Toward",
     "Traversal",
+    "TreeDraws",
     "TreeShape",
     "acceptance_by_child",
+    "best_by_level",
     "confident_tree",
     "covered",
     "draft_tree",

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sizes import Sized
 
 import ot_draft as ot
 from ot_draft.checks import check_sampler
 from ot_draft.checks.samplers import sampler
 from ot_draft.checks.samplers.corners import corner_problems
 
-SAMPLES = 1000
+SAMPLES = 300, 1000  # the quick ones, all
 
 
 def documented(name: str) -> Callable[..., Any]:
@@ -42,11 +43,12 @@ def of_transformers() -> Any:
         yield documented("transformers_sampler")
 
 
-def test_speculative_sampling_of_transformers_has_the_targets_law(of_transformers: Any) -> None:
+def test_speculative_sampling_of_transformers_has_the_targets_law(of_transformers: Any, sized: Sized) -> None:
+    samples = sized(*SAMPLES)
     problems = some_corners("plain", "zeros in p", "peaked draft")
-    report = check_sampler(of_transformers, problems, samples=SAMPLES, seconds=None)
+    report = check_sampler(of_transformers, problems, samples=samples, seconds=None)
     report.raise_if_failed()
-    assert report["output_law"].samples == SAMPLES and report["end_uniforms"].status == "skipped"
+    assert report["output_law"].samples == samples and report["end_uniforms"].status == "skipped"
 
 
 def test_it_emits_an_impossible_token_where_the_uniform_is_0(of_transformers: Any, monkeypatch: Any) -> None:

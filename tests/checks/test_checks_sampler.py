@@ -242,7 +242,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", first(2, range(20)))
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_sampler_passes(name: str, seed: int) -> None:

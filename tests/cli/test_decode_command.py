@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from sizes import Sized
 
 import ot_draft as ot
 
@@ -90,8 +91,10 @@ def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> No
     assert "tokens in" not in read.stderr
 
 
-def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> None:
-    result = call(*models, *PROMPTS, "--compare", "--json", "--max-tokens", "12", "--paths", "2", "--length", "3")
+def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path, sized: Sized) -> None:
+    tokens = sized(6, 12)
+    size = ("--max-tokens", str(tokens), "--paths", "2", "--length", "3")
+    result = call(*models, *PROMPTS, "--compare", "--json", *size)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     rows = {(row["rule"], row["law"]): row for row in found["methods"]}
@@ -107,7 +110,7 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path) -> Non
     for name, law in (("joint", "iid"), ("naive", "top")):
         method = next(each for each in methods_to_compare(2, 3, None) if (each.rule, each.law) == (name, law))
         prompts = [pair.encode("a b c"), pair.encode("d e")]
-        made = decode(pair, prompts, method.drafting, Options(max_tokens=12))
+        made = decode(pair, prompts, method.drafting, Options(max_tokens=tokens))
         assert rows[name, law]["block_efficiency"] == pytest.approx(made.block_efficiency, rel=1e-12)
     costs = tmp_path / "costs.json"
     costs.write_text(json.dumps(found["costs"]))

@@ -125,13 +125,14 @@ def test_the_chance_is_how_often_the_rule_takes_the_token(rule: str) -> None:
     ]
     step, born, said = next(first for first in firsts if first[2] is not None and 0.2 < first[2] < 0.8)
     assert said is not None
-    tree = ot.paths.DraftTree(drafting.shape, step.drafted, step.p, step.q, drafting.law)
-    generator, taken, draws = torch.Generator().manual_seed(1), 0, 600
-    assert drafting.rule is not None
-    for _ in range(draws):
-        uniforms = torch.rand(1, drafting.rule.uniforms(drafting.shape), generator=generator, dtype=torch.float64)
-        taken += int(drafting.rule.select(tree, uniforms).tokens[0, 0]) == born.token
-    assert abs(taken / draws - said) < 5 * (0.25 / draws) ** 0.5
+    draws = 600
+    assert drafting.rule is not None and step.p is not None and step.q is not None
+    drafted, p, q = (x.expand(draws, *x.shape[1:]) for x in (step.drafted, step.p, step.q))
+    tree = ot.paths.DraftTree(drafting.shape, drafted, p, q, drafting.law)
+    generator = torch.Generator().manual_seed(1)
+    uniforms = torch.rand(draws, drafting.rule.uniforms(drafting.shape), generator=generator, dtype=torch.float64)
+    taken = (drafting.rule.select(tree, uniforms).tokens[:, 0] == born.token).double().mean()
+    assert abs(float(taken) - said) < 5 * (0.25 / draws) ** 0.5
 
 
 def test_no_chance_where_the_whole_path_decides() -> None:

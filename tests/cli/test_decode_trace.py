@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,49 +55,55 @@ def record(
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The trace of a way to decode, recorded when it is first asked for."""
     base = tmp_path_factory.mktemp("traces")
-    found = {rule: record(base / rule, rule, kept=0, rows_stored=ALL) for rule in MULTI_PATH}
-    tree = (1, 1, (3, 2, 1))
-    found["without"] = record(
-        base / "without", "recursiverejectionwithoutreplacement", size=tree, kept=0, rows_stored=ALL
-    )
-    found["auto"] = record(base / "auto", "optimal", "hybrid:auto", kept=0, rows_stored=ALL)
-    return found
+
+    @cache
+    def recorded_by(name: str) -> Path:
+        whole: dict[str, Any] = {"kept": 0, "rows_stored": ALL}
+        if name == "without":
+            rule, tree = "recursiverejectionwithoutreplacement", (1, 1, (3, 2, 1))
+            return record(base / name, rule, size=tree, **whole)
+        if name == "auto":
+            return record(base / name, "optimal", "hybrid:auto", **whole)
+        return record(base / name, name, **whole)
+
+    return recorded_by
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*MULTI_PATH, "without", "auto"])
-def test_measured_block_efficiency_is_what_replay_predicts(traces: dict[str, Path], name: str) -> None:
-    method, measured = recorded(traces[name])
+def test_measured_block_efficiency_is_what_replay_predicts(traced: Callable[[str], Path], name: str) -> None:
+    method, measured = recorded(traced(name))
     assert method.drafting.rule is not None
-    again = replay(traces[name], method.drafting.rule, repeats=2)
+    again = replay(traced(name), method.drafting.rule, repeats=2)
     assert measured.steps == again.steps > 900
     assert abs(measured.block_efficiency / again.block_efficiency - 1) < 0.05
     assert abs(measured.block_efficiency - again.block_efficiency) < 5 * measured.error
 
 
 @pytest.mark.parametrize("name", ["recursiverejection", "joint", "traversal"])
-def test_trees_of_one_rule_predict_the_others(traces: dict[str, Path], name: str) -> None:
-    method, measured = recorded(traces[name])
+def test_trees_of_one_rule_predict_the_others(traced: Callable[[str], Path], name: str) -> None:
+    method, measured = recorded(traced(name))
     assert method.drafting.rule is not None
-    again = replay(traces["kseq"], method.drafting.rule, repeats=2)
+    again = replay(traced("kseq"), method.drafting.rule, repeats=2)
     assert abs(measured.block_efficiency / again.block_efficiency - 1) < 0.05
 
 
-def test_the_rules_are_told_apart(traces: dict[str, Path]) -> None:
+def test_the_rules_are_told_apart(traced: Callable[[str], Path]) -> None:
     rules = [method_called(name, None, shape_of(3, 3, None)).drafting.rule for name in ("recursiverejection", "joint")]
-    found = [replay(traces["kseq"], rule, repeats=2) for rule in rules if rule is not None]
+    found = [replay(traced("kseq"), rule, repeats=2) for rule in rules if rule is not None]
     assert found[1].block_efficiency / found[0].block_efficiency > 1.05  # else five per cent would say nothing
 
 
-def test_a_rule_that_does_not_fit_the_draws_is_refused(traces: dict[str, Path]) -> None:
+def test_a_rule_that_does_not_fit_the_draws_is_refused(traced: Callable[[str], Path]) -> None:
     with pytest.raises(ot.InvalidDrafts, match="WithoutReplacement"):
-        replay(traces["without"], ot.paths.TokenWise(ot.rules.KSeq()))
+        replay(traced("without"), ot.paths.TokenWise(ot.rules.KSeq()))
 
 
-def test_steps_tell_the_texts(traces: dict[str, Path]) -> None:
-    lines = [json.loads(line) for line in (traces["joint"] / "steps.jsonl").read_text().splitlines()]
+def test_steps_tell_the_texts(traced: Callable[[str], Path]) -> None:
+    lines = [json.loads(line) for line in (traced("joint") / "steps.jsonl").read_text().splitlines()]
     for prompt in range(ROWS):
         steps = [line for line in lines if line["prompt"] == prompt]
         assert sum(len(step["emitted"]) for step in steps) == TOKENS and steps[-1]["finished"]
@@ -106,10 +114,10 @@ def test_steps_tell_the_texts(traces: dict[str, Path]) -> None:
             assert set(step["seconds"]) == {"draft", "verify", "select", "cache"}
 
 
-def test_pairs_are_the_laws_where_texts_stood(traces: dict[str, Path]) -> None:
-    pairs = read_pairs(traces["joint"] / "pairs-00000.npz")
-    lines = [json.loads(line) for line in (traces["joint"] / "steps.jsonl").read_text().splitlines()]
-    shards = open_shards([traces["joint"]])
+def test_pairs_are_the_laws_where_texts_stood(traced: Callable[[str], Path]) -> None:
+    pairs = read_pairs(traced("joint") / "pairs-00000.npz")
+    lines = [json.loads(line) for line in (traced("joint") / "steps.jsonl").read_text().splitlines()]
+    shards = open_shards([traced("joint")])
     inner = sum(min(line["accepted"] + 1, 3) for line in lines)  # the last node of a whole path drafted nothing
     assert sum(shard.rows for shard in shards) == inner
     assert pairs.p.dtype == np.float32 and 1024 <= len(pairs) < 1027 and pairs.p.shape[1] == 12
@@ -121,10 +129,10 @@ def test_pairs_are_the_laws_where_texts_stood(traces: dict[str, Path]) -> None:
     assert np.allclose(pairs.p[pairs.text.index(0)], p, atol=1e-6)
 
 
-def test_compare_reads_a_trace(traces: dict[str, Path]) -> None:
+def test_compare_reads_a_trace(traced: Callable[[str], Path]) -> None:
     from ot_draft.cli import main as ot_draft
 
-    words = ["compare", str(traces["kseq"] / "pairs-00000.npz"), "--k", "2", "--rules", "KSeq", "--jobs", "1"]
+    words = ["compare", str(traced("kseq") / "pairs-00000.npz"), "--k", "2", "--rules", "KSeq", "--jobs", "1"]
     result = CliRunner().invoke(ot_draft, [*words, "--limit", "20"])
     assert result.exit_code == 0, result.output
     assert [rule.name for rule in choose_rules(["KSeq"])] == ["KSeq"] and "20 pairs, n = 12" in result.output
@@ -172,7 +180,7 @@ def test_the_limit_of_rows(tmp_path: Path) -> None:
     assert len((folder / "steps.jsonl").read_text().splitlines()) > 10
 
 
-def test_what_is_no_trace_is_told(tmp_path: Path, traces: dict[str, Path]) -> None:
+def test_what_is_no_trace_is_told(tmp_path: Path, traced: Callable[[str], Path]) -> None:
     with pytest.raises(CannotDecode, match="is no trace"):
         recorded(tmp_path)
     none = record(tmp_path / "none", "joint", rows=1, rows_stored=0)
@@ -182,10 +190,10 @@ def test_what_is_no_trace_is_told(tmp_path: Path, traces: dict[str, Path]) -> No
     with pytest.raises(CannotDecode, match="--trace-keep 0"):
         replay(merged, ot.paths.Joint())
     with pytest.raises(FileExistsError):
-        record(traces["joint"], "joint", rows=1)
+        record(traced("joint"), "joint", rows=1)
 
 
-def test_the_table_of_replays(traces: dict[str, Path]) -> None:
-    result = CliRunner().invoke(main, [str(traces["joint"]), str(traces["kseq"]), "--repeats", "1"])
+def test_the_table_of_replays(traced: Callable[[str], Path]) -> None:
+    result = CliRunner().invoke(main, [str(traced("joint")), str(traced("kseq")), "--repeats", "1"])
     assert result.exit_code == 0, result.output
     assert "Joint" in result.output and "K-SEQ" in result.output and "replayed" in result.output

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chances import chance
+from sizes import Sized, thorough
 from test_decode_law import FALSE_ALARM, N, exact_law
 from test_lookup import Knows
 from tiny_models import tiny_llama, tiny_pair
@@ -36,7 +37,7 @@ from ot_draft.decoding import (  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
-TEXTS = 500
+TEXTS = 250, 500  # of the quick cases, of all
 PROMPT = [3, 1, 0, 3, 1]
 EVEN = [0, 0]  # behind which no token is much likelier than all others, so that few texts tell much
 MENU = (
@@ -73,9 +74,7 @@ def by_the_texts(texts: Sequence[Sequence[int]]) -> Drafting:
     return MENU[sum(text[-1] + len(text) for text in texts) % len(MENU)]
 
 
-def verdict(
-    plan: Callable[[int], Any], tokens: int = 2, batch: int = 10, texts: int = TEXTS
-) -> tuple[float, set[Drafting]]:
+def verdict(plan: Callable[[int], Any], texts: int, tokens: int = 2, batch: int = 10) -> tuple[float, set[Drafting]]:
     """The chance of the first tokens of so many texts, decoded in small batches, and what was drafted by.
 
     plan: of the batch that begins at a row.
@@ -90,8 +89,8 @@ def verdict(
     return chance(counts, law.sum(tuple(range(tokens, law.ndim)))), used
 
 
-def test_whoever_sees_the_past_only_keeps_the_law() -> None:
-    found, used = verdict(lambda first: Chosen(by_the_texts))
+def test_whoever_sees_the_past_only_keeps_the_law(sized: Sized) -> None:
+    found, used = verdict(lambda first: Chosen(by_the_texts), sized(*TEXTS))
     assert found > FALSE_ALARM and used == set(MENU)
 
 
@@ -110,7 +109,7 @@ def test_who_looks_at_the_present_draws_is_found() -> None:
 
         return Peeks(choose)
 
-    found, used = verdict(peek, tokens=1, batch=1, texts=400)
+    found, used = verdict(peek, texts=400, tokens=1, batch=1)
     assert found < FALSE_ALARM and len(used) == 2
 
 
@@ -167,18 +166,18 @@ def test_auto_is_the_reference_with_the_same_choices(sampling: Sampling) -> None
         assert made.tokens == decode(pair, prompts, options=options).tokens
 
 
-def test_auto_follows_the_law_while_it_learns() -> None:
+def test_auto_follows_the_law_while_it_learns(sized: Sized) -> None:
     """With what the batches before have brought."""
-    plan = Auto(costs=COSTS)
-    found, used = verdict(lambda first: plan)
+    plan, texts = Auto(costs=COSTS), sized(*TEXTS)
+    found, used = verdict(lambda first: plan, texts)
     assert found > FALSE_ALARM and len(used) > 1
-    assert plan.acceptance.step >= TEXTS / 10  # it has learnt from all batches
+    assert plan.acceptance.step >= texts / 10  # it has learnt from all batches
 
 
-def test_auto_follows_the_law_by_its_own_clock() -> None:
+def test_auto_follows_the_law_by_its_own_clock(sized: Sized) -> None:
     """What it chooses depends on measured times and on the texts before; what comes does not."""
     plan = Auto()
-    found, used = verdict(lambda first: plan)
+    found, used = verdict(lambda first: plan, sized(*TEXTS))
     assert found > FALSE_ALARM and len(used) > 1 and len(plan.measured) == 1
 
 
@@ -229,7 +228,7 @@ def linear(a_call: float, a_position: float) -> Callable[[Drafting], Seconds]:
     return lambda drafting: Seconds(a_call * drafting.shape.length, 1 + a_position * drafting.shape.size)
 
 
-@pytest.mark.parametrize("chance", [0.0, 0.1, 0.2])
+@pytest.mark.parametrize("chance", [thorough(0.0), 0.1, 0.2])
 def test_it_loses_at_most_two_percent_where_nothing_is_to_be_gained(chance: float) -> None:
     rates = [played(lambda number: chance, linear(0.2, 0.08), 1500, seed)[:2] for seed in range(4)]
     ratio = sum(tokens for tokens, _ in rates) / sum(spent for _, spent in rates)
@@ -252,8 +251,9 @@ def test_it_follows_a_text_that_changes() -> None:
         return 0.9 if number // 300 % 2 else 0.05
 
     sizes = np.array([played(accepts, linear(0.1, 0.05), 1200, seed)[2] for seed in range(3)])
-    for start in (60, 660):
-        assert np.mean(sizes[:, start : start + 240] == 0) > 0.75
+    # What was good for long is given up more slowly than what never was: 60 steps after the change it is tried again now and then.
+    for start, plain in ((60, 0.75), (660, 0.6)):
+        assert np.mean(sizes[:, start : start + 240] == 0) > plain
     for start in (330, 930):
         assert np.mean(sizes[:, start : start + 270] >= 4) > 0.75
 

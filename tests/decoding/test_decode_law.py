@@ -1,7 +1,7 @@
 """The first tokens out of the whole engine follow the target's law: against its exact enumeration, for every rule.
 
 Caches, masks, padding, batching, draws and selection are all on the way. Each verdict is a chi-square test that rejects a
-right engine with probability 1e-9; planted errors must be rejected by it.
+right engine with probability 1e-9; planted errors must be rejected by it, those of static trees from as many texts as pass.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chances import chance
+from sizes import Sized, thorough
 from tiny_models import tiny_pair
 
 import ot_draft as ot
@@ -39,9 +40,11 @@ from ot_draft.paths.drafting.stopped import GrowingPath  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
-N, EMITTED, TEXTS = 8, 3, 2000  # vocabulary, tokens looked at, texts a prompt
-MANY = 1000  # texts a prompt where the trees follow the draft
-FEWER = 500  # texts a prompt for the rules that solve every row of a batch by itself
+N, EMITTED = 8, 3  # vocabulary, tokens looked at
+# Texts a prompt, of the quick cases and of all.
+TEXTS = 600, 2000
+MANY = 600, 1000  # where the trees follow the draft
+FEWER = 150, 500  # for the rules that solve every row of a batch by itself
 PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
 REPEATING = [[1, 2, 3, 1, 2], [0, 0], [3, 1, 0, 3]]  # where prompt lookup finds something
 TREE = paths.TreeShape.by_level((2, 2))
@@ -99,7 +102,7 @@ def exact_law(prompt: tuple[int, ...], sampling: Sampling) -> np.ndarray:
     return law
 
 
-def verdicts(drafting: Plan, sampling: Sampling, texts: int = TEXTS, prompts: list[list[int]] = PROMPTS) -> list[float]:
+def verdicts(drafting: Plan, sampling: Sampling, texts: int, prompts: list[list[int]] = PROMPTS) -> list[float]:
     """The chance, for each prompt, of what the engine emits in one batch of all of them."""
     batch = [prompt for prompt in prompts for _ in range(texts)]
     tokens = np.array(decode(models(), batch, drafting, Options(sampling, max_tokens=EMITTED)).tokens)
@@ -113,31 +116,32 @@ def verdicts(drafting: Plan, sampling: Sampling, texts: int = TEXTS, prompts: li
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", DRAFTINGS)
-def test_the_first_tokens_follow_the_target(name: str) -> None:
+def test_the_first_tokens_follow_the_target(name: str, sized: Sized) -> None:
     texts = FEWER if name.startswith(("optimal", "joint", "auto")) else TEXTS
     prompts = REPEATING if name in ("prompt lookup", "auto") else PROMPTS
-    assert min(verdicts(DRAFTINGS[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS[name](), Sampling(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", DYNAMIC)
-def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str) -> None:
+def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str, sized: Sized) -> None:
     """Every text of the batch has a tree of its own shape."""
     texts = FEWER if name in ("ours", "optimal, ours") else MANY
     prompts = REPEATING if name == "lookup and model" else PROMPTS
-    assert min(verdicts(DYNAMIC[name](), Sampling(), texts, prompts)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DYNAMIC[name](), Sampling(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
     pair = models()
     if not pack_draft(pair.draft.float()):
         pytest.skip("torch has no products of 8 bits here")
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_with_truncated_laws_too() -> None:
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(0.8, top_k=5, top_p=0.95))) > FALSE_ALARM / len(PROMPTS)
+def test_with_truncated_laws_too(sized: Sized) -> None:
+    sampling = Sampling(0.8, top_k=5, top_p=0.95)
+    assert min(verdicts(DRAFTINGS["k-seq"](), sampling, sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 
 
 def _siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -186,17 +190,17 @@ def _drafts_at_another_temperature(patch: pytest.MonkeyPatch) -> None:
     [
         _siblings_see_each_other,
         _rows_are_not_moved,
-        _uniforms_are_used_again,
+        thorough(_uniforms_are_used_again),  # it takes more texts than the quick cases have
         _all_texts_as_long_as_the_longest,
         _texts_share_their_uniforms,
         _drafts_at_another_temperature,
     ],
 )
 def test_a_planted_error_is_rejected(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, sized: Sized
 ) -> None:
     plant(monkeypatch)
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling())) < FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) < FALSE_ALARM / len(PROMPTS)
 
 
 def _siblings_of_dynamic_trees_see_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -262,7 +266,7 @@ def test_a_planted_error_on_dynamic_trees_is_rejected(
     name: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert min(verdicts(DYNAMIC[name](), Sampling())) < FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DYNAMIC[name](), Sampling(), max(TEXTS))) < FALSE_ALARM / len(PROMPTS)
 
 
 def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,5 +280,5 @@ def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypat
             self.chosen[:, 0] = torch.where(refused, self.tokens[:, 0], self.chosen[:, 0])
 
     monkeypatch.setattr(Engine, "select", select)
-    found = verdicts(DRAFTINGS["prompt lookup"](), Sampling(), prompts=REPEATING)
+    found = verdicts(DRAFTINGS["prompt lookup"](), Sampling(), max(TEXTS), REPEATING)
     assert min(found) < FALSE_ALARM / len(PROMPTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sizes import Sized
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -75,8 +76,8 @@ def test_a_batch_of_three_equals_the_reference(name: str) -> None:
     [Sampling(0.7), Sampling(0), Sampling(1.3, top_k=5), Sampling(1, top_p=0.8), Sampling(0.9, 6, 0.9, 0.05)],
     ids=str,
 )
-def test_sampling_settings_apply_to_both_models_and_every_node(sampling: Sampling) -> None:
-    pair, options = tiny_pair(seed=4, n=12), Options(sampling, max_tokens=16, seed=1)
+def test_sampling_settings_apply_to_both_models_and_every_node(sampling: Sampling, sized: Sized) -> None:
+    pair, options = tiny_pair(seed=4, n=12), Options(sampling, max_tokens=sized(8, 16), seed=1)
     made = decode(pair, PROMPTS, drafting("k-seq"), options).tokens
     assert made == [reference_decode(pair, p, drafting("k-seq"), options, row) for row, p in enumerate(PROMPTS)]
 
@@ -102,12 +103,12 @@ def test_texts_end_at_a_stop_token_or_at_the_last_token_allowed() -> None:
     assert len({len(tokens) for tokens in ended}) > 1
 
 
-def test_a_draft_that_scores_a_subset_of_the_vocabulary() -> None:
+def test_a_draft_that_scores_a_subset_of_the_vocabulary(sized: Sized) -> None:
     from ot_draft.decoding import SubsetDraft
 
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
     draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)
-    pair, options = Pair(target, draft), Options(max_tokens=16)
+    pair, options = Pair(target, draft), Options(max_tokens=sized(6, 16))
     for name in ("k-seq", "without replacement"):  # five tokens a node at most: the sixth is drawn where q is 0
         made = decode(pair, PROMPTS, drafting(name), options).tokens
         assert made == [reference_decode(pair, p, drafting(name), options, row) for row, p in enumerate(PROMPTS)]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sizes import thorough
 
 import ot_draft as ot
 
@@ -48,16 +49,19 @@ TINY: dict[str, dict[str, Any]] = {
     "block_efficiency": {"n": 60, "iterations": 8, "budgets": (8,)},
     "spectr_table_1": {"n": 60, "iterations": 8},
     "spectr_real": {},
+    "real_trees": {},
+    "real_quality": {},
     "latency": {},
     "path_gap": {"count": 2},
     "lossy_paths": {"limit": 4},
     "decoding_tree": {},
 }
+DEAR = ("block_efficiency", "spectr_table_1")  # many sizes of trees; tests/paths has the simulator that makes them
 
 
 @pytest.mark.few(4)
 @pytest.mark.filterwarnings("default")  # solvers' libraries may warn about themselves
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [thorough(name) if name in DEAR else name for name in NAMES])
 def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
     if name == "classes":
         pytest.importorskip("torch")
@@ -95,6 +99,8 @@ def test_the_list_names_every_script_and_no_file_is_long() -> None:
 def test_a_figure_is_computed_again_only_if_something_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transport_plans, "draw", lambda rows: style.canvas(1, "A figure that is soon drawn.")[0])
+
     def run(*options: str) -> str:
         done = CliRunner().invoke(main, ["transport_plans", "--out", str(tmp_path), *options])
         assert done.exit_code == 0, done.output

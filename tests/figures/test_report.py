@@ -155,11 +155,17 @@ FRAME = """<!doctype html><meta charset="utf-8"><body style="margin: 0">
 document.getElementById("page").srcdoc = PAGE;</script></body>"""
 
 
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_chromium_draws_every_figure(page: Path, tmp_path: Path, width: int) -> None:
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """The browser; asked for before the report is made."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
         pytest.skip("no chromium, chromium-browser or google-chrome on the path")
+    return found
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_chromium_draws_every_figure(chromium: str, page: Path, tmp_path: Path, width: int) -> None:
     whole, shot = tmp_path / "frame.html", tmp_path / "page.png"
     text = json.dumps(page.read_text().replace("</body>", f"{MEASURE}</body>")).replace("</", "<\\/")
     whole.write_text(FRAME.replace("WIDTH", str(width)).replace("PAGE", text))

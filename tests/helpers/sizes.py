@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+
+Sized = Callable[
+    [int, int], int
+]  # what the fixture of that name gives: of the quick cases' number and that of all, the one to take
 
 
 def thorough(*values: Any) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sizes import thorough
+from sizes import Sized, thorough
 from test_integrations_transformers import (
     ENDS,
     FALSE_ALARM,
@@ -30,6 +30,7 @@ from ot_draft.decoding import CannotDecode, Drafting, Options, Processed, Sampli
 from ot_draft.integrations.generate_request import sampling_of  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
+QUICK = 100  # texts a prompt, of the quick cases: every text is asked about by itself
 PENALISED = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "temperature": 0.8, "top_k": 7, "typical_p": 0.95}
 CONSTRAINED = {
     "bad_words_ids": [[3], [2, 4]],
@@ -44,16 +45,16 @@ CONSTRAINED = {
 @pytest.mark.few(1)
 @pytest.mark.parametrize("settings", [PENALISED, CONSTRAINED], ids=["penalised", "constrained"])
 @pytest.mark.parametrize("name", ["joint", thorough("without replacement")])
-def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any]) -> None:
+def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any], sized: Sized) -> None:
     texts, way = WAYS[name]
-    assert min(verdicts(texts, way, **settings)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(sized(QUICK, texts), way, **settings)) > FALSE_ALARM / len(PROMPTS)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("n", [5, thorough(11)])
-def test_a_draft_with_another_vocabulary(n: int) -> None:
-    draft = tiny_llama(4, n)
-    assert min(verdicts(*WAYS["joint"], draft=draft, **PENALISED)) > FALSE_ALARM / len(PROMPTS)
+def test_a_draft_with_another_vocabulary(n: int, sized: Sized) -> None:
+    draft, (texts, way) = tiny_llama(4, n), WAYS["joint"]
+    assert min(verdicts(sized(QUICK, texts), way, draft=draft, **PENALISED)) > FALSE_ALARM / len(PROMPTS)
 
 
 def _shown_the_emitted_text_only(self: Any, tokens: Any, logits: Any) -> Any:
@@ -74,9 +75,12 @@ LAW = Processed.law
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("wrong", [_shown_the_emitted_text_only, _without_padding, _without_processors])
-def test_a_planted_error_is_rejected(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_error_is_rejected(wrong: Any, monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
     monkeypatch.setattr(Processed, "law", wrong)
-    assert min(verdicts(*WAYS["joint"], **(PENALISED | {"repetition_penalty": 4.0}))) < FALSE_ALARM / len(PROMPTS)
+    texts, way = WAYS["joint"]
+    assert min(verdicts(sized(QUICK, texts), way, **(PENALISED | {"repetition_penalty": 4.0}))) < FALSE_ALARM / len(
+        PROMPTS
+    )
 
 
 class Rises(transformers.LogitsProcessor):  # type: ignore[misc]
@@ -122,10 +126,11 @@ def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
         assert greedy(models.target, custom_generate=loop, **SETTINGS[name]) == plain
 
 
-def test_settings_that_only_the_general_way_can_honour() -> None:
+def test_settings_that_only_the_general_way_can_honour(sized: Sized) -> None:
     """Warpers in another order, and those that keep several tokens whatever their mass."""
     warpers = [transformers.TopPLogitsWarper(0.3, min_tokens_to_keep=3), transformers.TemperatureLogitsWarper(0.7)]
-    assert min(verdicts(*WAYS["joint"], logits_processor=warpers, top_k=0)) > FALSE_ALARM / len(PROMPTS)
+    texts, way = WAYS["joint"]
+    assert min(verdicts(sized(QUICK, texts), way, logits_processor=warpers, top_k=0)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_the_engine_is_the_reference() -> None:

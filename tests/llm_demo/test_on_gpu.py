@@ -40,6 +40,8 @@ def test_a_dry_run_goes_through_every_part(tmp_path: Path) -> None:
     assert {row["rule"] for row in bench} >= {"autoregressive", "joint", "kseq"}
     assert all(row["date"] and row["machine"] and "torch" in row["versions"] for row in checks + times + bench)
     assert (tmp_path / "draft-dry-run.safetensors").exists()
+    trees = rows(tmp_path / "trees.csv")
+    assert {(row["temperature"], row["draft"]) for row in trees} >= {("1.0", "1 layer fewer"), ("0.0", "lookup")}
     large = rows(tmp_path / "large.csv")
     assert {(row["rule"], row["K"], row["L"]) for row in large} >= {("autoregressive", "0", "0"), ("joint", "8", "4")}
     for row in large:

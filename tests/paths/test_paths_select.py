@@ -137,6 +137,7 @@ def test_a_batch_is_its_rows(rule: Any, shape: Any, law: Any, floats: Any) -> No
 
 
 @pytest.mark.few(20)
+@pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
 def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None:
     torch = pytest.importorskip("torch")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sizes import Sized
 
 import ot_draft as ot
 from ot_draft import paths
@@ -64,13 +65,14 @@ def test_measured_acceptance_of_one_token_adds_up() -> None:
     assert abs(shares[0] - one) < 6 * error
 
 
-def test_the_program_predicts_what_the_simulator_finds() -> None:
+def test_the_program_predicts_what_the_simulator_finds(sized: Sized) -> None:
     """Its assumption, one acceptance everywhere, holds where no context differs: a draft that is one law, a target another."""
     model = paths.SimulatedModel(n=12, order=0, sharpness_spread=0, noise=1.0, noise_spread=0)
     fixed = Fixed(*model.pair(()))
-    shares = paths.acceptance_by_child(WITHOUT, fixed, 4, 2000)
+    number = sized(800, 2000)
+    shares = paths.acceptance_by_child(WITHOUT, fixed, 4, number)
     shape = paths.sequoia(shares, 8, 4)
-    found = paths.simulate(paths.TokenWise(WITHOUT), fixed, shape, 2000, law=ot.WithoutReplacement())
+    found = paths.simulate(paths.TokenWise(WITHOUT), fixed, shape, number, law=ot.WithoutReplacement())
     assert abs(found.expected_length - paths.expected_accepted(shape, shares)) < 4 * found.error
 
 
@@ -121,10 +123,10 @@ def test_naive_target_sampling_on_confident_trees_accepts_what_they_cover() -> N
         paths.TokenWise(ot.rules.KSeq()).select(paths.confident_tree(MODEL, (), 4, 2), np.zeros((1, 9)))
 
 
-def test_sampled_trees_keep_the_law_of_the_target() -> None:
+def test_sampled_trees_keep_the_law_of_the_target(sized: Sized) -> None:
     """Recursive rejection without replacement, on trees that grow by their own draws: chi-square of the first token."""
     model = paths.SimulatedModel(n=4, seed=3, noise=1.0)
-    rule, number = paths.TokenWise(WITHOUT), 1000
+    rule, number = paths.TokenWise(WITHOUT), sized(400, 1000)
     counts = np.zeros(4)
     for run in range(number):
         generator = np.random.default_rng([6, run])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import first_rows
+from sizes import Sized, first_rows
 
 import ot_draft as ot
 from ot_draft import paths
@@ -44,14 +44,14 @@ def test_a_wrong_rule_is_told_from_the_right_one() -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("law", [ot.WithoutReplacement(), ot.Hybrid(3)], ids=str)
-def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw) -> None:
+def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw, sized: Sized) -> None:
     """Naive target sampling accepts a node with the target's probability of the way to it, whatever the law."""
-    shape = paths.TreeShape.by_level((3, 2))
-    simulation = paths.simulate(paths.TokenWise(ot.rules.NaiveTarget()), SMALL, shape, 1500, seed=2, law=law)
-    trees = [tree for tree, _ in paths.draft_trees(SMALL, shape, 1500, 2, law)]
+    shape, number = paths.TreeShape.by_level((3, 2)), sized(500, 1500)
+    simulation = paths.simulate(paths.TokenWise(ot.rules.NaiveTarget()), SMALL, shape, number, seed=2, law=law)
+    trees = [tree for tree, _ in paths.draft_trees(SMALL, shape, number, 2, law)]
     expected = np.concatenate([paths.covered(tree) for tree in trees])
     difference = simulation.lengths - expected
-    assert abs(difference.mean()) <= 3 * difference.std() / np.sqrt(1500)
+    assert abs(difference.mean()) <= 3 * difference.std() / np.sqrt(number)
     for tree in trees:
         assert tree.law == law and all(len(set(row[:3])) == 3 for row in tree.tokens.tolist())
 
@@ -107,14 +107,14 @@ def test_rows_of_a_drafted_tree_are_the_models() -> None:
     assert few.tokens[0, 2] == few.tokens[0, 5] == -1 and few.tokens[0, 3] >= 0
 
 
-def test_drafts_follow_the_law_of_the_draft() -> None:
-    model = paths.SimulatedModel(n=6, order=0)
+def test_drafts_follow_the_law_of_the_draft(sized: Sized) -> None:
+    number, model = sized(1500, 4000), paths.SimulatedModel(n=6, order=0)
     tokens = np.concatenate(
-        [tree.tokens for tree, _ in paths.draft_trees(model, paths.TreeShape.chains(2, 3), 4000, 3)]
+        [tree.tokens for tree, _ in paths.draft_trees(model, paths.TreeShape.chains(2, 3), number, 3)]
     )
     for column in tokens.T:
         counts, q = np.bincount(column, minlength=6), model.draft(())
-        assert ((counts - 4000 * q) ** 2 / (4000 * q)).sum() < 45  # chi-square, 5 degrees: 1.5e-8
+        assert ((counts - number * q) ** 2 / (number * q)).sum() < 45  # chi-square, 5 degrees: 1.5e-8
 
 
 def test_acceptance_by_position() -> None:

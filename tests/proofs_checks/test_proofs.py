@@ -31,7 +31,7 @@ def checked(statement: Statement, cases: int = 10) -> Outcome:
     return optimal_selection.check(statement, cases)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cases", [len(SIZES), thorough(4 * len(SIZES))])  # every size once, or four times
 @BY_NAME
 def test_the_statement_holds_and_its_planted_errors_do_not(statement: Statement, cases: int) -> None:

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 FORGETS, FORGETS_SLOWLY = 0.95, 0.99  # what a step leaves of the counts before it
 PRIOR = 4.0  # drafts that what is expected beforehand weighs
+# Drafts that all steps of long ago weigh against those of just now. The acceptance of a draft model changes less from place to place
+# than twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
+STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, PRIOR, 1.5
 FRESH = 4.0  # drafts that all texts before weigh when a new one begins
 MODEL = 0.4  # of one draft of the model, before anything was seen
 MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
@@ -36,11 +39,14 @@ class _Count:
         self.hits, self.tries = self.hits + hit, self.tries + tries
         self.hits_long, self.tries_long = self.hits_long + hit, self.tries_long + tries
 
-    def mean(self, before: float) -> tuple[float, float]:
-        """Chance of acceptance and its standard deviation, given what was expected before."""
+    def mean(self, before: float, steady: float) -> tuple[float, float]:
+        """Chance of acceptance and its standard deviation, given what was expected before, and how steady the source is."""
         long = (self.hits_long + PRIOR * before) / (self.tries_long + PRIOR)
-        weight = self.tries + PRIOR
-        mean = (self.hits + PRIOR * long) / weight
+        if (self.hits - self.tries * long) ** 2 > OFF**2 * self.tries * long * (1 - long):
+            steady = PRIOR
+        steady = min(steady, self.tries_long + PRIOR)  # what is said of long ago is worth no more than what was seen
+        weight = self.tries + steady
+        mean = (self.hits + steady * long) / weight
         return mean, sqrt(mean * (1 - mean) / (weight + 1))
 
 
@@ -54,7 +60,7 @@ class _Others(NamedTuple):
         """The chance of one path that goes with theirs, given what was expected of it before."""
         power, count = _power(self.paths, reached), self.counts[depth]
         count.bring(now)
-        return 1 - (1 - count.mean(1 - (1 - before) ** power)[0]) ** (1 / power)
+        return 1 - (1 - count.mean(1 - (1 - before) ** power, STEADY_MODEL)[0]) ** (1 / power)
 
 
 def _power(paths: int, reached: float) -> float:
@@ -91,6 +97,7 @@ class Acceptance:
         """Of drafts up to a length; hoped for: as many standard deviations of acceptance more."""
         source, number = key
         counts, others = self._known(key, length), self._others(key, length)
+        steady = STEADY_MODEL if source == "model" else STEADY_LOOKUP
         one = MODEL if source == "model" else MATCHED.get(number, MATCHED_MORE)
         means, hoped, reached, hope = [1.0], [1.0], 1.0, 1.0
         for depth, count in enumerate(counts[:length]):
@@ -98,7 +105,7 @@ class Acceptance:
             if others is not None:
                 one = others.of_one(depth, reached, one, self.step)
             count.bring(self.step)
-            mean, spread = count.mean(1 - (1 - one) ** power)
+            mean, spread = count.mean(1 - (1 - one) ** power, steady)
             if others is None or count.tries >= others.counts[depth].tries:
                 one = 1 - (1 - mean) ** (1 / power)
             reached, hope = reached * mean, hope * min(mean + hopes * spread, 1.0)

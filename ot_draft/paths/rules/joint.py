@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...arrays import Array, gather, integers, namespace, settled, unsmall
+from ...arrays import Array, gather, integers, namespace, one, settled, unsmall
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
 from ..model import Model, Path
@@ -14,7 +15,7 @@ from ..tree import DraftTree, PathSelection, TreeShape
 from .children import select_child, split_tops
 from .fits import refuse
 from .free_walk import survivors_of
-from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .verification import Ladder, Walk, verify
 from .walk import Draws
 
@@ -22,6 +23,9 @@ FEW = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
 # Top tokens and number of draws at each node of the walk: they determine weights and laws.
 Key = tuple[tuple[Path, int], ...]
+State = tuple[
+    Walk, Key, tuple[Forest, ...]
+]  # the walk so far, its key, and the children of the nodes that hold its tokens
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,14 @@ class Joint(PathRule):
             for length, probability, following in verify(walk):
                 add(emitted, probability, walk.path[:length], following)
             return emitted
+        for probability, further in self._steps(nodes, law, walk, key, lists):
+            merge(emitted, probability, self._walk(nodes, law, *further))
+        return emitted
+
+    def _steps(
+        self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]
+    ) -> Iterator[tuple[Any, State]]:
+        """The tokens that may be selected next: the probability of each, and the state it leads to."""
         offered = tuple(tuple(token for token, _ in children) for children in lists)
         tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
         choice, selected = nodes.once(
@@ -79,9 +91,23 @@ class Joint(PathRule):
             probability = sum(chance for chance, other in zip(choice, tokens, strict=True) if other == token)
             if probability != 0:
                 alive = tuple(below for children in lists for drafted, below in children if drafted == token)
-                further = walk.to(nodes, token, selected)
-                merge(emitted, probability, self._walk(nodes, law, further, (*key, step), alive))
-        return emitted
+                yield probability, (walk.to(nodes, token, selected), (*key, step), alive)
+
+    def lengths(self, model: Model, drafts: Any) -> Lengths:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        found: Lengths = {}
+        start: State = Walk.at_root(nodes.target(())), (), (tree.forest,)
+        states = [(one(nodes.target(())), start)]
+        while states:
+            chance, state = states.pop()
+            if any(token >= 0 for children in state[2] for token, _ in children):
+                steps = self._steps(nodes, tree.law, *state)
+                states += [(chance * probability, further) for probability, further in steps]
+            else:
+                for length, probability, _ in verify(state[0]):
+                    count(found, length, chance * probability)
+        return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = survivors_of(tree)

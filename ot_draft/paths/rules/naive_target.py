@@ -12,7 +12,7 @@ from ...selection import SelectionRule
 from ..model import Model
 from ..tree import DraftTree, PathSelection, TreeShape
 from .free_walk import survivors_of
-from .path_rule import PathLaw, PathRule
+from .path_rule import Lengths, PathLaw, PathRule
 from .token_wise import TokenWise
 from .walk import Draws
 
@@ -49,6 +49,9 @@ class NaiveTarget(PathRule):
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         return TOKEN_WISE(model, drafts)
+
+    def lengths(self, model: Model, drafts: Any) -> Lengths:
+        return TOKEN_WISE.lengths(model, drafts)
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
         return survivors_of(tree).along(chosen).target()

@@ -19,6 +19,7 @@ from ..tree import DraftTree, PathSelection, TreeShape
 from .walk import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
+Lengths = dict[int, Any]  # number of accepted tokens -> probability
 Remembered = TypeVar("Remembered")
 
 
@@ -40,6 +41,13 @@ class PathRule(ABC):
     @abstractmethod
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
+
+    def lengths(self, model: Model, drafts: Any) -> Lengths:
+        """P(so many drafted tokens are accepted | the drafts), as `self(model, drafts)` has them; quicker where the rule knows how."""
+        found: Lengths = {}
+        for tokens, probability in self(model, drafts).items():
+            count(found, len(tokens) - 1, probability)
+        return found
 
     @abstractmethod
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
@@ -202,6 +210,12 @@ def add(law: PathLaw, probability: Any, tokens: Path, following: Array) -> None:
         if mass != 0 and probability != 0:
             emitted = (*tokens, token)
             law[emitted] = law.get(emitted, 0) + probability * mass
+
+
+def count(lengths: Lengths, length: int, probability: Any) -> None:
+    """Add to the lengths: with this probability, so many tokens are accepted."""
+    if probability != 0:
+        lengths[length] = lengths.get(length, 0) + probability
 
 
 def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:

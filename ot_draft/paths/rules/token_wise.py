@@ -15,7 +15,7 @@ from ..tree import DraftTree, PathSelection, TreeShape
 from .children import split_tops
 from .fits import refuse, rule_fits
 from .free_walk import survivors_of
-from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .walk import Draws, Survivors
 
 
@@ -78,6 +78,21 @@ class TokenWise(PathRule):
         nodes, tree = read(model, drafts)
         self.check(tree.shape, tree.law)
         return self._walk(nodes, tree.law, (), (tree.forest,))
+
+    def lengths(self, model: Model, drafts: Any) -> Lengths:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        found: Lengths = {}
+        states: list[tuple[Any, Path, tuple[Forest, ...]]] = [(one(nodes.target(())), (), (tree.forest,))]
+        while states:
+            chance, prefix, lists = states.pop()
+            tokens = sorted({token for children in lists for token, _ in children} - {-1})
+            output = self._output(nodes, tree.law, prefix, lists) if tokens else []
+            for token in tokens:
+                alive = tuple(below for children in lists for drafted, below in children if drafted == token)
+                states.append((chance * output[token], (*prefix, token), alive))
+            count(found, len(prefix), chance * (1 - sum(output[token] for token in tokens)))
+        return found
 
     def _below(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> PathLaw:
         return nodes.once(self, (law, prefix, lists), lambda: self._walk(nodes, law, prefix, lists))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
 from .fits import refuse
 from .free_traversal import select_by_traversal
-from .path_rule import Nodes, PathLaw, PathRule, add, merge, read
+from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .walk import Draws, Survivors
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
@@ -83,19 +84,42 @@ class Traversal(PathRule):
         path = tuple(token for _, token in history)
         emitted: PathLaw = {}
         p, refused = nodes.target(path), one(nodes.target(()))
+        for known, token, below, chance, state in self._tests(nodes, law, path, children, weight):
+            emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
+            merge(emitted, refused, emitted_below)
+            (p, weight), refused = state, refused * left
+        add(emitted, refused * weight, path, p)
+        return emitted, refused * (1 - weight)
+
+    def _tests(
+        self, nodes: Nodes, law: DraftLaw, path: Path, children: Forest, weight: Any
+    ) -> Iterator[tuple[Any, int, Forest, Any, tuple[Array, Any]]]:
+        """The children of a node in turn: what is known of the elder ones, token, what is below, weight; and the node's state after it."""
+        p = nodes.target(path)
         elder: Path = ()
         for token, below in children:
             if token >= 0:
                 child = integers([token], p)
                 drawn_by = law.at(path).child(nodes.draft(path), integers(elder, p), child, len(children))
                 chance = min(one(p), divide(weight * gather(p, child), gather(drawn_by, child), zero(p)).tolist()[0])
-                known = len(elder) if law.all_independent else elder
-                emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
-                merge(emitted, refused, emitted_below)
-                p, weight, refused = *_refused(p, weight, drawn_by), refused * left
+                p, weight = _refused(p, weight, drawn_by)
+                yield len(elder) if law.all_independent else elder, token, below, chance, (p, weight)
             elder = (*elder, token)
-        add(emitted, refused * weight, path, p)
-        return emitted, refused * (1 - weight)
+
+    def lengths(self, model: Model, drafts: Any) -> Lengths:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        found: Lengths = {}
+
+        def left(path: Path, children: Forest, weight: Any, reached: Any) -> Any:
+            """Probability that nothing up to the node's own test is accepted, `reached` that nothing was before its children."""
+            for _, token, below, chance, (_, after) in self._tests(nodes, tree.law, path, children, weight):
+                reached, weight = left((*path, token), below, chance, reached), after
+            count(found, len(path), reached * weight)
+            return reached * (1 - weight)
+
+        left((), tree.forest, one(nodes.target(())), one(nodes.target(())))
+        return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         if not tree.shape.is_fixed:

@@ -1,0 +1,217 @@
+"""The best way to spend N drafted nodes, on real models: `python -m llm_demo.bench.trees`.
+
+A line for every text, temperature, draft and number of nodes: the expected accepted length of every way given the tree that it drafted.
+A run that is stopped goes on where it was, with the same command. `--summary` prints the table.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from joblib import Parallel, delayed
+
+from llm_demo.bench.trees import summary
+from llm_demo.bench.trees.known import Known, found, models_of
+from llm_demo.bench.trees.measure import Behind, Models, measure
+from llm_demo.bench.trees.roots import COLUMNS, root_rows
+from llm_demo.bench.trees.summary import ABOUT, LOOKUP
+from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
+from llm_demo.bench.trees.ways import WAYS, Way
+from llm_demo.models.load import load_pair
+from llm_demo.prompts import Prompt
+from llm_demo.rows import append, read, write
+from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft
+
+OUT = Path("figures/data/real_trees.csv")
+BUDGETS = (8, 16, 32, 64)
+TEMPERATURES = (0.0, 0.3, 0.6, 1.0)
+
+
+Load = Callable[[], tuple[Pair, list[Prompt], list[Prompt]]]  # the models, the prompts of the table, and those held out
+
+
+def files_beside(out: Path) -> tuple[Path, Path]:
+    """Where the plans lie, and the acceptance at the roots."""
+    return out.with_name(f"{out.stem}_plans.json"), out.with_name(f"{out.stem}_acceptance.csv")
+
+
+def table(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    known: Known,
+    out: Path,
+    budgets: Sequence[int] = BUDGETS,
+    temperatures: Sequence[float] = TEMPERATURES,
+    drafts: Sequence[str] | None = None,
+    ways: Sequence[str] = tuple(WAYS),
+    seconds: float = 1e9,
+    groups: Sequence[int] | None = None,
+) -> int:
+    """Append what is not in OUT yet, and stop after the context during which so many seconds have passed; how many contexts were done.
+
+    groups: of `TOGETHER` texts each, all without any.
+    """
+    start, done, chosen = time.monotonic(), _done(out, ways), {name: WAYS[name] for name in ways}
+    models = models_of(pair, known.layers, _vocabulary(pair))
+    names = tuple(models.drafts) if drafts is None else tuple(drafts)
+    count = 0
+    groups = range(group_count(prompts)) if groups is None else groups
+    for context in _contexts(pair, prompts, groups, temperatures, names, done):
+        wanted = [name for name in names if (context.text, context.temperature, name) not in done]
+        _one(context, models, known, out, budgets, wanted, chosen)
+        count += 1
+        if time.monotonic() - start > seconds:
+            break
+    return count
+
+
+def _one(
+    context: Context,
+    models: Models,
+    known: Known,
+    out: Path,
+    budgets: Sequence[int],
+    drafts: Sequence[str],
+    ways: dict[str, Way],
+) -> None:
+    behind = Behind(context, models)
+    _, roots = files_beside(out)
+    for name in drafts:
+        rows = measure(behind, name, known.at(context.temperature), budgets, ways)
+        if name != LOOKUP:
+            for row in root_rows(behind, name):
+                append(row, roots, [*ABOUT, "k", "overlap", *COLUMNS])
+        behind.drop(name)
+        for row in rows:
+            append(row, out, [*ABOUT, "nodes", *ways, LOOKUP])
+
+
+def _contexts(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    groups: Sequence[int],
+    temperatures: Sequence[float],
+    names: Sequence[str],
+    done: set[Any],
+) -> Iterator[Context]:
+    """Those of which something is left to do, text by text."""
+    for group in groups:
+        numbers = range(group * TOGETHER, min((group + 1) * TOGETHER, len(prompts)))
+        left = [t for t in temperatures if any((n, t, name) not in done for n in numbers for name in names)]
+        found = {t: {c.text: c for c in contexts(pair, prompts, group, t)} for t in left}
+        for number in numbers:
+            for t in left:
+                if any((number, t, name) not in done for name in names):
+                    yield found[t][number]
+
+
+def group_count(prompts: Sequence[Prompt]) -> int:
+    """How many groups of texts there are."""
+    return -(-len(prompts) // TOGETHER)
+
+
+def _done(out: Path, ways: Sequence[str]) -> set[tuple[int, float, str]]:
+    """Text, temperature and draft of the rows that have all these ways."""
+    rows = read(out) if out.exists() else []
+    whole = [row for row in rows if row[LOOKUP] or all(row.get(way) for way in ways)]
+    return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in whole}
+
+
+def _vocabulary(pair: Pair) -> int:
+    target: Any = pair.target
+    return int(target.vocabulary_size if isinstance(target, SubsetDraft) else target.config.vocab_size)
+
+
+def numbers(kind: Any) -> Any:
+    """An option's callback: values of one kind, separated by commas."""
+    return lambda context, option, value: tuple(kind(part) for part in value.split(",")) if value else None
+
+
+@click.command()
+@click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--texts", default=60, show_default=True, help="Prompts, of all kinds in turn.")
+@click.option("--drafts", callback=numbers(str), help="Separated by commas [default: all].")
+@click.option("--nodes", default="8,16,32,64", show_default=True, callback=numbers(int))
+@click.option("--temperatures", default="0,.3,.6,1", show_default=True, callback=numbers(float))
+@click.option(
+    "--ways", default=None, callback=lambda c, o, v: tuple(v.split(";")) if v else tuple(WAYS), help="By ';'."
+)
+@click.option("--minutes", default=1e9, help="Stop after the context during which these have passed.")
+@click.option("--jobs", default=1, show_default=True, help="Processes, each with its own models and texts.")
+@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--summary", "summary_only", is_flag=True, help="Print what OUT says, and measure nothing.")
+def main(out: Path, texts: int, minutes: float, jobs: int, summary_only: bool, **options: Any) -> None:
+    """Measure all ways on the same contexts, into OUT."""
+    if not summary_only:
+        chosen = {"drafts": options["drafts"], "ways": options["ways"], "budgets": options["nodes"]}
+        chosen |= {"temperatures": options["temperatures"]}
+        models = Loading(options["device"], options["dtype"], options["threads"])
+        try:
+            run(models, texts, out, 60 * minutes, jobs, **chosen)
+        except CannotDecode as error:
+            raise click.UsageError(str(error)) from None
+    click.echo(summary.as_markdown(summary.cells(read(out))))
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How the models are loaded, in every process."""
+
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 1
+
+    def __call__(self) -> tuple[Pair, list[Prompt], list[Prompt]]:
+        """The embedded pair, the prompts of the table and those held out."""
+        torch.set_num_threads(self.threads)
+        pair = load_pair(dtype=self.dtype, device=self.device)
+        return pair, *all_prompts(pair.tokenizer)
+
+
+def run(load: Load, texts: int, out: Path, seconds: float, jobs: int = 1, **chosen: Any) -> None:
+    """Find layers and plans where OUT has none beside it yet, then fill the table, in so many processes."""
+    start, (plans, _) = time.monotonic(), files_beside(out)
+    pair, prompts, held_out = load()
+    if not plans.exists():
+        found(pair, held_out, TEMPERATURES, _vocabulary(pair)).write(plans)
+    left, known = seconds - (time.monotonic() - start), Known.read(plans)
+    if jobs == 1:
+        table(pair, prompts[:texts], known, out, seconds=left, **chosen)
+        _join(out, [])  # rows that lacked a way were made again
+        return
+    groups = [range(first, group_count(prompts[:texts]), jobs) for first in range(jobs)]
+    parts = [out.with_name(f"{out.stem}_part_{number}.csv") for number in range(jobs)]
+    for mine in parts:
+        if out.exists():
+            shutil.copy(out, mine)  # what is there is not done again
+    work = [
+        delayed(_part)(load, texts, known, part, left, mine, chosen) for part, mine in zip(parts, groups, strict=True)
+    ]
+    Parallel(n_jobs=jobs)(work)
+    for here, beside in ((out, parts), (files_beside(out)[1], [files_beside(part)[1] for part in parts])):
+        _join(here, beside)
+
+
+def _part(
+    load: Load, texts: int, known: Known, out: Path, seconds: float, groups: Sequence[int], chosen: dict[str, Any]
+) -> None:
+    pair, prompts, _ = load()
+    table(pair, prompts[:texts], known, out, seconds=seconds, groups=groups, **chosen)
+
+
+def _join(out: Path, parts: Sequence[Path]) -> None:
+    """Rows that OUT has, and those that the parts have besides."""
+    rows = [row for file in (out, *parts) if file.exists() for row in read(file)]
+    if rows:
+        write(summary.joined(rows, "text", "temperature", "draft", "k" if "k" in rows[0] else "nodes"), out)
+    for part in parts:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""What is known before the table is made: which layers each draft leaves out, and a plan for every draft and temperature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from llm_demo.bench.trees.measure import Models
+from llm_demo.bench.trees.plans import Plan
+from llm_demo.bench.trees.shorter import Text, least_missed, without_layers
+from llm_demo.bench.trees.summary import LOOKUP
+from llm_demo.bench.trees.texts import written
+from llm_demo.prompts import Prompt
+from ot_draft.decoding import Pair, PrefixLogits
+
+FEWER = (1, 2, 4, 8)  # layers left out
+EMBEDDED = "embedded"
+PLACES = 12  # of every held-out text
+
+
+@dataclass(frozen=True)
+class Known:
+    """layers: those that each draft lacks, by its name. plans: by draft, then by temperature."""
+
+    layers: dict[str, list[int]]
+    plans: dict[str, dict[str, Plan]]
+
+    @classmethod
+    def read(cls, file: Path) -> Known:
+        """What `write` wrote."""
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        plans = {
+            draft: {temperature: _plan(plan) for temperature, plan in of_draft.items()}
+            for draft, of_draft in stored["plans"].items()
+        }
+        return cls(stored["layers"], plans)
+
+    def write(self, file: Path) -> None:
+        """As JSON."""
+        plans = {
+            draft: {temperature: asdict(plan) for temperature, plan in of_draft.items()}
+            for draft, of_draft in self.plans.items()
+        }
+        stored = {"layers": self.layers, "plans": plans}
+        file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+    def at(self, temperature: float) -> dict[str, Plan]:
+        """The plans of all drafts."""
+        return {draft: of_draft[str(temperature)] for draft, of_draft in self.plans.items()}
+
+
+def _plan(stored: Mapping[str, Any]) -> Plan:
+    return Plan(**{field.name: _as_tuple(stored[field.name]) for field in fields(Plan)})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def draft_name(fewer: int) -> str:
+    """Of the target without so many layers."""
+    return f"{fewer} layer{'s' * (fewer > 1)} fewer"
+
+
+def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
+    """The embedded draft, the target without layers, and prompt lookup, which has no model."""
+    drafts = {EMBEDDED: pair.draft} if pair.draft is not None else {}
+    shorter = {name: without_layers(pair.target, missing) for name, missing in layers.items()}
+    return Models(pair.target, drafts | shorter | {LOOKUP: None}, n)
+
+
+def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int) -> Known:
+    """Measured on the held-out prompts, as the target goes on with them."""
+    wanted = [number for number in FEWER if number < len(pair.target.model.layers)]
+    texts = _texts(pair, held_out[::3], 1.0)
+    steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))]
+    layers = {draft_name(number): steps[number - 1] for number in wanted}
+    return Known(layers, planned(pair, held_out[1::3], temperatures, layers, n))
+
+
+def planned(
+    pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], layers: Mapping[str, list[int]], n: int
+) -> dict[str, dict[str, Plan]]:
+    """A plan for every draft with a model, at every temperature."""
+    drafts = {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
+    plans: dict[str, dict[str, Plan]] = {name: {} for name in drafts}
+    for temperature in temperatures:
+        texts = _texts(pair, held_out, temperature)
+        target = _logits(pair.target, texts, n)
+        for name, draft in drafts.items():
+            plans[name][str(temperature)] = Plan.measured(target, _logits(draft, texts, n), temperature)
+    return plans
+
+
+def _texts(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Text]:
+    """Prompts with what the target writes behind them, and every third place of that."""
+    texts = []
+    for prompt, answer in zip(prompts, written(pair, prompts, temperature, first=1000), strict=True):
+        places = range(len(prompt.tokens) + 1, len(prompt.tokens) + len(answer) + 1, 3)
+        texts.append(([*prompt.tokens, *answer], list(places[:PLACES]) or [len(prompt.tokens)]))
+    return texts
+
+
+def _logits(model: Any, texts: Sequence[Text], n: int) -> list[Tensor]:
+    """Logits (n,) at all places of all texts."""
+    found = []
+    for tokens, places in texts:
+        context, behind = tokens[: places[0]], tokens[places[0] :]
+        found += PrefixLogits(model, context, n).at([tuple(behind[: place - places[0]]) for place in places])
+    return found

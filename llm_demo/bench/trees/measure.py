@@ -1,0 +1,147 @@
+"""One context: every draft, every budget, every way, on laws that are computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from llm_demo.bench.trees.draws import NoDraws, SharedDraws
+from llm_demo.bench.trees.growth import Drafted, Drafting, Prefix, draft_together
+from llm_demo.bench.trees.lengths import covered, expected_length, merged_laws, target_masses
+from llm_demo.bench.trees.plans import DEEPEST, Plan
+from llm_demo.bench.trees.summary import LOOKUP
+from llm_demo.bench.trees.texts import SEED, Context
+from llm_demo.bench.trees.ways import NAIVE, WAYS, Way
+from llm_demo.rows import Row
+from ot_draft.decoding import Lookup, PrefixLogits
+
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Models:
+    """The target, the drafts by name, and the vocabulary n that they share."""
+
+    target: Any
+    drafts: Mapping[str, Any]
+    n: int
+
+
+class DraftLaws:
+    """The draft's laws behind one context, at its temperature: for a greedy target 1."""
+
+    def __init__(self, logits: PrefixLogits, temperature: float) -> None:
+        self.logits, self._temperature = logits, temperature or 1.0
+        self.known: dict[Prefix, np.ndarray] = {}
+
+    def __call__(self, prefixes: list[Prefix]) -> list[np.ndarray]:
+        """(n,) float32 each."""
+        missing = [prefix for prefix in prefixes if prefix not in self.known]
+        for prefix, logits in zip(missing, self.logits.at(missing), strict=True):
+            self.known[prefix] = (logits.float() / self._temperature).softmax(-1).cpu().numpy()
+        return [self.known[prefix] for prefix in prefixes]
+
+
+class Behind:
+    """What the models say behind one context; a draft is asked when it is needed first."""
+
+    def __init__(self, context: Context, models: Models) -> None:
+        self.context, self._models = context, models
+        self.target = PrefixLogits(models.target, context.tokens, models.n)
+        self._drafts: dict[str, DraftLaws] = {}
+
+    def draft(self, name: str) -> DraftLaws:
+        """The laws of the draft of this name."""
+        if name not in self._drafts:
+            logits = PrefixLogits(self._models.drafts[name], self.context.tokens, self._models.n)
+            self._drafts[name] = DraftLaws(logits, self.context.temperature)
+        return self._drafts[name]
+
+    def drop(self, name: str) -> None:
+        """Free the memory of a draft's laws."""
+        self._drafts.pop(name, None)
+
+    @property
+    def about(self) -> Row:
+        """The first columns of a row."""
+        context = self.context
+        return {"text": context.text, "kind": context.kind, "temperature": context.temperature}
+
+
+def measure(
+    behind: Behind, name: str, plans: Mapping[str, Plan], budgets: Sequence[int], ways: Mapping[str, Way] = WAYS
+) -> list[Row]:
+    """A row for every budget of one draft: the expected accepted length of every way, given the trees that were drafted."""
+    if name == LOOKUP:
+        found = _looked_up(behind.context, behind.target, budgets)
+    else:
+        found = _lengths(behind.context, behind.target, behind.draft(name), plans[name], budgets, ways)
+    return [
+        behind.about
+        | {"draft": name, "nodes": budget}
+        | {way: round(length, DIGITS) for way, length in lengths.items()}
+        for budget, lengths in zip(budgets, found, strict=True)
+    ]
+
+
+def _looked_up(context: Context, target: PrefixLogits, budgets: Sequence[int]) -> list[dict[str, float]]:
+    tokens = looked_up(context)
+    ways = [tokens[: depth + 1] for depth in range(len(tokens))]
+    target.at(ways)
+    mass = target_masses(target, context.temperature)
+    return [{LOOKUP: covered(ways[:budget], mass)} for budget in budgets]
+
+
+def _lengths(
+    context: Context,
+    target: PrefixLogits,
+    draft: DraftLaws,
+    plan: Plan,
+    budgets: Sequence[int],
+    ways: Mapping[str, Way],
+) -> list[dict[str, float]]:
+    """By way, for every budget; what is the same for two of them is computed once."""
+    greedy = not context.temperature
+    chosen = {(name, n): (way.drafts(plan, n, greedy), way.rule) for name, way in ways.items() for n in budgets}
+    trees = drafted(dict.fromkeys(drafting for drafting, _ in chosen.values()), draft, context)
+    target.at({way for tree in trees.values() for way in tree.ways})
+    of_rule = _by_rule(context, target, draft, trees, chosen.values())
+    lengths = {key: of_rule(*how) for key, how in chosen.items()}
+    return [{name: lengths[name, n] for name in ways} for n in budgets]
+
+
+def drafted(draftings: Mapping[Drafting, None], draft: DraftLaws, context: Context) -> dict[Drafting, Drafted]:
+    """A tree of each, by the random numbers of the context."""
+    seed = 1000 * context.text + SEED
+    kind = SharedDraws if context.temperature else NoDraws
+    given = looked_up(context)
+    return dict(zip(draftings, draft_together(draftings, draft, lambda: kind(seed, given)), strict=True))
+
+
+def looked_up(context: Context) -> tuple[int, ...]:
+    """Tokens that may come next as they did before in the text."""
+    return Lookup(DEEPEST).find(context.tokens).tokens
+
+
+def _by_rule(
+    context: Context, target: PrefixLogits, draft: DraftLaws, trees: Mapping[Drafting, Drafted], chosen: Any
+) -> Callable[[Drafting, ot.paths.PathRule], float]:
+    """The expected length of a tree under a rule; a greedy target accepts what a naive one does, whatever the rule."""
+    mass = target_masses(target, context.temperature)
+    selected = {drafting: trees[drafting] for drafting, rule in chosen if context.temperature and rule != NAIVE}
+    known: dict[Any, float] = {}
+    if selected:
+        laws = merged_laws(target, draft.logits, set(draft.known), list(selected.values()), context.temperature)
+
+    def length(drafting: Drafting, rule: ot.paths.PathRule) -> float:
+        if (drafting, rule) not in known:
+            tree = trees[drafting]
+            naive = drafting not in selected or rule == NAIVE
+            known[drafting, rule] = covered(tree.ways, mass) if naive else expected_length(rule, tree, laws)
+        return known[drafting, rule]
+
+    return length

@@ -1,0 +1,163 @@
+"""What every way is told about a draft at a temperature: measured on held-out texts, never on those of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import pairwise
+from math import comb, log2
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+from llm_demo.bench.trees.merged import merged_row
+from ot_draft.compare import expected_acceptance
+
+DEEPEST = 12  # levels of a tree at most, and tokens of one path
+WIDEST = 16  # children of a node
+NUMBERS = (1, 2, 4, 8, 16)
+LARGEST = 4096  # tokens a row whose acceptance is counted one by one
+WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+CHAINS = {8: ((1, 8), (2, 4)), 16: ((2, 8), (4, 4)), 32: ((3, 10), (4, 8), (8, 4)), 64: ((5, 12), (8, 8), (16, 4))}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """overlap: mean sum min(p, q). by_child: P(child i accepted | those before it refused), children without replacement (of a greedy
+    target: the draft's top tokens). by_number: mean optimum of 1, 2, 4, 8, 16 i.i.d. drafts. repeats: chance that another draft is the
+    accepted token. adaptive, stopped, counted: fields of `AdaptiveTree`, `StoppedPath` and `CountedTree` as they were fitted.
+    """
+
+    overlap: float
+    by_child: tuple[float, ...]
+    by_number: tuple[float, ...]
+    repeats: float
+    adaptive: dict[str, Any]
+    stopped: tuple[float, ...]
+    counted: dict[str, Any]
+
+    @classmethod
+    def measured(cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float) -> Plan:
+        """From the logits (n,) of both models at the same places."""
+        pairs = Pairs([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
+        p, q = (np.stack(rows) for rows in zip(*pairs.rows, strict=True))
+        shared = np.minimum(p, q)
+        adaptive = ot.paths.AdaptiveTree(64, DEEPEST).fitted(p, q)
+        greedy = temperature == 0
+        return cls(
+            overlap=float(shared.sum(-1).mean()),
+            by_child=by_rank(p, q) if greedy else ot.paths.acceptance_by_child(WITHOUT, pairs, WIDEST, len(p)),
+            by_number=() if greedy else by_number(target, draft, temperature),
+            repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
+            adaptive=asdict(adaptive),
+            stopped=ot.paths.StoppedPath(DEEPEST).fitted(p, q).accepted,
+            counted=counted(p, q),
+        )
+
+    def adaptive_tree(self, budget: int) -> ot.paths.AdaptiveTree:
+        """Our dynamic tree, fitted."""
+        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()}
+        fitted = ot.paths.AdaptiveTree(**fields | {"estimator": ot.laws.StandIn(**self.adaptive["estimator"])})
+        return replace(fitted, budget=budget)
+
+    def counted_tree(self, budget: int) -> ot.paths.CountedTree:
+        """Our dynamic tree of draws without replacement, fitted."""
+        acceptance = ot.paths.Acceptance(**{name: _tuples(value) for name, value in self.counted.items()})
+        return ot.paths.CountedTree(budget, DEEPEST, acceptance)
+
+    def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
+        """The same around looked-up tokens."""
+        return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance)
+
+    def chains(self, budget: int) -> ot.paths.TreeShape:
+        """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
+        promised = {size: expected_of_chains(*size, self.by_number, self.repeats) for size in CHAINS[budget]}
+        return ot.paths.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
+
+
+@cache
+def expected_of_chains(alive: int, levels: int, by_number: tuple[float, ...], repeats: float) -> float:
+    """Expected accepted tokens of i.i.d. paths that are all alive; each other path goes on with the accepted token by chance."""
+    if not levels:
+        return 0.0
+    others = alive - 1
+    further = (
+        comb(others, same)
+        * repeats**same
+        * (1 - repeats) ** (others - same)
+        * expected_of_chains(1 + same, levels - 1, by_number, repeats)
+        for same in range(others + 1)
+    )
+    return float(np.interp(log2(alive), np.log2(NUMBERS), by_number)) * (1 + sum(further))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Laws (n,) of both models at places, as `ot.paths.acceptance_by_child` takes a model."""
+
+    rows: Sequence[tuple[np.ndarray, np.ndarray]]
+
+    @property
+    def n(self) -> int:
+        """Vocabulary size."""
+        return len(self.rows[0][0])
+
+    def root(self, number: int) -> tuple[int, ...]:
+        """The prefix that stands for a place."""
+        return (number,)
+
+    def pair(self, prefix: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """p and q (n,) at the place."""
+        return self.rows[prefix[0]]
+
+
+def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """p and q (n,) of logits; a greedy target's draft stays at temperature 1, as engines rank its tokens."""
+    if temperature:
+        p, q = ((logits.float() / temperature).softmax(-1) for logits in (target, draft))
+    else:
+        p, q = torch.zeros_like(target), draft.float().softmax(-1)
+        p[target.argmax()] = 1
+    return p.double().cpu().numpy(), q.double().cpu().numpy()
+
+
+def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
+    """What `ot.paths.Acceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
+    order = np.argsort(-np.maximum(p, q), axis=-1)
+    largest = [
+        np.concatenate(
+            (
+                np.take_along_axis(x, order[:, :LARGEST], -1),
+                np.take_along_axis(x, order[:, LARGEST:], -1).sum(-1, keepdims=True),
+            ),
+            -1,
+        )
+        for x in (p, q)
+    ]
+    return asdict(ot.paths.Acceptance.counted(*largest))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def by_rank(p: np.ndarray, q: np.ndarray) -> tuple[float, ...]:
+    """(WIDEST,) P(the draft's i-th token is the target's | those before it are not), of one-hot p (rows, n)."""
+    ranks = (q > np.take_along_axis(q, p.argmax(-1)[:, None], -1)).sum(-1)
+    left = [(ranks >= place).mean() for place in range(WIDEST + 1)]
+    return tuple(float(1 - b / a) if a else 0.0 for a, b in pairwise(left))
+
+
+def by_number(target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float) -> tuple[float, ...]:
+    """Mean optimum of each of NUMBERS of i.i.d. drafts."""
+    none = np.zeros(0, dtype=np.int64)
+    found = []
+    for p, q in zip(target, draft, strict=True):
+        row = merged_row(p, q, temperature, none)
+        masses = row.rest_p / row.rest_p.sum(), row.rest_q / row.rest_q.sum()
+        found.append([float(expected_acceptance(ot.rules.Optimal(), ot.Problem(*masses, k)).value) for k in NUMBERS])
+    return tuple(np.mean(found, 0).tolist())

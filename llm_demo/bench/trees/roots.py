@@ -1,0 +1,43 @@
+"""Acceptance of one token beside the optimum, at the roots of the table's trees: how much the rule matters at which draft quality."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ot_draft as ot
+from llm_demo.bench.trees.growth import StaticTree
+from llm_demo.bench.trees.lengths import expected_length, merged_laws
+from llm_demo.bench.trees.measure import Behind, drafted
+from llm_demo.bench.trees.merged import merged_row
+from llm_demo.bench.trees.plans import WITHOUT
+from llm_demo.rows import Row
+from ot_draft.compare import expected_acceptance
+
+NUMBERS = (2, 4, 8)
+RULES = (ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal())
+COLUMNS = (*(rule.name for rule in RULES), WITHOUT.name)
+
+
+def root_rows(behind: Behind, name: str) -> list[Row]:
+    """A row for every k of one draft at one context: acceptance by rule, Optimal's is the optimum of i.i.d. drafts; not for greedy targets.
+
+    Exact but for drafts without replacement, of which k are drawn once, and accepted with the chance that these have.
+    """
+    temperature, none = behind.context.temperature, np.zeros(0, dtype=np.int64)
+    if not temperature:
+        return []
+    draft = behind.draft(name)
+    (p,), (q,) = behind.target.at([()]), draft.logits.at([()])
+    row = merged_row(p, q, temperature, none)
+    masses = row.rest_p / row.rest_p.sum(), row.rest_q / row.rest_q.sum()
+    overlap = float(np.minimum(*masses).sum())
+    shapes = {k: StaticTree(ot.paths.TreeShape.by_level((k,)), ot.WithoutReplacement()) for k in NUMBERS}
+    trees = drafted(dict.fromkeys(shapes.values()), draft, behind.context)
+    laws = merged_laws(behind.target, draft.logits, set(draft.known), list(trees.values()), temperature)
+    found = []
+    for k, shape in shapes.items():
+        values = {rule.name: expected_acceptance(rule, ot.Problem(*masses, k)).value for rule in RULES}
+        values[WITHOUT.name] = expected_length(ot.paths.TokenWise(WITHOUT), trees[shape], laws)
+        shares = {rule: round(float(value), 5) for rule, value in values.items()}
+        found.append(behind.about | {"draft": name, "k": k, "overlap": round(overlap, 5)} | shares)
+    return found

@@ -1,0 +1,97 @@
+"""The ways to spend N nodes that the table compares: how each drafts, and which lossless rule selects. A new way is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import ot_draft as ot
+from llm_demo.bench.trees.growth import Drafting, StaticTree
+from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
+
+CONFIDENT, SAMPLED = ot.paths.ConfidentTree, ot.paths.SampledTree
+NAIVE, JOINT, TRAVERSAL = ot.paths.NaiveTarget(), ot.paths.Joint(), ot.paths.Traversal()
+IN_TURN = ot.paths.TokenWise(WITHOUT)
+OPTIMAL, K_SEQ = (ot.paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq()))
+TOPS = ot.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0
+
+Drafts = Callable[
+    [Plan, int, bool], Drafting
+]  # by what is known of the draft, the budget, and whether the target is greedy
+
+
+@dataclass(frozen=True)
+class Way:
+    """One line of the table. Which of them this project brought: `summary.OURS`."""
+
+    drafts: Drafts
+    rule: ot.paths.PathRule
+
+
+def _path(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return StaticTree(ot.paths.TreeShape.chains(1, min(budget, DEEPEST)), TOPS if greedy else ot.IID())
+
+
+def _chains(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    # All paths of a greedy draft would be one.
+    return _path(plan, budget, greedy) if greedy else StaticTree(plan.chains(budget), ot.IID())
+
+
+@cache
+def _even(by_child: tuple[float, ...], budget: int) -> ot.paths.TreeShape:
+    return ot.paths.best_by_level(by_child, budget, DEEPEST)
+
+
+@cache
+def _sequoia(by_child: tuple[float, ...], budget: int) -> ot.paths.TreeShape:
+    return ot.paths.sequoia(by_child, budget, DEEPEST)
+
+
+def _k_ary(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return StaticTree(_even(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
+
+
+def _uneven(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return StaticTree(_sequoia(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
+
+
+def _hybrid(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return StaticTree(_even(plan.by_child, budget), TOPS if greedy else ot.Hybrid("auto"))
+
+
+def _stopped(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return ot.paths.StoppedPath(min(budget, DEEPEST), accepted=plan.stopped)
+
+
+def _adaptive(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return plan.adaptive_tree(budget)
+
+
+def _counted(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return plan.counted_tree(budget)
+
+
+def _looked_up(plan: Plan, budget: int, greedy: bool) -> Drafting:
+    return plan.lookup_tree(budget)
+
+
+WAYS: dict[str, Way] = {
+    "one path, block": Way(_path, ot.paths.BlockVerification()),
+    "SpecDec++": Way(_stopped, ot.paths.BlockVerification()),
+    "chains, K-SEQ": Way(_chains, K_SEQ),
+    "chains, Optimal": Way(_chains, OPTIMAL),
+    "chains, Joint": Way(_chains, JOINT),
+    "k-ary": Way(_k_ary, IN_TURN),
+    "Sequoia": Way(_uneven, IN_TURN),
+    "Sequoia, traversal": Way(_uneven, TRAVERSAL),
+    "DySpec": Way(lambda plan, budget, greedy: SAMPLED(budget, DEEPEST), IN_TURN),
+    "EAGLE-2": Way(lambda plan, budget, greedy: CONFIDENT(budget, DEEPEST), NAIVE),
+    "OPT-Tree": Way(lambda plan, budget, greedy: CONFIDENT.opt_tree(budget, DEEPEST), NAIVE),
+    "hybrid, Joint": Way(_hybrid, JOINT),
+    "adaptive, Joint": Way(_adaptive, JOINT),
+    "adaptive, traversal": Way(_adaptive, TRAVERSAL),
+    "counted": Way(_counted, IN_TURN),
+    "counted, traversal": Way(_counted, TRAVERSAL),
+    "counted and lookup, traversal": Way(_looked_up, TRAVERSAL),
+}

@@ -1,0 +1,184 @@
+"""Does a draft that is trained for k drafts accept more at that k? `python -m llm_demo.distil.losses --corpus FILE.npz --out FILE.csv`.
+
+One student a loss, all from the same draft, with the same optimizer, on the same batches in the same order; one pass of the target
+serves all. Cross-entropy (the KL divergence but for a constant), the total variation distance, and `acceptance_loss`, -log of the
+optimal acceptance with k i.i.d. drafts. What each accepts is measured on held-out texts at every k, at temperatures 1 and .6, as a
+difference to the student trained for one draft on the same positions.
+
+CORPUS: an .npz with tokens (N,), starts (T,), where each text begins, and first_written (T,), how many of its tokens are the prompt.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+from llm_demo.distil.text import Text
+from llm_demo.distil.train import batch_of
+from llm_demo.models.load import load_draft, load_pair, load_target
+from llm_demo.pairs.continue_prompts import read_entries
+from llm_demo.rows import Row, write
+from ot_draft.compare import clustered_error
+from ot_draft.decoding import DTYPES, Pair, SubsetDraft, prompt_text
+
+HELD_OUT = Path("figures/data/contexts.jsonl")
+KS, TEMPERATURES = (1, 2, 4, 8), (1.0, 0.6)
+LAST, EVERY = 48, 4  # positions looked at: every so many of the last so many of a text
+ONE_DRAFT = "acceptance, k = 1"
+Loss = Callable[
+    [Tensor, Tensor], Tensor
+]  # target's masses and the draft's log masses on the subset, (N, s) each -> (N,)
+
+
+def for_drafts(k: int) -> Loss:
+    """-log of the optimal acceptance with k i.i.d. drafts."""
+    return lambda p, log_q: ot.losses.acceptance_loss(p, log_q.exp(), k)
+
+
+LOSSES: dict[str, Loss] = {
+    ONE_DRAFT: for_drafts(1),
+    "acceptance, k = 4": for_drafts(4),
+    "acceptance, k = 8": for_drafts(8),
+    "cross-entropy": lambda p, log_q: -(p * log_q).sum(-1),
+    "total variation": lambda p, log_q: 1 - torch.minimum(p, log_q.exp()).sum(-1),
+}
+
+
+class Student:
+    """A copy of the draft and what trains it."""
+
+    def __init__(self, draft: SubsetDraft, loss: Loss, rate: float) -> None:
+        self.draft, self.loss, self.rate = copy.deepcopy(draft).train(), loss, rate
+        self.own = [
+            weight for name, weight in self.draft.backbone.named_parameters() if not name.startswith("embed_tokens")
+        ]
+        self.optimizer = torch.optim.AdamW([weight.requires_grad_() for weight in self.own], lr=rate, weight_decay=0.0)
+
+    def step(self, tokens: Tensor, places: tuple[Tensor, Tensor], p: Tensor, progress: float) -> float:
+        """One step on the positions `places` of a batch; the loss before it."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate * min(1.0, 20 * progress + 0.05) * (1 - progress)
+        loss = self.loss(p, self.draft.head(self._states(tokens)[places]).log_softmax(-1)).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.own, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return float(loss.detach())
+
+    def _states(self, tokens: Tensor) -> Tensor:
+        return self.draft.backbone(tokens, use_cache=False).last_hidden_state
+
+
+def train(
+    target: Any,
+    students: dict[str, Student],
+    texts: Sequence[Text],
+    rows: int,
+    positions: int,
+    seconds: float,
+    seed: int,
+) -> Iterator[dict[str, float]]:
+    """Steps on batches of `rows` texts, on so many of their positions, until the time is over; each loss before each step."""
+    generator, start = np.random.default_rng(seed), time.perf_counter()
+    subset = next(iter(students.values())).draft.vocabulary_subset
+    while (progress := (time.perf_counter() - start) / seconds) < 1:
+        tokens, counted = batch_of([texts[i] for i in generator.integers(len(texts), size=rows)], subset.device)
+        found = counted.nonzero()
+        chosen = found[np.sort(generator.permutation(len(found))[:positions])]
+        places = (chosen[:, 0], chosen[:, 1])
+        with torch.no_grad():
+            states = target.model(tokens, use_cache=False).last_hidden_state[places]
+            p = target.lm_head(states).softmax(-1)[:, subset]
+        yield {name: student.step(tokens, places, p, progress) for name, student in students.items()}
+
+
+def texts_of(corpus: Path, length: int) -> list[Text]:
+    """The texts of a corpus, cut to so many tokens; those of which nothing that the target wrote is left are left out."""
+    with np.load(corpus) as arrays:
+        tokens, starts, written = (arrays[name] for name in ("tokens", "starts", "first_written"))
+    parts = np.split(tokens.astype(np.int64), starts[1:])
+    return [
+        Text(part[:length].tolist(), int(first))
+        for part, first in zip(parts, written, strict=True)
+        if first + 1 < length
+    ]
+
+
+@torch.inference_mode()
+def accepted(pair: Pair, text: Sequence[int]) -> np.ndarray:
+    """Optimal acceptance at the places looked at, for every temperature and k: (temperatures, ks, places)."""
+    places = range(max(1, len(text) - LAST), len(text), EVERY)
+    p, q = pair.logits_along(text, places)
+    laws = [((p.double() / t).softmax(-1), (q.double() / t).softmax(-1)) for t in TEMPERATURES]
+    return np.array([[ot.optimal_acceptance(a, b, k).numpy() for k in KS] for a, b in laws])
+
+
+def compare(target: Any, students: dict[str, Student], start: SubsetDraft, tokenizer: Any, limit: int) -> list[Row]:
+    """A row for each loss, temperature and k: mean acceptance, and the mean difference to the student of one draft with its error."""
+    entries = read_entries(HELD_OUT)
+    chosen = [entries[int(i * len(entries) / limit)] for i in range(limit)]
+    written = [prompt_text(entry, tokenizer) + entry["text"] for entry in chosen]
+    texts = [tokenizer(text, add_special_tokens=False).input_ids[-400:] for text in written]
+    values: dict[str, list[np.ndarray]] = {}
+    for name, draft in {"before": start, **{name: student.draft.eval() for name, student in students.items()}}.items():
+        values[name] = [accepted(Pair(target, draft, tokenizer), text) for text in texts]
+    number = [place for place, part in enumerate(values["before"]) for _ in range(part.shape[-1])]
+    joined = {name: np.concatenate(parts, -1) for name, parts in values.items()}
+    rows: list[Row] = []
+    for name, table in joined.items():
+        for i, temperature in enumerate(TEMPERATURES):
+            for j, k in enumerate(KS):
+                more = table[i, j] - joined[ONE_DRAFT][i, j]
+                row: Row = {"loss": name, "temperature": temperature, "k": k, "acceptance": f"{table[i, j].mean():.5f}"}
+                row |= {"more": f"{more.mean():.5f}", "error": f"{clustered_error(more.tolist(), number):.5f}"}
+                rows.append(row | {"positions": len(number), "texts": len(texts)})
+    return rows
+
+
+@click.command()
+@click.option("--corpus", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--minutes", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True))
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)), help="Of the target.")
+@click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Texts of a step.")
+@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a text.")
+@click.option("--positions", default=384, show_default=True, type=click.IntRange(1), help="Of a step.")
+@click.option("--rate", default=2e-4, show_default=True, help="Of AdamW, at its highest.")
+@click.option("--held-out", default=160, show_default=True, type=click.IntRange(2), help="Texts to measure on.")
+@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option("--seed", default=0, show_default=True)
+def main(corpus: Path, out: Path, minutes: float, device: str, dtype: str, **options: Any) -> None:
+    """Train a student for every loss and write what each accepts to OUT."""
+    torch.set_num_threads(options["threads"])
+    torch.manual_seed(options["seed"])
+    tokenizer = load_pair(packed=False).tokenizer
+    target = load_target().to(device, DTYPES[dtype])
+    start = load_draft(target).float()
+    students = {name: Student(start, loss, options["rate"]) for name, loss in LOSSES.items()}
+    texts = texts_of(corpus, options["length"])
+    curve: list[dict[str, float]] = []
+    sizes = (options["rows"], options["positions"], 60 * minutes, options["seed"])
+    for losses in train(target, students, texts, *sizes):
+        curve.append(losses)
+        if len(curve) % 10 == 0:
+            means = {name: float(np.mean([step[name] for step in curve[-10:]])) for name in students}
+            click.echo(f"step {len(curve)}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items()))
+    rows = compare(target, students, start, tokenizer, options["held_out"])
+    about = {"steps": len(curve), "positions_a_step": options["positions"], "rate": options["rate"]}
+    write([row | about for row in rows], out)
+    for row in rows:
+        click.echo("  ".join(str(value) for value in row.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""How many drafted tokens are accepted, given the drafts: as in the law of all that is emitted, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+
+SHAPES = (ot.paths.TreeShape.chains(2, 2), ot.paths.TreeShape((0, 0, 1, 1, 2)), ot.paths.TreeShape.chains(1, 3))
+CASES = [
+    (ot.paths.Joint(), ot.IID()),
+    (ot.paths.Joint(), ot.Hybrid(1)),
+    (ot.paths.BlockVerification(), ot.IID()),
+    (ot.paths.Traversal(), ot.IID()),
+    (ot.paths.Traversal(), ot.WithoutReplacement()),
+    (ot.paths.NaiveTarget(), ot.WithoutReplacement()),
+    (ot.paths.TokenWise(ot.rules.Optimal()), ot.IID()),
+    (ot.paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()),
+]
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("rule", "law"), CASES, ids=str)
+def test_lengths_are_those_of_the_emitted_tokens(rule: ot.paths.PathRule, law: ot.DraftLaw, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    model = ot.paths.MarkovModel.random(generator, 3)
+    for shape in (shape for shape in SHAPES if rule.fits(shape, law)):
+        tree = ot.paths.draft_tree(model.in_floats(), shape, [()], generator.random((1, shape.size)), law)
+        plain = ot.paths.PlainTree(shape, tuple(tree.tokens[0].tolist()), law)
+        wanted: dict[int, object] = {}
+        for tokens, probability in rule(model, plain).items():
+            wanted[len(tokens) - 1] = wanted.get(len(tokens) - 1, 0) + probability
+        assert rule.lengths(model, plain) == wanted
+        assert sum(wanted.values()) == 1
