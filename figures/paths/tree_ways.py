@@ -22,6 +22,7 @@ WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia"
 @click.option("--acceptance", multiple=True, type=float, default=(0.4, 0.7), help="Of one draft; may be repeated.")
 @click.option("--nodes", multiple=True, type=int, default=(8, 32), help="May be repeated.")
 @click.option("--temperature", multiple=True, type=float, default=(1.0,), help="Of both models; may be repeated.")
+@click.option("--way", "ways", multiple=True, type=click.Choice(ot.paths.WAYS), default=WAYS, help="May be repeated.")
 @click.option("--texts", type=int, default=600, help="A cell.")
 @click.option("--vocabulary", type=int, default=2000)
 @click.option("--jobs", type=int, default=1)
@@ -29,16 +30,17 @@ def command(
     acceptance: tuple[float, ...],
     nodes: tuple[int, ...],
     temperature: tuple[float, ...],
+    ways: tuple[str, ...],
     texts: int,
     vocabulary: int,
     jobs: int,
 ) -> None:
     """Tokens a call by way of drafting, and how far each is from the first, with its standard error."""
     cells = list(product(temperature, acceptance, nodes))
-    lengths = Parallel(jobs)(delayed(accepted)(way, *cell, texts, vocabulary) for cell in cells for way in WAYS)
-    table = Table("temperature", "acceptance", "nodes", *WAYS)
+    lengths = Parallel(jobs)(delayed(accepted)(way, *cell, texts, vocabulary) for cell in cells for way in ways)
+    table = Table("temperature", "acceptance", "nodes", *ways)
     for number, cell in enumerate(cells):
-        found = lengths[number * len(WAYS) : (number + 1) * len(WAYS)]
+        found = lengths[number * len(ways) : (number + 1) * len(ways)]
         table.add_row(*map(str, cell), *(shown(each, found[0]) for each in found))
     Console().print(table)
 

@@ -19,6 +19,7 @@ from ..arrays import (
     namespace,
     positions,
     ratio,
+    settled,
     take,
     total,
     where,
@@ -78,6 +79,8 @@ class WithoutReplacement(DraftLaw):
         return outside(q, earlier)
 
     def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        if settled(place <= 0):
+            return q
         return outside(q, where(positions(siblings.shape[-1], siblings) < place, siblings, -1))
 
     def drafted(self, q: Array, k: int) -> None:

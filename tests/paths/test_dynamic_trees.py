@@ -16,7 +16,7 @@ import ot_draft as ot
 from ot_draft import paths
 from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
-from ot_draft.paths.drafting import adaptive_growth, candidates
+from ot_draft.paths.drafting import adaptive_growth, candidates, counted_tree
 from ot_draft.paths.drafting.candidates import Offer
 from ot_draft.paths.drafting.dynamic_tree import grow_all
 from ot_draft.paths.drafting.stopped import GrowingPath
@@ -220,7 +220,7 @@ def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
 def test_an_accelerator_which_is_asked_nothing_grows_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, roots, uniforms = simulated(name, 2)
     here = grown_on(name, model, roots, uniforms)
-    for module in (candidates, adaptive_growth):
+    for module in (candidates, adaptive_growth, counted_tree):
         monkeypatch.setattr(module, "on_host", lambda x: False)
     there = grown_on(name, model, roots, uniforms)
     for row in range(len(roots)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...arrays import Array, add_at, copy, gather, namespace, settled, unsmall, where
+from ...arrays import Array, add_at, copy, gather, namespace, on_host, positions, settled, unsmall, where
 from ...laws import DraftLaw, WithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
@@ -69,13 +69,24 @@ class CountedGrowth(AdaptiveGrowth):
 
     def _children(self, q: Array, numbers: Array, count: Array, tops: Array) -> tuple[Array, Array]:
         most, left, drawn = numbers.shape[-1], copy(q), list[Array]()
+        nodes = positions(q.shape[-2], count)
         for place in range(most):
-            needed = count > place
-            if settled(~needed):
+            if settled(count <= place):
                 break
-            token = where(needed, self._draws.tokens(left, numbers[..., place : place + 1], needed), -1)
-            drawn.append(token)
+            if on_host(count):  # where it can be asked which nodes have so many, the others are left out
+                going = (count[:, nodes] > place).any(0)[:, 0]
+                left, nodes = left if going.all() else left[:, going], nodes[going]
+            needed = count[:, nodes] > place
+            token = where(needed, self._draws.tokens(left, numbers[:, nodes, place : place + 1], needed), -1)
+            drawn.append(_at_nodes(token, nodes, count))
             token = unsmall(token, q)
             add_at(left, token, -gather(left, token))
         children = namespace(count).concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))), -1)
         return children, gather(q, unsmall(children, q))
+
+
+def _at_nodes(tokens: Array, nodes: Array, count: Array) -> Array:
+    """Tokens (B, w, 1) of these nodes int (w,) among all of a level, -1 at the others: (B, W, 1)."""
+    every = 0 * count - 1
+    every[:, nodes] = tokens
+    return every
