@@ -25,8 +25,8 @@ LOOKS = {
 }
 ABOUT = About(
     title="The best way to spend N nodes",
-    claim="With a poor draft all ways to spend the nodes are close to each other; with a good one they differ by a third and more, and one"
-    " path, or a tree that only the draft's own confidence shaped, is far behind at temperature 1.",
+    claim="For a greedy target the trees of the draft's top tokens are best, at temperature 1 those that traversal verification selects from;"
+    " trees that follow the draft are not behind the best static one. The first few texts: they tell apart only what is far apart.",
     source="this project",
 )
 CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
