@@ -15,8 +15,8 @@ RULES = ("SpeculativeSampling", "RecursiveRejection", "KSeq", "RecursiveRejectio
 LINES = {"1.0": "-", "0.6": "--", "0.3": ":"}
 ABOUT = About(
     title="Acceptance against the draft's quality",
-    claim="One draft in the place of k is farthest from the optimum; recursive rejection and K-SEQ stay within a few per cent of it"
-    " on real laws, from a poor draft to one that is nearly the target.",
+    claim="One draft in the place of k is farthest from the optimum; recursive rejection stays within 12 % of it and K-SEQ within 8 %"
+    " on these laws, from a poor draft to one that is nearly the target.",
     source="this project",
 )
 CAPTION = """Acceptance of a rule over the optimum of k i.i.d. drafts, ratio of means over the same {contexts} contexts for each of five

@@ -25,8 +25,8 @@ LOOKS = {
 }
 ABOUT = About(
     title="The best way to spend N nodes",
-    claim="For a greedy target the trees of the draft's top tokens are best, at temperature 1 those that traversal verification selects from;"
-    " trees that follow the draft are not behind the best static one. The first few texts: they tell apart only what is far apart.",
+    claim="For a greedy target the trees of the draft's top tokens are best, at temperature 1 those that traversal verification selects"
+    " from; trees that follow the draft are not behind the best static one. The few texts so far tell apart only what is far apart.",
     source="this project",
 )
 CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
