@@ -15,8 +15,8 @@ RULES = ("SpeculativeSampling", "RecursiveRejection", "KSeq", "RecursiveRejectio
 LINES = {"1.0": "-", "0.6": "--", "0.3": ":"}
 ABOUT = About(
     title="Acceptance against the draft's quality",
-    claim="The rules are farthest from the optimum of i.i.d. drafts where the draft is neither poor nor good; drafts without replacement"
-    " gain on it where the draft is poor or the temperature low.",
+    claim="One draft in the place of k is farthest from the optimum; recursive rejection stays within 12 % of it and K-SEQ within 8 %"
+    " on these laws, from a poor draft to one that is nearly the target.",
     source="this project",
 )
 CAPTION = """Acceptance of a rule over the optimum of k i.i.d. drafts, ratio of means over the same {contexts} contexts for each of five

@@ -25,12 +25,12 @@ LOOKS = {
 }
 ABOUT = About(
     title="The best way to spend N nodes",
-    claim="With a poor draft all ways to spend the nodes are close to each other; with a good one they differ by a third and more, and one"
-    " path, or a tree that only the draft's own confidence shaped, is far behind at temperature 1.",
+    claim="For a greedy target the trees of the draft's top tokens are best, at temperature 1 those that traversal verification selects"
+    " from; trees that follow the draft are not behind the best static one. The few texts so far tell apart only what is far apart.",
     source="this project",
 )
 CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
-brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted trees, {texts} texts,
+brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted trees, {texts} texts or more,
 one place in each, all ways on the same; bars: one standard error over texts (differences of ways are surer, see the table)."""
 
 
@@ -122,7 +122,8 @@ def _best(rows: style.Rows, draft: str) -> float:
 
 def _tick(rows: style.Rows, draft: str) -> str:
     overlap = next(row["overlap"] for row in rows if row["draft"] == draft)
-    return f"{draft}\n({float(overlap):.2f})" if overlap else draft
+    name = draft.replace(" layer", "\nlayer")
+    return f"{name}\n({float(overlap):.2f})" if overlap else name
 
 
 def _overlaps() -> dict[tuple[str, float], float]:

@@ -145,9 +145,13 @@ def _ways(found: Mapping[Cell, Of]) -> str:
         "|---" * (len(temperatures) + 2) + "|",
     ]
     for way in ways_in(found):
-        at = [over(parts[t], way, rivals[t]) for t in temperatures]
-        shares = " | ".join(f"{ratio:.3f} ± {error:.3f}" for ratio, error in at)
-        lines.append(f"| {way} | {shares} | {near_first(found, way)} of {len(found)} |")
+        shares = []
+        for t in temperatures:
+            known = all(way in of.lengths for of in parts[t].values())
+            ratio, error = over(parts[t], way, rivals[t]) if known else (0.0, 0.0)
+            shares.append(f"{ratio:.3f} ± {error:.3f}" if known else "")
+        having = {cell: of for cell, of in found.items() if way in of.lengths}
+        lines.append(f"| {way} | {' | '.join(shares)} | {near_first(having, way)} of {len(having)} |")
     return "\n".join(lines)
 
 
