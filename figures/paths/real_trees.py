@@ -30,8 +30,9 @@ ABOUT = About(
     source="this project",
 )
 CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
-brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted trees, {texts} texts or more,
-one place in each, all ways on the same; bars: one standard error over texts (differences of ways are surer, see the table)."""
+brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted
+trees, {texts} texts or more, one place in each, all ways on the same; bars: one standard error over texts
+(differences of ways are surer, see the table)."""
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
