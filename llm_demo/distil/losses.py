@@ -11,9 +11,9 @@ CORPUS: an .npz with tokens (N,), starts (T,), where each text begins, and first
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import click
@@ -88,9 +88,9 @@ def train(
     seed: int,
 ) -> Iterator[dict[str, float]]:
     """Steps on batches of `rows` texts, on so many of their positions, until the time is over; each loss before each step."""
-    generator, start = np.random.default_rng(seed), time.perf_counter()
+    generator, start = np.random.default_rng(seed), perf_counter()
     subset = next(iter(students.values())).draft.vocabulary_subset
-    while (progress := (time.perf_counter() - start) / seconds) < 1:
+    while (progress := (perf_counter() - start) / seconds) < 1:
         tokens, counted = batch_of([texts[i] for i in generator.integers(len(texts), size=rows)], subset.device)
         found = counted.nonzero()
         chosen = found[np.sort(generator.permutation(len(found))[:positions])]
