@@ -30,8 +30,8 @@ ABOUT = About(
     source="this project",
 )
 CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
-brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted trees, {texts} texts or more,
-one place in each, all ways on the same; bars: one standard error over texts (differences of ways are surer, see the table)."""
+brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted trees, {texts} texts
+or more, one place in each, all ways on the same; bars: one standard error over texts (differences of ways are surer, see the table)."""
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
@@ -81,8 +81,15 @@ def table(rows: style.Rows) -> str:
     for of_cell in style.split(rows, "draft", "temperature", "nodes"):
         tokens = {row["way"]: float(row["tokens"]) for row in of_cell}
         best = max(tokens.values())
-        shown = [f"**{tokens[way]:.2f}**" if tokens[way] == best else f"{tokens[way]:.2f}" for way in ways]
-        lines.append((of_cell[0]["draft"], f"{float(of_cell[0]['temperature']):g}", of_cell[0]["nodes"], *shown))
+        shown = {way: f"**{mean:.2f}**" if mean == best else f"{mean:.2f}" for way, mean in tokens.items()}
+        lines.append(
+            (
+                of_cell[0]["draft"],
+                f"{float(of_cell[0]['temperature']):g}",
+                of_cell[0]["nodes"],
+                *(shown.get(way, "") for way in ways),
+            )
+        )
     return style.markdown(lines)
 
 
