@@ -82,8 +82,15 @@ def table(rows: style.Rows) -> str:
     for of_cell in style.split(rows, "draft", "temperature", "nodes"):
         tokens = {row["way"]: float(row["tokens"]) for row in of_cell}
         best = max(tokens.values())
-        shown = [f"**{tokens[way]:.2f}**" if tokens[way] == best else f"{tokens[way]:.2f}" for way in ways]
-        lines.append((of_cell[0]["draft"], f"{float(of_cell[0]['temperature']):g}", of_cell[0]["nodes"], *shown))
+        shown = {way: f"**{mean:.2f}**" if mean == best else f"{mean:.2f}" for way, mean in tokens.items()}
+        lines.append(
+            (
+                of_cell[0]["draft"],
+                f"{float(of_cell[0]['temperature']):g}",
+                of_cell[0]["nodes"],
+                *(shown.get(way, "") for way in ways),
+            )
+        )
     return style.markdown(lines)
 
 
