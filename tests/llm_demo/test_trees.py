@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tiny_models import tiny_llama, tiny_pair  # noqa: E402
 import ot_draft as ot  # noqa: E402
 from llm_demo.bench.trees import command, summary  # noqa: E402
 from llm_demo.bench.trees.growth import StaticTree  # noqa: E402
-from llm_demo.bench.trees.known import Known, found, models_of  # noqa: E402
+from llm_demo.bench.trees.known import Known, completed, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, DraftLaws, drafted, measure  # noqa: E402
 from llm_demo.bench.trees.roots import COLUMNS  # noqa: E402
@@ -38,10 +39,12 @@ def pair() -> Pair:
     return tiny_pair(seed=3, n=N, layers=3)
 
 
+HELD_OUT = [Prompt("random", [1 + i, 2, 3 * i]) for i in range(6)]
+
+
 @pytest.fixture(scope="module")
 def known(pair: Pair) -> Known:
-    held_out = [Prompt("random", [1 + i, 2, 3 * i]) for i in range(6)]
-    return found(pair, held_out, (0.0, 1.0), N)
+    return found(pair, HELD_OUT, (0.0, 1.0), N)
 
 
 def behind(pair: Pair, known: Known, number: int = 0, temperature: float = 1.0) -> Behind:
@@ -195,3 +198,14 @@ def test_plans_are_stored_whole(known: Known, tmp_path: Path) -> None:
         stored, wanted = Known.read(tmp_path / "plans.json").at(temperature), known.at(temperature)
         assert stored["embedded"].adaptive_tree(16) == wanted["embedded"].adaptive_tree(16)
         assert stored["embedded"].by_child == wanted["embedded"].by_child
+
+
+def test_plans_that_have_nothing_counted_are_measured_anew(pair: Pair, known: Known) -> None:
+    assert completed(known, pair, HELD_OUT, N) is known
+    without = {
+        draft: {"0.0": replace(plans["0.0"], counted={}), "1.0": plans["1.0"]} for draft, plans in known.plans.items()
+    }
+    found_again = completed(Known(known.layers, without), pair, HELD_OUT, N)
+    for draft, plans in known.plans.items():
+        assert found_again.plans[draft]["1.0"] is plans["1.0"]
+        assert found_again.plans[draft]["0.0"].counted == plans["0.0"].counted

@@ -18,7 +18,7 @@ import torch
 from joblib import Parallel, delayed
 
 from llm_demo.bench.trees import summary
-from llm_demo.bench.trees.known import Known, found, models_of
+from llm_demo.bench.trees.known import Known, completed, found, models_of
 from llm_demo.bench.trees.measure import Behind, Models, measure
 from llm_demo.bench.trees.roots import COLUMNS, root_rows
 from llm_demo.bench.trees.summary import ABOUT, LOOKUP
@@ -183,7 +183,9 @@ def run(load: Load, texts: int, out: Path, seconds: float, jobs: int = 1, **chos
     pair, prompts, held_out = load()
     if not plans.exists():
         found(pair, held_out, TEMPERATURES, _vocabulary(pair)).write(plans)
-    left, known = seconds - (time.monotonic() - start), Known.read(plans)
+    known = completed(Known.read(plans), pair, held_out, _vocabulary(pair))
+    known.write(plans)
+    left = seconds - (time.monotonic() - start)
     if jobs == 1:
         table(pair, prompts[:texts], known, out, seconds=left, **chosen)
         _join(out, [])  # rows that lacked a way were made again

@@ -83,6 +83,20 @@ def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float],
     return Known(layers, planned(pair, held_out[1::3], temperatures, layers, n))
 
 
+def completed(known: Known, pair: Pair, held_out: Sequence[Prompt], n: int) -> Known:
+    """The same, measured anew at every temperature at which a plan has nothing counted: it is older than the trees that go by that."""
+    temperatures = dict.fromkeys(
+        float(temperature)
+        for of_draft in known.plans.values()
+        for temperature, plan in of_draft.items()
+        if not plan.counted
+    )
+    if not temperatures:
+        return known
+    new = planned(pair, held_out[1::3], list(temperatures), known.layers, n)
+    return Known(known.layers, {draft: of_draft | new[draft] for draft, of_draft in known.plans.items()})
+
+
 def planned(
     pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], layers: Mapping[str, list[int]], n: int
 ) -> dict[str, dict[str, Plan]]:
