@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,7 +25,7 @@ from torch import Tensor
 import ot_draft as ot
 from llm_demo.distil.text import Text
 from llm_demo.distil.train import batch_of
-from llm_demo.models.load import load_draft, load_pair, load_target
+from llm_demo.models.load import load_pair
 from llm_demo.pairs.continue_prompts import read_entries
 from llm_demo.rows import Row, write
 from ot_draft.compare import clustered_error
@@ -34,9 +35,8 @@ HELD_OUT = Path("figures/data/contexts.jsonl")
 KS, TEMPERATURES = (1, 2, 4, 8), (1.0, 0.6)
 LAST, EVERY = 48, 4  # positions looked at: every so many of the last so many of a text
 ONE_DRAFT = "acceptance, k = 1"
-Loss = Callable[
-    [Tensor, Tensor], Tensor
-]  # target's masses and the draft's log masses on the subset, (N, s) each -> (N,)
+# The target's masses and the draft's log masses on the subset, (N, s) each -> (N,).
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def for_drafts(k: int) -> Loss:
@@ -122,15 +122,15 @@ def accepted(pair: Pair, text: Sequence[int]) -> np.ndarray:
     return np.array([[ot.optimal_acceptance(a, b, k).numpy() for k in KS] for a, b in laws])
 
 
-def compare(target: Any, students: dict[str, Student], start: SubsetDraft, tokenizer: Any, limit: int) -> list[Row]:
+def compare(pair: Pair, students: dict[str, Student], start: SubsetDraft, limit: int) -> list[Row]:
     """A row for each loss, temperature and k: mean acceptance, and the mean difference to the student of one draft with its error."""
     entries = read_entries(HELD_OUT)
     chosen = [entries[int(i * len(entries) / limit)] for i in range(limit)]
-    written = [prompt_text(entry, tokenizer) + entry["text"] for entry in chosen]
-    texts = [tokenizer(text, add_special_tokens=False).input_ids[-400:] for text in written]
+    written = [prompt_text(entry, pair.tokenizer) + entry["text"] for entry in chosen]
+    texts = [pair.tokenizer(text, add_special_tokens=False).input_ids[-400:] for text in written]
     values: dict[str, list[np.ndarray]] = {}
     for name, draft in {"before": start, **{name: student.draft.eval() for name, student in students.items()}}.items():
-        values[name] = [accepted(Pair(target, draft, tokenizer), text) for text in texts]
+        values[name] = [accepted(replace(pair, draft=draft), text) for text in texts]
     number = [place for place, part in enumerate(values["before"]) for _ in range(part.shape[-1])]
     joined = {name: np.concatenate(parts, -1) for name, parts in values.items()}
     rows: list[Row] = []
@@ -161,9 +161,8 @@ def main(corpus: Path, out: Path, minutes: float, device: str, dtype: str, **opt
     """Train a student for every loss and write what each accepts to OUT."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
-    tokenizer = load_pair(packed=False).tokenizer
-    target = load_target().to(device, DTYPES[dtype])
-    start = load_draft(target).float()
+    pair = load_pair(dtype=dtype, device=device, packed=False)
+    target, start = pair.target, pair.draft.float()
     students = {name: Student(start, loss, options["rate"]) for name, loss in LOSSES.items()}
     texts = texts_of(corpus, options["length"])
     curve: list[dict[str, float]] = []
@@ -173,7 +172,7 @@ def main(corpus: Path, out: Path, minutes: float, device: str, dtype: str, **opt
         if len(curve) % 10 == 0:
             means = {name: float(np.mean([step[name] for step in curve[-10:]])) for name in students}
             click.echo(f"step {len(curve)}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items()))
-    rows = compare(target, students, start, tokenizer, options["held_out"])
+    rows = compare(pair, students, start, options["held_out"])
     about = {"steps": len(curve), "positions_a_step": options["positions"], "rate": options["rate"]}
     write([row | about for row in rows], out)
     for row in rows:

@@ -50,10 +50,8 @@ def dense_row(law: Array, where: str) -> Row:
     law = np.asarray(law)
     if law.ndim != 1 or not len(law):
         raise CannotAudit(f"{where}: the law has shape {law.shape}: give one probability a token, (n,)")
-    total, least = (
-        float(np.add.reduce(law, dtype=np.float64)),
-        float(np.minimum.reduce(law)),
-    )  # .sum and .min take twice as long
+    # .sum and .min take twice as long.
+    total, least = float(np.add.reduce(law, dtype=np.float64)), float(np.minimum.reduce(law))
     if not (least >= 0) or abs(total - 1) > OFF:  # `not >=` is true of NaN
         raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {least:.6g}: give probabilities")
     if len(law) <= TOP:

@@ -13,7 +13,7 @@ from ..errors import CannotDecode
 from .draft_plan import Drafting
 from .engine import Engine, Memory
 from .engines import Engines
-from .language_model import LanguageModel, vocabulary_size
+from .language_model import LanguageModel
 from .node_laws import NodeLaws
 from .pair import Pair
 from .plans.chooser import Plan, Run
@@ -88,7 +88,7 @@ def decode_steps(
 
 def begin(pair: Pair, prompts: Sequence[Sequence[int]], plan: Plan, options: Options) -> Engines:
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
-    n = vocabulary_size(pair.target)
+    n = pair.n
     target = LanguageModel(pair.target, n)
     draft = None if pair.draft is None else LanguageModel(pair.draft, n)
     for model in (target, draft):

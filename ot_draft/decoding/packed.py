@@ -12,6 +12,7 @@ Measured on the embedded draft at 480 places of real texts, temperature 1 and .6
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
 import torch
@@ -77,19 +78,9 @@ def pack_draft(draft: nn.Module) -> int:
     """
     if "fbgemm" not in torch.backends.quantized.supported_engines:
         return 0
-    replaced = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch would have its other package used, which has no such kernels
-        for module in list(draft.modules()):
-            for name, child in list(module.named_children()):
-                if name in COARSE and _plain(child):
-                    setattr(module, name, Int8Linear(child))
-                    replaced += 1
-    return replaced
-
-
-def _plain(module: nn.Module | None) -> TypeGuard[nn.Linear]:
-    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype == torch.float32
+        return _replace(draft, Int8Linear, lambda name, linear: name in COARSE)
 
 
 def pack(model: nn.Module, least: int = SMALL) -> int:
@@ -99,10 +90,21 @@ def pack(model: nn.Module, least: int = SMALL) -> int:
     """
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return 0
+    return _replace(model, PackedLinear, lambda name, linear: linear.weight.numel() >= least)
+
+
+def _replace(
+    model: nn.Module, made_of: Callable[[nn.Linear], nn.Module], chosen: Callable[[str, nn.Linear], bool]
+) -> int:
+    """Replace the plain layers that are chosen by name and shape; returns how many."""
     replaced = 0
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if _plain(child) and child.weight.numel() >= least:
-                setattr(module, name, PackedLinear(child))
+            if _plain(child) and chosen(name, child):
+                setattr(module, name, made_of(child))
                 replaced += 1
     return replaced
+
+
+def _plain(module: nn.Module) -> TypeGuard[nn.Linear]:
+    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype == torch.float32

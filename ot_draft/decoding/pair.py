@@ -29,11 +29,16 @@ class Pair:
     def __post_init__(self) -> None:
         if self.draft is None:
             return
-        sizes = vocabulary_size(self.target), vocabulary_size(self.draft)
+        sizes = self.n, vocabulary_size(self.draft)
         if self.tokenizer is None and not self.shared_prefix and sizes[0] != sizes[1]:
             raise CannotDecode(
                 f"the target knows {sizes[0]} tokens and the draft {sizes[1]}: take two models with one vocabulary"
             )
+
+    @property
+    def n(self) -> int:
+        """Vocabulary size of the target."""
+        return vocabulary_size(self.target)
 
     @property
     def stop_tokens(self) -> tuple[int, ...]:
@@ -48,9 +53,8 @@ class Pair:
         places: increasing, from 1 on. One pass of each model over the text, without a cache. -inf where the draft does not
         score a token of the target's vocabulary.
         """
-        n = vocabulary_size(self.target)
-        draft = LanguageModel(self.draft, n)
-        return LanguageModel(self.target, n).logits_along(text, places), draft.spread_logits(
+        draft = LanguageModel(self.draft, self.n)
+        return LanguageModel(self.target, self.n).logits_along(text, places), draft.spread_logits(
             draft.logits_along(text, places)
         )
 

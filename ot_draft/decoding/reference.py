@@ -15,7 +15,7 @@ from torch import Tensor
 import ot_draft as ot
 
 from .draft_plan import Drafting, Dynamic
-from .language_model import LanguageModel, vocabulary_size
+from .language_model import LanguageModel
 from .loop import Options
 from .node_laws import NodeLaws
 from .pair import Pair
@@ -47,7 +47,7 @@ def reference_decode(
 
 def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, step: int) -> list[int]:
     """The tokens of one step: those accepted, and one more."""
-    n, of_target = vocabulary_size(pair.target), options.of_both[0]
+    n, of_target = pair.n, options.of_both[0]
     p = [next_token(pair.target, text, of_target, n, row)]
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
     if drafting.rule is None:
@@ -60,7 +60,7 @@ def _step(
     drafting: Drafting, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
 ) -> list[int]:
     """The step of this kind of drafting; p holds the target's law after the text."""
-    n, size = vocabulary_size(pair.target), drafting.shape.size
+    n, size = pair.n, drafting.shape.size
     of_target, of_draft = options.of_both
     looked_up = drafting.lookup.find(text).tokens if drafting.lookup is not None else ()
     q: list[Tensor] = []
@@ -91,7 +91,7 @@ def _(
     drafting: Dynamic, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
 ) -> list[int]:
     """The same where the tree follows the draft model: every node that it asks about is read by itself."""
-    n, (of_target, of_draft) = vocabulary_size(pair.target), options.of_both
+    n, (of_target, of_draft) = pair.n, options.of_both
 
     def draft_law(prefix: list[int]) -> Tensor:
         return next_token(pair.draft, prefix, of_draft, n, row).to(numbers.dtype)

@@ -2,9 +2,9 @@
 
 from ..errors import InvalidArgument
 from .base import DraftLaw, outside
-from .by_node import ByNode
+from .by_node import ByNode, ByNodeLast, ToldByNode
 from .fixed import Fixed, FixedFirst
-from .fixed_last import ByNodeLast, FixedLast
+from .fixed_last import FixedLast
 from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID
@@ -29,6 +29,7 @@ __all__ = [
     "Hybrid",
     "Several",
     "StandIn",
+    "ToldByNode",
     "WithoutReplacement",
     "law_called",
     "outside",

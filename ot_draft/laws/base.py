@@ -20,9 +20,11 @@ import numpy as np
 
 from ..arrays import (
     Array,
+    as_number,
     broadcast,
     cleared,
     divide,
+    members,
     namespace,
     one,
     positions,
@@ -229,6 +231,14 @@ def outside(q: Array, drawn: Array) -> Array:
         return left / mass
     fresh = cleared(0 * q + one(q), drawn)
     return divide(left, mass, divide(fresh, total(fresh), zero(q)))
+
+
+def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
+    """Law (..., n) of a draft: the token itself, int (..., 1), where it is a fixed one, bool (..., 1), else q outside those gone."""
+    drawn = outside(q, gone)
+    if settled(~fixed):
+        return drawn
+    return where(fixed, as_number(members(token, q.shape[-1], q), q), drawn)
 
 
 def padded(drafts: Array, k: int) -> Array:

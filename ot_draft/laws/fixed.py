@@ -26,7 +26,6 @@ from ..arrays import (
     positions,
     prefix_sums,
     ratio,
-    settled,
     take,
     total,
     where,
@@ -34,7 +33,7 @@ from ..arrays import (
 )
 from ..errors import InvalidArgument, InvalidDrafts
 from . import sets
-from .base import DraftLaw, outside, padded
+from .base import DraftLaw, fixed_or_drawn, outside, padded
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
@@ -107,11 +106,8 @@ class FixedFirst(DraftLaw):
     def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         number = self.number(q, siblings.shape[-1]) if number is None else number
         where_it_stands = positions(siblings.shape[-1], siblings)
-        drawn = outside(q, where((where_it_stands < place) & (where_it_stands < number), siblings, -1))
-        fixed = place < number
-        if settled(~fixed):
-            return drawn
-        return where(fixed, as_number(members(gather(siblings, place), q.shape[-1], q), q), drawn)
+        gone = where((where_it_stands < place) & (where_it_stands < number), siblings, -1)
+        return fixed_or_drawn(q, gather(siblings, place), place < number, gone)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.top_drafts(q, k)

@@ -24,7 +24,6 @@ from ..arrays import (
     namespace,
     positions,
     ratio,
-    settled,
     take,
     total,
     where,
@@ -32,7 +31,7 @@ from ..arrays import (
 )
 from ..errors import InvalidArgument, InvalidDrafts
 from . import prefix_probability
-from .base import DraftLaw, outside
+from .base import DraftLaw, fixed_or_drawn, outside
 
 Prefix = tuple[int, ...]
 
@@ -121,11 +120,7 @@ class FixedLast(DraftLaw):
         draws = count - number
         where_it_stands = positions(siblings.shape[-1], siblings)
         gone = where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
-        drawn = outside(q, gone)
-        fixed = place >= draws
-        if settled(~fixed):
-            return drawn
-        return where(fixed, as_number(members(gather(siblings, place), q.shape[-1], q), q), drawn)
+        return fixed_or_drawn(q, gather(siblings, place), place >= draws, gone)
 
     def _parts(self, q: Array, k: int) -> tuple[Array, int]:
         """The fixed drafts int (j,), and how many draws come before them."""
@@ -143,48 +138,3 @@ class FixedLast(DraftLaw):
             (broadcast(fixed, (*batch, fixed.shape[-1])), broadcast(drawn, (*batch, drawn.shape[-1]))), -1
         )
         return outside(q, gone)
-
-
-@dataclass(frozen=True)
-class ByNodeLast(FixedLast):
-    """`FixedLast` at every node, with tokens and numbers that are told node by node, as with `ByNode`: the tokens are the last children.
-
-    What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
-    """
-
-    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
-
-    def at(self, prefix: Prefix) -> DraftLaw:
-        return FixedLast(dict(self.fixed).get(prefix, ()))
-
-    def fixed_among(self, children: Prefix, number: int) -> Prefix:
-        return children[len(children) - number :]
-
-    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
-        """The children of a node in the order in which rules take them."""
-        return drawn + fixed
-
-    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
-        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
-        return outside(q, integers(fixed + drawn, q))
-
-    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
-        return ByNodeLast(fixed=fixed)
-
-    def number(self, q: Array, k: int) -> Any:
-        raise InvalidDrafts(
-            "ByNodeLast: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
-        )
-
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        raise InvalidDrafts(
-            "ByNodeLast: the fixed tokens stand in the tree, as the last children of their node: ask `at(prefix)`"
-        )
-
-    @property
-    def number_by_q(self) -> bool:
-        return True
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        return ()  # it says nothing without a tree

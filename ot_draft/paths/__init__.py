@@ -4,7 +4,7 @@ from . import rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, best_by_level, simulate_budget
 from .drafting.confident import ConfidentTree
-from .drafting.counted import Acceptance
+from .drafting.counted import CountedAcceptance
 from .drafting.counted_tree import CountedTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
@@ -38,11 +38,11 @@ from .tree import DraftTree, FreeShape, PathSelection, TreeShape
 __all__ = [
     "DYNAMIC_TREES",
     "WAYS",
-    "Acceptance",
     "AdaptiveTree",
     "BlockVerification",
     "ConfidentTree",
     "Costs",
+    "CountedAcceptance",
     "CountedTree",
     "DraftTree",
     "Drafted",

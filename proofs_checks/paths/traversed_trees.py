@@ -130,10 +130,10 @@ def fixed_behind(case: AdaptedCase, error: str) -> bool:
 
 
 ACCEPTANCES = (
-    paths.Acceptance(
+    paths.CountedAcceptance(
         ((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)), ((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)), (0.6, 0.2), (0.5, 0.75)
     ),
-    paths.Acceptance(((0.7, 0.1, 0.1), (0.5, 0.3, 0.2)), ((0.5, 1.5),), (0.6, 0.2, 0.1), (0.6,)),
+    paths.CountedAcceptance(((0.7, 0.1, 0.1), (0.5, 0.3, 0.2)), ((0.5, 1.5),), (0.6, 0.2, 0.1), (0.6,)),
 )
 
 

@@ -52,7 +52,7 @@ def pair() -> Any:
     return load_pair(str(target_directory() / TARGET_FILE), str(DRAFT_FILE))
 
 
-@pytest.fixture(scope="module", params=[2, thorough(len(TEXTS))])
+@pytest.fixture(scope="module", params=[2, thorough(4), thorough(len(TEXTS))])
 def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     """Some texts, and what transformers' own greedy search says to each."""
     options = {"do_sample": False, "max_new_tokens": NEW, "pad_token_id": 0}

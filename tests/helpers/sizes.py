@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-Sized = Callable[
-    [int, int], int
-]  # what the fixture of that name gives: of the quick cases' number and that of all, the one to take
+# What the fixture of that name gives: of the quick cases' number and that of all, the one to take.
+Sized = Callable[[int, int], int]
 
 
 def thorough(*values: Any) -> Any:

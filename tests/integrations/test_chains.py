@@ -79,11 +79,11 @@ def test_tokens_are_those_of_padded_chains(
     rule: Any, kind: str, m: int, n: int, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = Call(longest, m, n, longest, kind)
-    uniforms = torch.rand(m, number_of_uniforms(rule, call.longest), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(m)
+    uniforms = torch.rand(m, number_of_uniforms(rule, call.longest), dtype=torch.float64, generator=generator)
     monkeypatch.setattr(vllm, "_uniforms", lambda *_: uniforms)
     differ = (call.fast(rule) != call.slow(rule, uniforms)).any(-1).float().mean().item()
-    # A rounded prefix sum may fall on the other side of a uniform, the sooner the more tokens there are.
-    assert differ <= {7: 0, 300: 1, 49_152: 3}[n] / m
+    assert differ <= 3 / m if n > 1000 else differ == 0  # a rounded prefix sum may fall on the other side of a uniform
 
 
 @RULES

@@ -109,7 +109,7 @@ def test_expected_length_of_token_wise_rules_is_exact(rule: ot.SelectionRule) ->
         assert (np.diff(lives) <= 1e-12).all()
 
 
-@pytest.mark.parametrize("draws", [150, thorough(2000)])
+@pytest.mark.parametrize("draws", [150, thorough(300), thorough(2000)])
 def test_expected_length_of_other_rules_is_a_mean_of_draws(draws: int) -> None:
     generator = torch.Generator().manual_seed(3)
     for tree in trees():

@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 import ot_draft as ot  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
 from llm_demo.distil.train import student  # noqa: E402
+from ot_draft.decoding import Pair  # noqa: E402
 
 
 def test_every_student_comes_nearer_by_its_own_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +47,7 @@ def test_a_row_for_every_loss_temperature_and_k(monkeypatch: pytest.MonkeyPatch)
     target = tiny_target()
     start = student(target, WHOLE, RECIPE)
     students = {name: losses.Student(start, loss, 1e-2) for name, loss in losses.LOSSES.items()}
-    rows: list[Any] = losses.compare(target, students, start, Tokenizer(), 2)
+    rows: list[Any] = losses.compare(Pair(target, start, Tokenizer()), students, start, 2)
     assert len(rows) == (len(students) + 1) * 2 * 4
     assert all(float(row["more"]) == 0 for row in rows)  # nothing is trained yet
     assert [float(row["acceptance"]) for row in rows[:4]] == sorted(float(row["acceptance"]) for row in rows[:4])

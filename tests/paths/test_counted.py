@@ -23,13 +23,13 @@ def pairs_of(model: paths.SimulatedModel, count: int) -> tuple[np.ndarray, np.nd
 def test_the_usual_acceptance_is_that_of_the_real_pair() -> None:
     with np.load(PAIRS, allow_pickle=False) as data:
         p, q = (data[name].reshape(-1, data[name].shape[-1]) for name in "pq")
-    assert paths.Acceptance.counted(p, q) == USUAL_ACCEPTANCE
+    assert paths.CountedAcceptance.counted(p, q) == USUAL_ACCEPTANCE
 
 
 def test_the_first_draw_is_counted_exactly_and_the_others_as_the_rule_accepts_them() -> None:
     model = paths.SimulatedModel(n=200)
     p, q = pairs_of(model, 300)
-    counted = paths.Acceptance.counted(p, q, most=4)
+    counted = paths.CountedAcceptance.counted(p, q, most=4)
     assert counted.typical[0] == pytest.approx(np.minimum(p, q).sum(-1).mean(), abs=1e-4)
     shares = paths.acceptance_by_child(RecursiveRejectionWithoutReplacement(), model, 4, contexts=300)
     refused = np.cumprod([1, *(1 - share for share in shares[:-1])])
@@ -38,7 +38,7 @@ def test_the_first_draw_is_counted_exactly_and_the_others_as_the_rule_accepts_th
 
 def test_a_draft_that_is_the_target_is_always_accepted() -> None:
     q = np.random.default_rng(1).dirichlet(np.full(20, 0.3), 50)
-    counted = paths.Acceptance.counted(q, q, most=3)
+    counted = paths.CountedAcceptance.counted(q, q, most=3)
     assert counted.typical == (1, 0, 0) and all(row == (1, 0, 0) for row in counted.of_node)
 
 
@@ -46,7 +46,7 @@ def test_where_the_draft_says_nothing_the_tree_is_sequoias() -> None:
     """One row for all: the shape is that of most expected tokens for this acceptance, or as good."""
     model = paths.SimulatedModel(n=200)
     for budget in (6, 12, 24, 40):
-        counted = paths.Acceptance.counted(*pairs_of(model, 200), most=10, edges=(2.0,))
+        counted = paths.CountedAcceptance.counted(*pairs_of(model, 200), most=10, edges=(2.0,))
         counted = replace(counted, of_share=((1.0, 1.0),))
         drafting = paths.CountedTree(budget, 6, counted)
         tree = drafting.draft(model, [model.root(1)], np.random.default_rng(budget).random((1, drafting.draws)))
@@ -59,7 +59,7 @@ def test_where_the_draft_says_nothing_the_tree_is_sequoias() -> None:
 
 
 def test_the_budget_goes_where_the_draft_is_trusted() -> None:
-    acceptance = paths.Acceptance(((0.3, 0.25, 0.2), (0.95, 0.01, 0.01)), ((1.0, 1.0),), (0.6, 0.1, 0.1), (0.6,))
+    acceptance = paths.CountedAcceptance(((0.3, 0.25, 0.2), (0.95, 0.01, 0.01)), ((1.0, 1.0),), (0.6, 0.1, 0.1), (0.6,))
     drafting = paths.CountedTree(6, 4, acceptance)
     sure, unsure = np.array([0.9, 0.05, 0.05]), np.array([0.4, 0.35, 0.25])
     for law, children in ((sure, 1), (unsure, 3)):

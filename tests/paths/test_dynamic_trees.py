@@ -16,7 +16,7 @@ import ot_draft as ot
 from ot_draft import paths
 from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
-from ot_draft.paths.drafting import adaptive_growth, candidates, counted_tree
+from ot_draft.paths.drafting import candidates, counted_tree, level_growth
 from ot_draft.paths.drafting.candidates import Offer
 from ot_draft.paths.drafting.dynamic_tree import grow_all
 from ot_draft.paths.drafting.stopped import GrowingPath
@@ -32,7 +32,7 @@ TRAVERSAL = paths.Traversal()
 
 
 # Where q is flat two children, where it is steep one.
-FEW = paths.Acceptance(
+FEW = paths.CountedAcceptance(
     of_node=((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)),
     of_share=((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)),
     typical=(0.6, 0.2),
@@ -141,7 +141,7 @@ class DropsZero(paths.AdaptiveTree):
         return Drops(self, draws)
 
 
-class Drops(adaptive_growth.AdaptiveGrowth):
+class Drops(level_growth.LevelGrowth):
     def _children(self, q: Any, numbers: Any, count: Any, tops: Any) -> Any:
         children, masses = super()._children(q, numbers, count, tops)
         place = np.arange(children.shape[-1])
@@ -220,7 +220,7 @@ def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
 def test_an_accelerator_which_is_asked_nothing_grows_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, roots, uniforms = simulated(name, 2)
     here = grown_on(name, model, roots, uniforms)
-    for module in (candidates, adaptive_growth, counted_tree):
+    for module in (candidates, level_growth, counted_tree):
         monkeypatch.setattr(module, "on_host", lambda x: False)
     there = grown_on(name, model, roots, uniforms)
     for row in range(len(roots)):

@@ -27,14 +27,13 @@ from llm_demo.bench.trees.ways import WAYS, Way
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt
 from llm_demo.rows import append, read, write
-from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft
+from ot_draft.decoding import DTYPES, CannotDecode, Pair
 
 OUT = Path("figures/data/real_trees.csv")
 BUDGETS = (8, 16, 32, 64)
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0)
-
-
-Load = Callable[[], tuple[Pair, list[Prompt], list[Prompt]]]  # the models, the prompts of the table, and those held out
+# The models, the prompts of the table, and those held out.
+Load = Callable[[], tuple[Pair, list[Prompt], list[Prompt]]]
 
 
 def files_beside(out: Path) -> tuple[Path, Path]:
@@ -59,7 +58,7 @@ def table(
     groups: of `TOGETHER` texts each, all without any.
     """
     start, done, chosen = time.monotonic(), _done(out, ways), {name: WAYS[name] for name in ways}
-    models = models_of(pair, known.layers, _vocabulary(pair))
+    models = models_of(pair, known.layers, pair.n)
     names = tuple(models.drafts) if drafts is None else tuple(drafts)
     count = 0
     groups = range(group_count(prompts)) if groups is None else groups
@@ -124,11 +123,6 @@ def _done(out: Path, ways: Sequence[str]) -> set[tuple[int, float, str]]:
     return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in whole}
 
 
-def _vocabulary(pair: Pair) -> int:
-    target: Any = pair.target
-    return int(target.vocabulary_size if isinstance(target, SubsetDraft) else target.config.vocab_size)
-
-
 def numbers(kind: Any) -> Any:
     """An option's callback: values of one kind, separated by commas."""
     return lambda context, option, value: tuple(kind(part) for part in value.split(",")) if value else None
@@ -182,8 +176,8 @@ def run(load: Load, texts: int, out: Path, seconds: float, jobs: int = 1, **chos
     start, (plans, _) = time.monotonic(), files_beside(out)
     pair, prompts, held_out = load()
     if not plans.exists():
-        found(pair, held_out, TEMPERATURES, _vocabulary(pair)).write(plans)
-    known = completed(Known.read(plans), pair, held_out, _vocabulary(pair))
+        found(pair, held_out, TEMPERATURES, pair.n).write(plans)
+    known = completed(Known.read(plans), pair, held_out, pair.n)
     known.write(plans)
     left = seconds - (time.monotonic() - start)
     if jobs == 1:

@@ -2,7 +2,7 @@
 
 A lossless rule treats tokens alike that were not drafted and whose masses under target and draft have one ratio, so that merging these
 changes nothing. Ratios of one class differ by a factor of e^(1/32) at most, but for those beyond e^6, where one of the two masses hardly
-counts. What it costs is measured in tests/llm_demo/test_trees_real.py.
+counts. What it costs is measured in tests/llm_demo/test_trees.py.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Plan:
 
     def counted_tree(self, budget: int) -> ot.paths.CountedTree:
         """Our dynamic tree of draws without replacement, fitted."""
-        acceptance = ot.paths.Acceptance(**{name: _tuples(value) for name, value in self.counted.items()})
+        acceptance = ot.paths.CountedAcceptance(**{name: _tuples(value) for name, value in self.counted.items()})
         return ot.paths.CountedTree(budget, DEEPEST, acceptance)
 
     def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
@@ -128,14 +128,14 @@ def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray,
 
 
 def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
-    """What `ot.paths.Acceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
+    """What `ot.paths.CountedAcceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
     order = np.argsort(-np.maximum(p, q), axis=-1)
     first, last = order[:, :LARGEST], order[:, LARGEST:]
     p, q = (
         np.concatenate((np.take_along_axis(x, first, -1), np.take_along_axis(x, last, -1).sum(-1, keepdims=True)), -1)
         for x in (p, q)
     )
-    return asdict(ot.paths.Acceptance.counted(p, q))
+    return asdict(ot.paths.CountedAcceptance.counted(p, q))
 
 
 def _tuples(value: Any) -> Any:

@@ -36,7 +36,7 @@ TIMES = 4  # that every context is drawn in
 
 
 @dataclass(frozen=True)
-class Acceptance:
+class CountedAcceptance:
     """The chance that the i-th draw of a node is the accepted one, by bins of mass between increasing edges (bins - 1,).
 
     of_node: (bins, C), by the mass of q's top token. of_share: (places, bins), by how much that chance is larger where the drawn token had
@@ -56,7 +56,7 @@ class Acceptance:
     @classmethod
     def counted(
         cls, p: np.ndarray, q: np.ndarray, most: int = 12, seed: int = 0, edges: tuple[float, ...] = EDGES
-    ) -> Acceptance:
+    ) -> CountedAcceptance:
         """Counted on pairs of a target and its draft, (rows, n) each; the draws are made with this seed."""
         count = _Count(np.asarray(p, np.float64), np.asarray(q, np.float64), most, edges)
         generator = np.random.default_rng(seed)
@@ -69,11 +69,11 @@ class Acceptance:
 class CountedProspect:
     """What was counted, at nodes whose largest masses are head (..., m), falling, `small`."""
 
-    acceptance: Acceptance
+    acceptance: CountedAcceptance
     head: Array
 
     @classmethod
-    def of(cls, acceptance: Acceptance, q: Array) -> CountedProspect:
+    def of(cls, acceptance: CountedAcceptance, q: Array) -> CountedProspect:
         """At nodes with the laws q (..., n)."""
         return cls(acceptance, small(floats(top_masses(q, min(acceptance.most, q.shape[-1])))))
 
@@ -116,7 +116,7 @@ class _Tables(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _tables(acceptance: Acceptance, device: Any) -> _Tables:
+def _tables(acceptance: CountedAcceptance, device: Any) -> _Tables:
     """Made once for a device, because making them is a copy from the host."""
     like = np.empty(0) if device is None else _empty(device)
     values = acceptance.of_node, acceptance.of_share, acceptance.edges
@@ -130,7 +130,7 @@ def _empty(device: Any) -> Array:
 
 
 class _Count:
-    """The sums that an `Acceptance` is made of. Rows of a batch are drawn side by side."""
+    """The sums that an `CountedAcceptance` is made of. Rows of a batch are drawn side by side."""
 
     def __init__(self, p: np.ndarray, q: np.ndarray, most: int, edges: tuple[float, ...]) -> None:
         self.p, self.q, self.most, self.edges = p, q, most, edges
@@ -161,7 +161,7 @@ class _Count:
             target /= np.where(rest > 0, rest, 1)[:, None]
         self._times += 1
 
-    def acceptance(self) -> Acceptance:
+    def acceptance(self) -> CountedAcceptance:
         accepted = self._accepted / self._times
         mean, bins = accepted.mean(0), len(self.edges) + 1
         sums = np.zeros((bins, self.most))
@@ -173,7 +173,7 @@ class _Count:
             np.add.at(found[at], of, chance)
             np.add.at(expected[at], of, of_node[self.row[rows], place])
         prior = PRIOR * self._times * mean[np.minimum(np.arange(PLACES), self.most - 1), None] + 1e-12
-        return Acceptance(
+        return CountedAcceptance(
             tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
             tuple(map(_floats, (found + prior) / (expected + prior))),
             _floats(np.minimum.accumulate(mean)),

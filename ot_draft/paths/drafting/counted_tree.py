@@ -14,9 +14,9 @@ from ...arrays import Array, add_at, copy, gather, namespace, on_host, positions
 from ...laws import DraftLaw, WithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
-from .adaptive_growth import AdaptiveGrowth
-from .counted import Acceptance, CountedProspect
+from .counted import CountedAcceptance, CountedProspect
 from .dynamic_tree import Growing, TreeDraws
+from .level_growth import LevelGrowth
 from .level_tree import LevelTree
 from .usual_acceptance import USUAL_ACCEPTANCE
 
@@ -31,7 +31,7 @@ class CountedTree(LevelTree):
 
     budget: int
     length: int = 8
-    acceptance: Acceptance = USUAL_ACCEPTANCE
+    acceptance: CountedAcceptance = USUAL_ACCEPTANCE
 
     @property
     def most(self) -> int:  # type: ignore[override]  # as many as were counted
@@ -46,7 +46,7 @@ class CountedTree(LevelTree):
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> CountedTree:
         """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""
-        return replace(self, acceptance=Acceptance.counted(p, q, self.most))
+        return replace(self, acceptance=CountedAcceptance.counted(p, q, self.most))
 
     @property
     def law(self) -> DraftLaw:
@@ -64,7 +64,7 @@ class CountedTree(LevelTree):
         return CountedGrowth(self, draws)
 
 
-class CountedGrowth(AdaptiveGrowth):
+class CountedGrowth(LevelGrowth):
     """Trees whose children are draws without replacement."""
 
     def _children(self, q: Array, numbers: Array, count: Array, tops: Array) -> tuple[Array, Array]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from ...arrays import Array, argsort, gather, maximum, minimum, namespace, take, top_masses, total, where
-from .adaptive_growth import AdaptiveGrowth, Prospect
 from .dynamic_tree import DynamicTree, Growing, TreeDraws, check_bounds
+from .level_growth import LevelGrowth, Prospect
 
 Chosen = tuple[Array, Array]  # number of children, and of fixed tokens among them: int (B, W) each
 
@@ -56,7 +56,7 @@ class LevelTree(DynamicTree):
         return self.budget + 1
 
     def growing(self, draws: TreeDraws) -> Growing:
-        return AdaptiveGrowth(self, draws)
+        return LevelGrowth(self, draws)
 
     def _imagined(self, average: Array, levels: int) -> Array:
         """Chances that the nodes of an average node's tree are reached, itself (1) included, the largest first: (B, at most budget)."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ...arrays import Array, gather, maximum, minimum, namespace, settled, take, total, unsmall, where
 from ...laws import ByNodeLast, DraftLaw
-from .adaptive_growth import Prospect, free
 from .counted_tree import CountedGrowth, CountedTree
 from .dynamic_tree import Growing, TreeDraws
+from .level_growth import Prospect, free
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Acceptance counted on the pairs of figures/data, at both temperatures: `Acceptance.counted` makes it, and a test compares."""
+"""Acceptance counted on the pairs of figures/data, at both temperatures: `CountedAcceptance.counted` makes it, and a test compares."""
 
-from .counted import Acceptance
+from .counted import CountedAcceptance
 
-USUAL_ACCEPTANCE = Acceptance(
+USUAL_ACCEPTANCE = CountedAcceptance(
     of_node=(
         (0.3881, 0.0973, 0.058, 0.0389, 0.0281, 0.0212, 0.017, 0.0141, 0.0122, 0.0105, 0.0091, 0.0079),
         (0.2451, 0.0621, 0.0363, 0.0259, 0.0208, 0.0172, 0.0147, 0.0127, 0.0108, 0.0098, 0.0091, 0.0082),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...arrays import Array, one
-from ...laws import ByNode, ByNodeLast
+from ...laws import ByNode, ToldByNode
 from ..drafting.plans import Expansion, History, Plan
 from ..drafting.shapes import as_shape
 from ..model import Model, Path
@@ -15,12 +15,11 @@ from ..plain import Forest, PlainTree
 from ..rules.path_rule import Nodes, PathLaw
 from .evaluate import Accepted, PathEvaluation, _held, _judge
 
-Told = ByNode | ByNodeLast
 BEFORE = ByNode()
 
 
 def evaluate_plan(
-    path_rule: Callable[[Any, Any], PathLaw], model: Model, plan: Plan, length: int, law: Told = BEFORE
+    path_rule: Callable[[Any, Any], PathLaw], model: Model, plan: Plan, length: int, law: ToldByNode = BEFORE
 ) -> PathEvaluation:
     """Law of the first L + 1 tokens and expected accepted length of `path_rule(model, PlainTree)` on trees drafted by the plan.
 
@@ -38,7 +37,7 @@ def evaluate_plan(
     return _judge(path_rule, nodes, length, drafted())
 
 
-def drafted_tree(history: History, law: Told = BEFORE) -> PlainTree:
+def drafted_tree(history: History, law: ToldByNode = BEFORE) -> PlainTree:
     """The tree of a history, numbered breadth first."""
     fixed: dict[Path, Path] = {}
     drawn: dict[Path, Path] = {}
@@ -68,7 +67,7 @@ def _unlabelled(forest: Forest) -> tuple[Any, ...]:
 
 
 def _histories(
-    nodes: Nodes, plan: Plan, history: History, probability: Any, law: Told = BEFORE
+    nodes: Nodes, plan: Plan, history: History, probability: Any, law: ToldByNode = BEFORE
 ) -> Iterator[tuple[History, Any]]:
     """Every way that the drafting can go, and its probability."""
     step = plan(history)
@@ -82,7 +81,7 @@ def _histories(
         yield from _histories(nodes, plan, (*history, Expansion(prefix, fixed, drawn)), probability * mass, law)
 
 
-def _draws(q: Array, law: Told, fixed: Path, before: Path, number: int) -> list[tuple[Path, Any]]:
+def _draws(q: Array, law: ToldByNode, fixed: Path, before: Path, number: int) -> list[tuple[Path, Any]]:
     """So many further draws beside the fixed tokens and those drawn before, each way with its probability; fewer where no token is left."""
     ways: list[tuple[Path, Any]] = [((), one(q))]
     for _ in range(number):

@@ -86,9 +86,8 @@ class _Walk:
         self.accepted, self._any = self.survivors.here, self.survivors.here < 0
         self._number = _inner(tree, self._parents)
         self._siblings = self._children()
-        self._mass = empty(
-            (len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p
-        )  # S; the last row takes what is of no use
+        # S of every node that has children; the last row takes what is of no use.
+        self._mass = empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p)
         self._mass[:, :-1] = tree.p[:, : self._number]
         self._laws = empty(tuple(self._mass.shape), tree.p)  # of the child that is tested next
         self._mass[:, -1], self._laws[:, -1] = tree.p[:, 0], tree.p[:, 0]  # numbers, so that nothing overflows
@@ -160,7 +159,7 @@ class _Walk:
     def _entry(self, node: Array) -> Array:
         """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
         start = take(self._start, take(self._top, node))
-        return minimum_of(take(self._cut, node), take(self._product, node) * start)
+        return minimum(take(self._cut, node), take(self._product, node) * start)
 
     def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
         """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
@@ -203,11 +202,6 @@ class _Walk:
             table[:, int(row[0, 0])] = values
         else:
             table[unsmall(self._rows, table), unsmall(row[..., 0], table)] = values
-
-
-def minimum_of(a: Array, b: Array) -> Array:
-    """The smaller of two arrays."""
-    return where(a < b, a, b)
 
 
 def _inner(tree: DraftTree, parents: Array) -> int:

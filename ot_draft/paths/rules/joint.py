@@ -23,9 +23,8 @@ FEW = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
 # Top tokens and number of draws at each node of the walk: they determine weights and laws.
 Key = tuple[tuple[Path, int], ...]
-State = tuple[
-    Walk, Key, tuple[Forest, ...]
-]  # the walk so far, its key, and the children of the nodes that hold its tokens
+# The walk so far, its key, and the children of the nodes that hold its tokens.
+State = tuple[Walk, Key, tuple[Forest, ...]]
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Numbers(Protocol):
         """Children, and fixed ones among them, of nodes that are reached with these chances."""
 
 
-class AdaptiveGrowth(Growing):
+class LevelGrowth(Growing):
     """Trees whose nodes stand in the slots of their numbers. Of siblings that are equal the eldest alone is read, and drafted after."""
 
     def __init__(self, drafting: Numbers, draws: TreeDraws) -> None:
