@@ -24,7 +24,6 @@ from ...arrays import (
     namespace,
     positions,
     small,
-    top_masses,
     total,
     where,
 )
@@ -67,23 +66,23 @@ class CountedAcceptance:
 
 @dataclass(frozen=True, eq=False)
 class CountedProspect:
-    """What was counted, at nodes whose largest masses are head (..., m), falling, `small`."""
+    """What was counted, at nodes whose laws q have such largest masses, (...), and so many tokens of positive mass, int (...), `small`."""
 
     acceptance: CountedAcceptance
-    head: Array
+    largest: Array
+    tokens: Array
 
     @classmethod
     def of(cls, acceptance: CountedAcceptance, q: Array) -> CountedProspect:
         """At nodes with the laws q (..., n)."""
-        return cls(acceptance, small(floats(top_masses(q, min(acceptance.most, q.shape[-1])))))
+        return cls(acceptance, small(floats(namespace(q).amax(q, -1))), small((q > 0).sum(-1)))
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
         """What each further draw adds to the acceptance (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
         most = self.acceptance.most
-        child = minimum(positions(most, self.head), self.head.shape[-1])
-        there = namespace(self.head).concatenate((self.head > 0, self.head[..., :1] < 0), -1)[..., child]
-        none_fixed = 0 * positions(most + 1, self.head) * where(there, 1, 0)[..., :1]
+        there = positions(most, self.tokens) < self.tokens[..., None]
+        none_fixed = 0 * positions(most + 1, self.tokens) * self.tokens[..., None]
         return where(there, self._tables.of_node[self._row], 0.0), none_fixed
 
     def below(self, masses: Array, tokens: Array, tops: Array, count: Array) -> Array:
@@ -99,14 +98,14 @@ class CountedProspect:
 
     @property
     def _row(self) -> Array:
-        return self._bins(self.head[..., 0])
+        return self._bins(self.largest)
 
     def _bins(self, masses: Array) -> Array:
         return (masses[..., None] >= self._tables.edges).sum(-1)
 
     @property
     def _tables(self) -> _Tables:
-        return _tables(self.acceptance, self.head.device if is_torch(self.head) else None)
+        return _tables(self.acceptance, self.largest.device if is_torch(self.largest) else None)
 
 
 class _Tables(NamedTuple):

@@ -7,6 +7,7 @@ A child x drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...arrays import (
@@ -86,14 +87,10 @@ class _Walk:
         self.accepted, self._any = self.survivors.here, self.survivors.here < 0
         self._number = _inner(tree, self._parents)
         self._siblings = self._children()
-        # S of every node that has children; the last row takes what is of no use.
-        self._mass = empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p)
-        self._mass[:, :-1] = tree.p[:, : self._number]
-        self._laws = empty(tuple(self._mass.shape), tree.p)  # of the child that is tested next
-        self._mass[:, -1], self._laws[:, -1] = tree.p[:, 0], tree.p[:, 0]  # numbers, so that nothing overflows
-        siblings = unsmall(self._siblings, tree.p)
-        first = tree.law.at_place(tree.q[:, : self._number], siblings, 0 * siblings[..., :1], self._tops(None))
-        self._laws[:, :-1] = first
+        self._alike = tree.law.all_independent  # every child of a node has one law
+        # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
+        # then, and fresh memory costs more than the arithmetic. The last row takes what is of no use.
+        self._mass, self._laws = (empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p) for _ in range(2))
         ones = small(one(tree.p) + 0 * tree.p[:, 0, :1]) + 0 * self._nodes
         self._weight, self._scale, self._start = ones, ones, ones
         self._top, self._cut, self._product = self._first_children(ones)
@@ -117,7 +114,7 @@ class _Walk:
         tested = take(self._counts, self.accepted) > 0
         if settled(~tested):
             return p
-        left = self.survivors.at(self._mass, minimum(self.accepted, self._number))
+        left = self._now(self._mass, minimum(self.accepted, self._number), ~tested, lambda: p)
         left_over = unsmall(tested, p) & (total(left) > 0)
         return left if settled(left_over) else where(left_over, left, p)
 
@@ -127,12 +124,17 @@ class _Walk:
         untouched = place == 0
         entry = self._entry(parent)
         weight, scale = (where(untouched, entry, take(x, parent)) for x in (self._weight, self._scale))
-        row = where(refused, parent, self._number)
-        mass, law = self.survivors.at(self._mass, row), self.survivors.at(self._laws, row)
-        # s (S - Q / s)+ is (s S - Q)+, and one pass less; in place where the row is a view.
+        row, fresh = where(refused, parent, self._number), untouched | ~refused
+        mass = self._now(
+            self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, minimum(parent, self._number - 1))
+        )
+        law = self._now(self._laws, row, fresh | self._alike, lambda: self._law(parent, 0 * place))
+        # s (S - Q / s)+ is (s S - Q)+, and one pass less.
         apart = minimum(divide(one(mass) + 0 * scale, scale, zero(mass)), LARGEST)
-        mass = excess(mass, law, like(unsmall(apart, mass), mass), mass)
-        self._write(self._mass, row, mass)
+        in_place = self.survivors.at(self._mass, row) if self._single(row) else mass
+        mass = excess(mass, law, like(unsmall(apart, mass), mass), in_place)
+        if not self._single(row):
+            self._write(self._mass, row, mass)
         rest = scale * small(total(mass))
         scale = divide(scale, rest + 1 - weight, zero(mass))
         weight = divide(rest, rest + 1 - weight, one(mass))
@@ -144,17 +146,27 @@ class _Walk:
 
     def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
         """The next child of the parent in this row comes up: the law that it was drawn by, and its weight."""
-        q = self.tree.q
-        if not self.tree.law.all_independent:
-            number, siblings = self._tops(row), self._siblings[self._rows, minimum(row, self._number - 1)[..., 0]]
-            parent_q = self.survivors.at(q, minimum(row, q.shape[1] - 1))
-            law = self.tree.law.at_place(parent_q, unsmall(siblings, q), unsmall(place, q), number)
+        q, law = self.tree.q, self._law(row, place)
+        if not self._alike:
             self._write(self._laws, row, law)
-        law = self.survivors.at(self._laws, row)
         token = unsmall(take(self._tokens, minimum(node, self._tokens.shape[1] - 1)), q)
         offered, wanted = small(gather(law, token)), small(gather(mass, token))
         enters = minimum(divide(scale * wanted, offered, zero(mass)), one(mass))
         self._start = where(self._nodes == node + 1, enters, self._start)
+
+    def _law(self, row: Array, place: Array) -> Array:
+        """Law (B, n) by which the child at this place of the parents in these rows was drawn."""
+        tree, row = self.tree, minimum(row, self._number - 1)
+        q = self.survivors.at(tree.q, minimum(row, tree.q.shape[1] - 1))
+        siblings = self._siblings[self._rows, row[..., 0]]
+        return tree.law.at_place(q, unsmall(siblings, q), unsmall(place, q), self._tops(row))
+
+    def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
+        """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
+        if settled(fresh):
+            return first()
+        written = self.survivors.at(table, row)
+        return written if settled(~fresh) else where(unsmall(fresh, written), first(), written)
 
     def _entry(self, node: Array) -> Array:
         """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
@@ -165,7 +177,9 @@ class _Walk:
         """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
         first = self._siblings[..., :1]
         token = unsmall(first, self.tree.p)
-        wanted, offered = (small(gather(x[:, :-1], token))[..., 0] for x in (self._mass, self._laws))
+        p, q, siblings = self.tree.p, self.tree.q, unsmall(self._siblings, self.tree.p)
+        laws = self.tree.law.at_place(q[:, : self._number], siblings, 0 * siblings[..., :1], self._tops(None))
+        wanted, offered = (small(gather(x, token))[..., 0] for x in (p[:, : self._number], laws))
         ratio = divide(wanted, offered, zero(self.tree.p))
         join, missing = namespace(ratio).concatenate, len(self._nodes) - ratio.shape[1]
         ratio = take(join((ratio, *[0 * ratio[:, :1]] * missing), -1), self._parents)
@@ -194,11 +208,15 @@ class _Walk:
         if tops is None:
             return None
         tops = tops[:, : self._number]
-        return tops[..., None] if row is None else take(tops, unsmall(minimum(row, self._number - 1), tops))
+        return tops[..., None] if row is None else take(tops, unsmall(row, tops))
+
+    def _single(self, row: Array) -> bool:
+        """Whether a row (1, 1) of a table is a view of it."""
+        return len(row) == 1 and on_host(row)
 
     def _write(self, table: Array, row: Array, values: Array) -> None:
         """Into rows (B, 1) of a table (B, m, n)."""
-        if len(table) == 1 and on_host(row):
+        if self._single(row):
             table[:, int(row[0, 0])] = values
         else:
             table[unsmall(self._rows, table), unsmall(row[..., 0], table)] = values
