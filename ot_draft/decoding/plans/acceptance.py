@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-FORGETS, FORGETS_SLOWLY = 0.95, 0.99  # what a step leaves of the counts before it
+FORGETS, FORGETS_SLOWLY = 0.95, 0.995  # what a step leaves of the counts before it
 PRIOR = 4.0  # drafts that what is expected beforehand weighs
-# Drafts that all steps of long ago weigh against those of just now. The acceptance of a draft model changes less from place to place
-# than twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
-STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, PRIOR, 1.5
+# Drafts that the long memory weighs against those of just now. The acceptance of a draft model changes less from place to place than
+# twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
+STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, 12.0, 1.5
 FRESH = 4.0  # drafts that all texts before weigh when a new one begins
 MODEL = 0.4  # of one draft of the model, before anything was seen
 MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched

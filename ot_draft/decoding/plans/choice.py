@@ -14,8 +14,9 @@ from .lookup import Lookup, Match
 
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
 SHARE = 0.01  # of the time that may be lost by trying what promises less: every step adds so much of its own to a purse
-PURSE, FULL = 1.0, 1.5  # plain steps in it at the beginning and at most
-HOPES = 2.0  # standard deviations of acceptance that make another drafting worth trying
+PURSE, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
+HOPES = 1.0  # standard deviations of acceptance that make another drafting worth trying
+HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
 FRESH = 8  # steps for which costs and expectations of what is not in use hold
 
 
@@ -44,6 +45,8 @@ class Choice(Chooser):
         self._longest: dict[Key, int] = {}
         for key, length in zip(self._keys, self._lengths, strict=True):
             self._longest[key] = max(length, self._longest.get(key, 0))
+        asking = (place for place, drafting in enumerate(menu) if drafting.asks_draft_model)
+        self._simplest = next(asking, 0)  # of those that ask the draft model
         self._lookup = next((drafting.lookup for drafting in menu if drafting.lookup is not None), None)
         self._going = [True] * batch
         self._purse, self._steps, self._behind, self._place = PURSE, 0, 0, 0
@@ -59,7 +62,10 @@ class Choice(Chooser):
         if self._costs.known:
             if self._lookup is not None:
                 self._found = [self._lookup.find(text) for text in texts]
-            self._decide(self._promises())
+            if self._simplest and self._costs.lacks(self.menu[self._simplest]):
+                self._place = self._simplest
+            else:
+                self._decide(self._promises())
         return self.menu[self._place]
 
     def found(self, lookup: Lookup, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
@@ -78,7 +84,7 @@ class Choice(Chooser):
         place, measured = self._place, self._costs.known
         first_use = place > 0 and place not in self._used  # memory is taken then
         if not (first_use and measured):
-            self._costs.learn(step, seconds)
+            self._costs.learn(step, seconds, self._behind if step.drafting.asks_draft_model else 0)
         lengths, active = step.length.tolist(), step.active.tolist()
         accepted = [length for length, going in zip(lengths, active, strict=True) if going]
         chosen = sum(accepted) / max(len(accepted), 1) + 1
@@ -106,7 +112,7 @@ class Choice(Chooser):
         texts = [match for match, going in zip(self._found, self._going, strict=True) if going]
         longest = max((len(match.tokens) for match in texts), default=0)
         found: Expected | None = self._of_found(texts, longest) if longest else None
-        reading = self._costs.reading(self._behind) if self._behind else 0.0
+        reading = self._costs.reading(self._behind) / HORIZON if self._behind else 0.0
         promises = []
         for place, seconds in enumerate(self._seconds):
             length = self._lengths[place]

@@ -13,6 +13,12 @@ from ..step import Step
 
 OLD = 100  # steps after which a plain one is measured again
 RECENT = 9  # measurements of each part that count: the last ones
+ENOUGH = 2  # measurements of the draft model before anything is decided
+FEW = 2.0  # measurements of a number of positions that the line through all others weighs
+FOLLOWS, AT_ONCE = (
+    0.25,
+    1.5,
+)  # how much of a step's surprise is put down to the machine's speed, and the largest that is believed
 # Before anything was measured, in plain steps: a further position of the target, and what selection takes.
 POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
@@ -47,8 +53,12 @@ class StepCosts(ABC):
         """Whether a plain step has to be measured again."""
         return False
 
-    def learn(self, step: Step, seconds: float) -> None:
-        """Take a step's time in."""
+    def lacks(self, drafting: Drafting) -> bool:
+        """Whether the draft model has to be measured by some steps of this drafting before anything is decided."""
+        return False
+
+    def learn(self, step: Step, seconds: float, behind: int = 0) -> None:
+        """Take a step's time in; behind: tokens that the draft model read up in it."""
 
 
 class GivenCosts(StepCosts):
@@ -96,6 +106,9 @@ class MeasuredCosts(StepCosts):
 
     What was not measured yet is guessed from what was: between measured numbers of positions by a line, beyond them by
     their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step.
+
+    A machine with other work changes its speed within a text, and what was measured at one speed would be compared with what was measured
+    at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
     """
 
     def __init__(self, share: float, on_cpu: bool) -> None:
@@ -103,60 +116,92 @@ class MeasuredCosts(StepCosts):
         self._verify: dict[int, _Recent] = {}
         self._draft: dict[int, _Recent] = {}
         self._rest: dict[int, _Recent] = {}
-        self._steps, self._plain_at = 0, 0
+        self._read = _Recent()
+        self._steps, self._plain_at, self._plain_steps = 0, 0, 0
+        self._plain_call = 0.0  # seconds, at present
 
     @property
     def known(self) -> bool:
-        return 1 in self._verify and len(self._verify[1]) > 1
+        return self._plain_steps > 1
 
     @property
     def plain_is_old(self) -> bool:
         """The text has grown since, and the machine may do other things now."""
         return self._steps - self._plain_at > OLD
 
-    def learn(self, step: Step, seconds: float) -> None:
+    def lacks(self, drafting: Drafting) -> bool:
+        return len(self._draft.get(drafting.width, ())) < ENOUGH
+
+    def learn(self, step: Step, seconds: float, behind: int = 0) -> None:
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
         size, width = drafting.shape.size, drafting.width
-        self._verify.setdefault(size + 1, _Recent()).add(parts.verify)
+        unit = self._unit(size + 1, parts.verify)
         drafted = parts.draft if drafting.asks_draft_model else 0.0  # else it is the time of choosing and looking up
-        self._rest.setdefault(self._kind(drafting), _Recent()).add(seconds - parts.verify - drafted)
-        if drafting.asks_draft_model:
-            self._draft.setdefault(width, _Recent()).add(drafted / drafting.shape.length)
+        self._rest.setdefault(self._kind(drafting), _Recent()).add((seconds - parts.verify - drafted) / unit)
         if not size:
             self._plain_at = self._steps
+            self._plain_steps += 1
+            return
+        self._verify.setdefault(size + 1, _Recent()).add(parts.verify / unit)
+        if drafting.asks_draft_model:
+            self._learn_draft(width, drafting.shape.length, drafted / unit, behind)
+
+    def _learn_draft(self, width: int, length: int, drafted: float, behind: int) -> None:
+        """A step that read up besides what it drafted tells what reading costs, once it is known what drafting does."""
+        if behind and width in self._draft:
+            self._read.add(max(drafted - length * self._drafted(width), 0.0) / behind)
+        else:
+            self._draft.setdefault(width, _Recent()).add(max(drafted - self._reading(behind), 0.0) / length)
 
     def plain(self) -> float:
-        return self._verify[1].value + self._rest[0].value
+        return self._plain_call * (1 + self._rest[0].value)
 
     def step(self, drafting: Drafting) -> float:
         cost = self._verified(drafting.shape.size + 1) + self._remaining(drafting)
-        return cost + (drafting.shape.length * self._drafted(drafting.width) if drafting.asks_draft_model else 0.0)
+        cost += drafting.shape.length * self._drafted(drafting.width) if drafting.asks_draft_model else 0.0
+        return self._plain_call * cost
 
     def reading(self, behind: int) -> float:
-        return self._drafted(1) * self._slope() * behind
+        return self._plain_call * self._reading(behind)
+
+    def _reading(self, behind: int) -> float:
+        one = self._read.value if len(self._read) else self._share * self._position
+        return one * behind
+
+    def _unit(self, positions: int, seconds: float) -> float:
+        """Seconds of a plain target call when this one, on so many positions, was made."""
+        if not self._plain_call:
+            self._plain_call = seconds
+        before = self._plain_call
+        if positions == 1 or positions in self._verify:
+            surprise = seconds / (before * self._verified(positions))
+            self._plain_call = before * min(max(surprise, 1 / AT_ONCE), AT_ONCE) ** FOLLOWS
+        return before
 
     def _kind(self, drafting: Drafting) -> int:
         """0: plain, -1: looked up, else the number of paths."""
         return 0 if drafting.rule is None else drafting.width if drafting.asks_draft_model else -1
 
     def _verified(self, positions: int) -> float:
+        """A target call on so many positions, near the line through all measurements as long as there are few of it."""
+        slope = self._slope()
         if positions in self._verify:
-            return self._verify[positions].value
-        below = max(known for known in self._verify if known < positions)
+            recent = self._verify[positions]
+            return (len(recent) * recent.value + FEW * (1 + slope * (positions - 1))) / (len(recent) + FEW)
+        below = max((known for known in self._verify if known < positions), default=1)
         above = min((known for known in self._verify if known > positions), default=None)
-        first, slope = self._verify[below].value, self._slope() * self._verify[1].value
+        first = self._verified(below) if below > 1 else 1.0
         if above is not None:
-            slope = (self._verify[above].value - first) / (above - below)
+            slope = (self._verified(above) - first) / (above - below)
         return first + slope * (positions - below)
 
     def _slope(self) -> float:
-        """Cost of a further position in target calls on one, at least 0: the line through 1 that fits all measurements."""
-        one = self._verify[1].value
+        """Cost of a further position, at least 0: the line through 1 that fits all measurements."""
         weight, total = STRENGTH, STRENGTH * self._position
         for positions, recent in self._verify.items():
             further = positions - 1
-            weight, total = weight + further**2, total + further * (recent.value / one - 1)
+            weight, total = weight + further**2, total + further * (recent.value - 1)
         return max(total / weight, 0.0)
 
     def _drafted(self, width: int) -> float:
@@ -164,11 +209,11 @@ class MeasuredCosts(StepCosts):
         if width in self._draft:
             return self._draft[width].value
         known = min(self._draft, key=lambda other: abs(other - width), default=0)
-        first = self._draft[known].value if known else self._share * self._verify[1].value
+        first = self._draft[known].value if known else self._share
         return first * max(1 + self._slope() * (width - max(known, 1)), 0.5)
 
     def _remaining(self, drafting: Drafting) -> float:
         kind = self._kind(drafting)
         if kind in self._rest:
             return self._rest[kind].value
-        return self._rest[0].value + SELECTION * self._verify[1].value * (1 + 0.5 * max(kind - 1, 0))
+        return self._rest[0].value + SELECTION * (1 + 0.5 * max(kind - 1, 0))
