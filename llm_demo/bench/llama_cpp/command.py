@@ -53,7 +53,7 @@ def serving(python: str, target: Path, layers: Path, kind: str, threads: int, co
         folder = Path(name)
         draft = folder / "draft.gguf"
         write_draft(target, layers, draft, kind)
-        methods = []
+        methods: list[Method] = []
         for drafts, length in WAYS:
             settings = Settings(str(target), drafts, str(draft), length, threads, context)
             log = folder / f"{drafts}-{length}.txt"
