@@ -140,10 +140,9 @@ def test_the_embedded_draft_as_a_file(tmp_path: Path) -> None:
     tokens = torch.tensor(
         [pair.encode("The museum opens at nine in the morning. def merge(left, right):\n    return left")]
     )
-    for kind, most in (("f16", 1e-4), ("q8_0", 0.02)):
-        write_draft(target, DRAFT_FILE, tmp_path / f"{kind}.gguf", kind)
-        theirs, ours = _laws(_read(tmp_path / f"{kind}.gguf"), pair.draft, tokens)
-        assert (theirs - ours).abs().sum(-1).max() / 2 < most
+    write_draft(target, DRAFT_FILE, tmp_path / "draft.gguf", "f16")
+    theirs, ours = _laws(_read(tmp_path / "draft.gguf"), pair.draft, tokens)
+    assert (theirs - ours).abs().sum(-1).max() / 2 < 1e-4
 
 
 class Answers(BaseHTTPRequestHandler):
