@@ -60,9 +60,9 @@ def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
 
 
 def bench(
-    pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, against: str, progress: Any
+    pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, methods: Sequence[Method], progress: Any
 ) -> list[Row]:
-    """Rows for every kind of text and for all together; groups of a batch are of one kind as far as that goes."""
+    """Rows of the plain method and of these, for every kind of text and for all; a batch is of one kind as far as that goes."""
     ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
     groups = [ordered[start : start + batch] for start in range(0, len(ordered) - batch + 1, batch)]
     tokens = [[prompt.tokens for prompt in group] for group in groups]
@@ -74,7 +74,7 @@ def bench(
                 shapes.setdefault(kind, Counter())[_shape(step.drafting)] += 1
 
     plain = method_called("autoregressive", None, shape_of(1, 1, None))
-    comparison = compare_methods(pair, tokens, [plain], options, watch, progress, contenders(pair, batch, against))
+    comparison = compare_methods(pair, tokens, [plain], options, watch, progress, methods)
     kinds = ["all"] if batch > 1 else [*dict.fromkeys(prompt.kind for prompt in ordered), "all"]
     common = {"batch": batch, "temperature": options.sampling.temperature}
     rows = []
@@ -143,9 +143,10 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
         for batch in options["batch"]:
             for temperature in options["temperature"]:
                 decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
-                total = (len(prompts) // batch) * (1 + len(contenders(pair, batch, options["against"]))) + 2
+                methods = contenders(pair, batch, options["against"])
+                total = (len(prompts) // batch) * (1 + len(methods)) + 2
                 with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
-                    rows += bench(pair, prompts, batch, decoding, options["against"], lambda done, a=advance: a())
+                    rows += bench(pair, prompts, batch, decoding, methods, lambda done, a=advance: a())
                 write([row | where for row in rows], out)
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None

@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pytest
-from engine_cases import HERE, environment
+from engine_cases import environment
 
-LIMIT = 300.0  # seconds until a server answers
-
-
-@contextmanager
-def running(command: list[str], log: Path, **more: str) -> Iterator[None]:
-    """A server's processes, in a group of their own that is ended as a whole."""
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment(**more), start_new_session=True)
-        try:
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def until_it_answers(url: str, log: Path) -> None:
-    """Wait for the list of models."""
-    begun = time.monotonic()
-    while time.monotonic() - begun < LIMIT:
-        try:
-            if httpx.get(f"{url}/v1/models", timeout=5, trust_env=False).status_code == 200:
-                return
-        except httpx.HTTPError:
-            time.sleep(0.5)
-    pytest.fail(f"{url} did not answer in {LIMIT:.0f} s:\n" + "\n".join(log.read_text().splitlines()[-25:]))
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+from llm_demo.bench.llama_cpp.server import free_port, running, until_it_answers
 
 
 @contextmanager
@@ -64,18 +24,9 @@ def vllm_server(target: Path, speculative: dict[str, Any] | None, folder: Path, 
     command += ["--max-model-len", "64", "--max-num-seqs", "64"]
     if speculative:
         command += ["--speculative-config", json.dumps(speculative)]
-    with running(command, log, VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="INFO", **more):
-        until_it_answers(f"http://127.0.0.1:{port}", log)
-        yield f"http://127.0.0.1:{port}"
-
-
-@contextmanager
-def llama_server(gguf: Path, drafts: str, folder: Path) -> Iterator[str]:
-    """llama.cpp's own server: its address."""
-    port, log = free_port(), folder / "server.txt"
-    with running([sys.executable, str(HERE / "llama_process.py"), str(gguf), drafts, str(port)], log):
-        until_it_answers(f"http://127.0.0.1:{port}", log)
-        yield f"http://127.0.0.1:{port}"
+    variables = environment(VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="INFO", **more)
+    with running(command, log, variables) as process:
+        yield until_it_answers(f"http://127.0.0.1:{port}", log, process)
 
 
 def audited(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:

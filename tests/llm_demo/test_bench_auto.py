@@ -27,7 +27,8 @@ def test_forty_texts_of_four_kinds() -> None:
 
 
 def test_a_row_for_every_kind_and_method() -> None:
-    rows = auto.bench(tiny_pair(), PROMPTS, 1, SHORT, "plain", lambda done: None)
+    pair = tiny_pair()
+    rows = auto.bench(pair, PROMPTS, 1, SHORT, auto.contenders(pair, 1, "plain"), lambda done: None)
     assert [(row["kind"], row["method"].split()[0]) for row in rows] == [
         (kind, method) for kind in ("chat", "code", "all") for method in ("autoregressive", "auto")
     ]

@@ -1,0 +1,127 @@
+"""llama.cpp on the same GGUF file beside our own decoding, one run: `python -m llm_demo.bench.llama_cpp --out FILE`.
+
+The texts of `llm_demo.bench.auto`, all methods in turns text by text, by as many threads each. Ours reads the file's weights as float32,
+llama.cpp as the file has them, a fifth of the bytes: the columns `weights` and `target_megabytes` say so in every row. The prompt's pass
+counts on neither side. llama.cpp drafts with our draft, written as a GGUF file for it, whose head is the whole embedding.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from llm_demo.bench import auto
+from llm_demo.bench.llama_cpp.draft_file import TYPES, weights, write_draft
+from llm_demo.bench.llama_cpp.method import LLAMA, RULES, LlamaCpp
+from llm_demo.bench.llama_cpp.server import Settings, llama_server, version
+from llm_demo.machine import machine
+from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_directory
+from llm_demo.prompts import Prompt, read_prompts
+from llm_demo.rows import Row, write
+from ot_draft.cli import progress_bar
+from ot_draft.decoding import CannotDecode, Method, Options, Pair, Sampling, auto_method, method_called, shape_of
+
+OURS = "ot_draft"
+PLAIN = {OURS: "autoregressive", LLAMA: RULES["none"]}
+ONE_PATH = (("speculativesampling", 1), ("block", 2))
+LENGTHS = (1, 2, 3)  # 3 is llama.cpp's own
+WAYS = (("none", 1), ("ngram", 1), *((drafts, length) for drafts in ("greedy", "drawn") for length in LENGTHS))
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+ROOM = 64  # positions of a server's context beyond the longest text
+
+
+def contenders(servers: Sequence[Method]) -> list[Method]:
+    """All but our plain method."""
+    return [
+        *(method_called(rule, None, shape_of(1, length, None)) for rule, length in ONE_PATH),
+        auto_method(),
+        *servers,
+    ]
+
+
+@contextmanager
+def serving(python: str, target: Path, layers: Path, kind: str, threads: int, context: int) -> Iterator[list[Method]]:
+    """llama.cpp's servers, one for each of WAYS, with our draft as a GGUF file, until the block ends."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        draft = folder / "draft.gguf"
+        write_draft(target, layers, draft, kind)
+        methods: list[Method] = []
+        for drafts, length in WAYS:
+            settings = Settings(str(target), drafts, str(draft), length, threads, context)
+            log = folder / f"{drafts}-{length}.txt"
+            methods.append(LlamaCpp.by(drafts, length, stack.enter_context(llama_server(python, settings, log))))
+        yield methods
+
+
+def bench(
+    pair: Pair, prompts: Sequence[Prompt], options: Options, servers: Sequence[Method], progress: Any
+) -> list[Row]:
+    """Rows for every kind of text and for all: ratio is that to our plain method, of_its_plain that to the same engine's."""
+    rows = auto.bench(pair, prompts, 1, options, contenders(servers), progress)
+    rates = {(row["kind"], row["method"]): float(row["tokens_a_second"]) for row in rows}
+    for row in rows:
+        engine = LLAMA if row["method"].startswith(LLAMA) else OURS
+        own = rates[row["kind"], PLAIN[engine]]
+        row |= {"engine": engine, "of_its_plain": f"{float(row['tokens_a_second']) / own:.4g}"}
+    return rows
+
+
+def show(rows: Sequence[Row]) -> str:
+    """One line a row."""
+    return "\n".join(
+        f"T {row['temperature']} {row['kind']:14} {row['method'][:44]:44} {row['tokens_a_call']:>6} a call"
+        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}] of our plain, {row['of_its_plain']} of its own"
+        for row in rows
+    )
+
+
+@click.command()
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--target", type=FILE, help="Of a Llama, as GGUF [default: the embedded model].")
+@click.option("--draft", type=FILE, help="Safetensors file of layers for it [default: the embedded draft].")
+@click.option("--texts", default=8, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
+@click.option("--tokens", default=48, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option("--temperature", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Of either engine.")
+@click.option("--draft-type", default=TYPES[0], show_default=True, type=click.Choice(TYPES), help="Of the GGUF draft.")
+@click.option("--llama-python", default=sys.executable, help="A python that has xllamacpp [default: this one].")
+def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, **options: Any) -> None:
+    """Measure, write OUT and print a line for every kind and method."""
+    torch.set_num_threads(options["threads"])
+    try:
+        engine = f"xllamacpp {version(llama_python)}"
+        target, layers = target or target_directory() / TARGET_FILE, draft or DRAFT_FILE
+        pair = load_pair(str(target), str(layers))
+        prompts = read_prompts(pair.tokenizer, options["texts"], auto.KINDS)
+        where = machine() | {"tokens": options["tokens"], "draft_type": options["draft_type"]}
+        where["versions"] += f", {engine}"
+        read = read_weights(target)
+        context = max(len(prompt.tokens) for prompt in prompts) + options["tokens"] + ROOM
+        rows: list[Row] = []
+        with serving(llama_python, target, layers, options["draft_type"], options["threads"], context) as servers:
+            for temperature in options["temperature"]:
+                decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=auto.SEED)
+                total = len(prompts) * (1 + len(contenders(servers))) + 2
+                with progress_bar(total, f"temperature {temperature}") as step:
+                    rows += bench(pair, prompts, decoding, servers, lambda done, step=step: step())
+                write([row | read[row["engine"]] | where for row in rows], out)
+    except (CannotDecode, OSError, ImportError) as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(show(rows))
+
+
+def read_weights(target: Path) -> dict[str, Row]:
+    """What each engine reads of the target in every call: types and megabytes of the weights."""
+    count, size, types = weights(target)
+    return {
+        OURS: {"weights": f"F32, from {types}", "target_megabytes": f"{4 * count / 1e6:.1f}"},
+        LLAMA: {"weights": types, "target_megabytes": f"{size / 1e6:.1f}"},
+    }

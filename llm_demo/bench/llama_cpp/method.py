@@ -1,0 +1,105 @@
+"""llama.cpp as a method among ours: one text at a time over HTTP, timed by the server itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from ot_draft.decoding import Call, CannotDecode, Method, Options, Pair, Step, method_called, shape_of
+
+LLAMA = "llama.cpp"  # how the names of its methods begin
+LIMIT = 600.0  # seconds for a text
+RULES = {
+    "none": f"{LLAMA}, plain",
+    "ngram": f"{LLAMA}, n-gram drafts",
+    "greedy": f"{LLAMA}, greedy drafts",
+    "drawn": f"{LLAMA}, probabilistic drafts",
+}
+
+
+@dataclass(frozen=True)
+class Continued:
+    """tokens: how many came, the first one included, which the prompt's pass brings; accepted: drafted ones among them.
+
+    seconds: from the first token to the last.
+    """
+
+    tokens: int
+    accepted: int
+    seconds: float
+
+    @property
+    def calls(self) -> int:
+        """Calls of the target that chose tokens, the one that read the prompt included: each brings one token that was not drafted."""
+        return self.tokens - self.accepted
+
+
+@dataclass(frozen=True)
+class LlamaCpp(Method):
+    """llama.cpp's server at an address, which drafts as its settings say."""
+
+    url: str = ""
+
+    @property
+    def one_shape(self) -> bool:
+        return False
+
+    @classmethod
+    def by(cls, drafts: str, length: int, url: str) -> LlamaCpp:
+        """drafts, length: as in `server.Settings`."""
+        by_model = drafts in ("greedy", "drawn")
+        like = method_called("speculativesampling" if by_model else "autoregressive", None, shape_of(1, length, None))
+        name = RULES[drafts]
+        return cls(name, "", name, f"1 × {length}" if by_model else "", like.drafting, url)
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: Options,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """One text at a time; of its calls only the mean is known. The server's clock starts with the first token, after the prompt's pass:
+
+        so the seconds are those of all calls but one, and each call, that one too, counts for their mean, as with transformers' `generate`.
+        """
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        for text, prompt in zip(texts, prompts, strict=True):
+            done = continued(self.url, prompt, options, options.seed + text)
+            for _ in range(done.calls):
+                yield Call(text, done.tokens / done.calls, done.seconds / max(done.calls - 1, 1))
+
+
+def continued(url: str, prompt: Sequence[int], options: Options, seed: int) -> Continued:
+    """A text by the server at an address; options: of which sampling and max_tokens are taken. CannotDecode where it fails."""
+    sampling = options.sampling
+    given = {
+        "prompt": list(prompt),
+        "n_predict": options.max_tokens,
+        "seed": seed,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "samplers": ["temperature", "top_k", "top_p", "min_p"],  # in transformers' order; no others, no penalties
+        "cache_prompt": False,  # every text is read anew, in the time that does not count
+    }
+    try:
+        answer = httpx.post(f"{url}/completion", json=given, timeout=LIMIT, trust_env=False)
+    except httpx.HTTPError as error:
+        raise CannotDecode(f"{url} does not answer: {error or type(error).__name__}") from None
+    if answer.status_code != 200:
+        raise CannotDecode(f"{url} answers {answer.status_code}: {' '.join(answer.text.split())[:200]}")
+    return _timed(url, answer.json())
+
+
+def _timed(url: str, answer: dict[str, Any]) -> Continued:
+    """The server's own count and clock."""
+    timings = answer.get("timings", {})
+    if not {"predicted_n", "predicted_ms"} <= set(timings):
+        raise CannotDecode(f"{url} does not say how long it took (no timings): is it llama.cpp's server?")
+    # Without a single draft it says nothing of drafts.
+    return Continued(timings["predicted_n"], timings.get("draft_n_accepted", 0), timings["predicted_ms"] / 1000)
