@@ -378,7 +378,11 @@ def _exact_order(x: np.ndarray) -> np.ndarray:
 
 def take(x: Array, order: Array) -> Array:
     """x rearranged by an order of its last axis."""
-    return x.gather(-1, order) if is_torch(x) else np.take_along_axis(x, order, -1)
+    if is_torch(x):
+        return x.gather(-1, order)
+    if x.ndim == 2:  # as in `gather`
+        return x[np.arange(len(x))[:, None], order]
+    return np.take_along_axis(x, order, -1)
 
 
 def prefix_sums(x: Array) -> Array:

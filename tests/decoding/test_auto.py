@@ -34,6 +34,7 @@ from ot_draft.decoding import (  # noqa: E402
     decode_steps,
     reference_decode,
 )
+from ot_draft.decoding.plans.costs import ENOUGH, MeasuredCosts  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -261,6 +262,46 @@ def test_it_follows_a_text_that_changes() -> None:
 def test_a_machine_on_which_positions_are_free_gets_wide_trees() -> None:
     _, _, chosen = played(lambda number: 0.6, linear(0.01, 0), 300)
     assert np.mean(np.array(chosen[100:]) >= 8) > 0.8
+
+
+def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
+    """The machine slows down to half its speed while only one kind of step is taken: the others are believed to be as much slower."""
+    costs, plain, path = MeasuredCosts(0.1, True), Drafting(), Drafting.chains(1, 1, paths.BlockVerification())
+    parts = {plain: Seconds(0, 1, 0.02), path: Seconds(0.1, 1.15, 0.04)}
+    for drafting, times, slower in ((plain, 3, 1), (path, 6, 1), (path, 30, 2)):
+        for _ in range(times):
+            now = Seconds(
+                *(slower * part for part in (parts[drafting].draft, parts[drafting].verify, parts[drafting].select))
+            )
+            costs.learn(step_of(drafting, 0, now), now.total)
+    assert costs.plain() == pytest.approx(2 * 1.02, rel=0.02)
+    assert costs.step(path) / costs.plain() == pytest.approx(1.29 / 1.02, rel=0.03)
+
+
+def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
+    """Even where looked-up tokens seem to pay at once."""
+    chooser, machine, asked = Auto().begin(Run(1, None, 40, SMALL_DRAFT)), linear(0.1, 0.05), 0
+    for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
+        drafting = chooser.choose([[1, 2, 3, 4] * 4])
+        asked += drafting.asks_draft_model
+        parts = machine(drafting)
+        chooser.learn(step_of(drafting, 0, parts), parts.total)
+    assert asked == 1 + ENOUGH
+
+
+def test_reading_up_is_told_from_drafting() -> None:
+    costs, path = MeasuredCosts(0.1, True), Drafting.chains(1, 2, paths.BlockVerification())
+    for drafting, behind, draft in (
+        (Drafting(), 0, 0.0),
+        (Drafting(), 0, 0.0),
+        (path, 0, 0.2),
+        (path, 0, 0.2),
+        (path, 10, 0.5),
+    ):
+        parts = Seconds(draft, 1 + 0.05 * drafting.shape.size)
+        costs.learn(step_of(drafting, 0, parts), parts.total, behind)
+    assert costs.step(path) == pytest.approx(1.3, rel=0.02)
+    assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
 
 
 def test_its_menu_fits_the_models_and_the_room() -> None:

@@ -92,7 +92,7 @@ class Auto:
             target, draft = run.pair.target, run.pair.draft
             on_cpu = next(target.parameters()).device.type == "cpu"
             share = 0.0 if draft is None else _weights(draft) / _weights(target)
-            self.measured[key] = MeasuredCosts(share, on_cpu)
+            self.measured[key] = MeasuredCosts(share, on_cpu, run.batch)
         return self.measured[key]
 
 

@@ -19,7 +19,7 @@ FOLLOWS, AT_ONCE = (
     0.25,
     1.5,
 )  # how much of a step's surprise is put down to the machine's speed, and the largest that is believed
-# Before anything was measured, in plain steps: a further position of the target, and what selection takes.
+# Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
 POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
 
@@ -111,8 +111,8 @@ class MeasuredCosts(StepCosts):
     at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
     """
 
-    def __init__(self, share: float, on_cpu: bool) -> None:
-        self._share, self._position = share, POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE
+    def __init__(self, share: float, on_cpu: bool, batch: int = 1) -> None:
+        self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
         self._verify: dict[int, _Recent] = {}
         self._draft: dict[int, _Recent] = {}
         self._rest: dict[int, _Recent] = {}
