@@ -4,7 +4,7 @@ from . import rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.budget import WAYS, Drafted, best_by_level, simulate_budget
 from .drafting.confident import ConfidentTree
-from .drafting.counted import CountedAcceptance
+from .drafting.counted import CountedAcceptance, LookedUpAcceptance
 from .drafting.counted_tree import CountedTree
 from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
 from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
@@ -54,6 +54,7 @@ __all__ = [
     "Grown",
     "InvalidCosts",
     "Joint",
+    "LookedUpAcceptance",
     "LookupTree",
     "MarkovModel",
     "Model",

@@ -147,4 +147,4 @@ def test_a_text_is_searched_once_a_step(alone: bool) -> None:
 def test_only_a_tree_that_takes_them_is_given_looked_up_tokens() -> None:
     with pytest.raises(CannotDecode, match="counted takes no looked-up tokens"):
         Drafting.dynamic(paths.CountedTree(6), lookup=Lookup())
-    assert Drafting.dynamic(paths.LookupTree(6, 4)).lookup == Lookup(4)
+    assert Drafting.dynamic(paths.LookupTree(6, 4)).lookup == Lookup(4, max_ngram=2, min_ngram=2)

@@ -19,6 +19,7 @@ from llm_demo.bench.trees import command, summary  # noqa: E402
 from llm_demo.bench.trees.growth import StaticTree  # noqa: E402
 from llm_demo.bench.trees.known import Known, completed, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
+from llm_demo.bench.trees.looked_up import seen_in  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, DraftLaws, drafted, measure  # noqa: E402
 from llm_demo.bench.trees.roots import COLUMNS  # noqa: E402
 from llm_demo.bench.trees.shorter import least_missed, without_layers  # noqa: E402
@@ -200,12 +201,16 @@ def test_plans_are_stored_whole(known: Known, tmp_path: Path) -> None:
         assert stored["embedded"].by_child == wanted["embedded"].by_child
 
 
-def test_plans_that_have_nothing_counted_are_measured_anew(pair: Pair, known: Known) -> None:
-    assert completed(known, pair, HELD_OUT, N) is known
+def test_plans_that_know_nothing_of_looked_up_tokens_are_completed(pair: Pair, known: Known) -> None:
+    again = completed(known, pair, HELD_OUT, N)
+    assert again == known
     without = {
-        draft: {"0.0": replace(plans["0.0"], counted={}), "1.0": plans["1.0"]} for draft, plans in known.plans.items()
+        draft: {"0.0": replace(plans["0.0"], looked_up={}), "1.0": plans["1.0"]} for draft, plans in known.plans.items()
     }
-    found_again = completed(Known(known.layers, without), pair, HELD_OUT, N)
-    for draft, plans in known.plans.items():
-        assert found_again.plans[draft]["1.0"] is plans["1.0"]
-        assert found_again.plans[draft]["0.0"].counted == plans["0.0"].counted
+    assert completed(Known(known.layers, without), pair, HELD_OUT, N) == known
+
+
+def test_a_looked_up_token_is_seen_as_far_as_the_text_went_on_so() -> None:
+    text = [1, 2, 3, 4, 5, 1, 2, 3, 9, 9]
+    # Behind 1, 2 stands 3 (right), then 4 (wrong); behind 2, 3 stands 4 (wrong); 9 alone had matched at the end.
+    assert seen_in(text, 6) == [(7, 0, 3), (8, 1, 4), (8, 0, 4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from ot_draft import paths
-from ot_draft.paths.drafting.usual_acceptance import USUAL_ACCEPTANCE
+from ot_draft.paths.drafting.dynamic_tree import grow_all
+from ot_draft.paths.drafting.usual_acceptance import USUAL_ACCEPTANCE, USUAL_LOOKED_UP
 from ot_draft.rules import RecursiveRejectionWithoutReplacement
 
-PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
+DATA = Path(__file__).parents[2] / "figures" / "data"
+PAIRS, PLANS = DATA / "smollm2_pairs.npz", DATA / "real_trees_plans.json"
 
 
 def pairs_of(model: paths.SimulatedModel, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -40,6 +43,53 @@ def test_a_draft_that_is_the_target_is_always_accepted() -> None:
     q = np.random.default_rng(1).dirichlet(np.full(20, 0.3), 50)
     counted = paths.CountedAcceptance.counted(q, q, most=3)
     assert counted.typical == (1, 0, 0) and all(row == (1, 0, 0) for row in counted.of_node)
+
+
+def test_looked_up_tokens_are_counted_by_the_drafts_mass() -> None:
+    p, q, behind = np.array([0.9, 0.7, 0.5, 0.3]), np.array([0.01, 0.01, 0.5, 0.01]), np.array([0, 0, 0, 1])
+    counted = paths.LookedUpAcceptance.counted(p, q, behind)
+    middle = [0.01, 0.06, 0.25, 0.6, 0.885, 0.985]  # of every bin: what a mass there says by itself
+    first = [(0.9 + 0.7 + 3 * middle[0]) / 5, *middle[1:3], (0.5 + 3 * middle[3]) / 4, *middle[4:]]
+    assert counted.first == pytest.approx(first, abs=1e-4)
+    assert counted.further == pytest.approx([(0.3 + 3 * middle[0]) / 4, *middle[1:]], abs=1e-4)
+    masses = np.array([[0.0, 0.02], [0.5, 1.0]])
+    assert counted.chance(masses, first=True) == pytest.approx(
+        np.array([[first[0], first[1]], [first[3], first[5]]]), abs=1e-4
+    )
+
+
+def test_usually_looked_up_tokens_are_accepted_as_with_the_embedded_pair() -> None:
+    plans = json.loads(PLANS.read_text(encoding="utf-8"))["plans"]["embedded"]
+    for name in ("first", "further"):
+        found = np.mean([plans[temperature]["looked_up"][name] for temperature in ("0.6", "1.0")], 0)
+        assert getattr(USUAL_LOOKED_UP, name) == pytest.approx(found, abs=1e-4)
+
+
+def drafted_beside_lookup(first: float, further: float) -> paths.Grown:
+    """12 nodes, of which 4 may be looked-up tokens, on which the draft has little mass."""
+    model = paths.SimulatedModel(n=200)
+    seldom = paths.LookedUpAcceptance((first, 1.0), (further, 1.0), edges=(0.3,))
+    drafting = paths.LookupTree(12, 5, looked_up=seldom)
+    draws = np.random.default_rng(3).random((1, drafting.draws))
+    return grow_all(
+        drafting.begin(draws, np.array([[7, 8, 9, 10]])), [model.root(1)], lambda prefix: model.pair(prefix)[1]
+    )
+
+
+@pytest.mark.parametrize(("first", "further", "nodes"), [(0.0, 0.9, 0), (0.9, 0.0, 1), (0.9, 0.9, 4)])
+def test_looked_up_tokens_are_drafted_where_they_are_worth_a_draw(first: float, further: float, nodes: int) -> None:
+    tree = drafted_beside_lookup(first, further)
+    assert tree.tops.sum() == nodes
+    assert (tree.tokens >= 0).all()  # what they do not take is drawn
+    node = 0
+    for token in (7, 8, 9, 10)[:nodes]:
+        (below,) = np.flatnonzero((tree.parents[0] == node) & (tree.tokens[0] == token))
+        node = int(below) + 1
+
+
+def test_the_surer_a_looked_up_token_the_fewer_draws_stand_beside_it() -> None:
+    beside = [int((drafted_beside_lookup(first, 0.0).parents[0] == 0).sum()) for first in (0.1, 0.5, 0.99)]
+    assert beside[0] > beside[1] > beside[2] == 1
 
 
 def test_where_the_draft_says_nothing_the_tree_is_sequoias() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from llm_demo.bench.trees.looked_up import counted
 from llm_demo.bench.trees.measure import Models
 from llm_demo.bench.trees.plans import Plan
 from llm_demo.bench.trees.shorter import Text, least_missed, without_layers
@@ -55,7 +56,7 @@ class Known:
 
 
 def _plan(stored: Mapping[str, Any]) -> Plan:
-    return Plan(**{field.name: _as_tuple(stored[field.name]) for field in fields(Plan)})
+    return Plan(**{field.name: _as_tuple(stored.get(field.name, {})) for field in fields(Plan)})
 
 
 def _as_tuple(value: Any) -> Any:
@@ -80,28 +81,27 @@ def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float],
     texts = _texts(pair, held_out[::3], 1.0)
     steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))]
     layers = {draft_name(number): steps[number - 1] for number in wanted}
-    return Known(layers, planned(pair, held_out[1::3], temperatures, layers, n))
+    known = Known(layers, planned(pair, held_out[1::3], temperatures, layers, n))
+    return completed(known, pair, held_out, n)
 
 
 def completed(known: Known, pair: Pair, held_out: Sequence[Prompt], n: int) -> Known:
-    """The same, measured anew at every temperature at which a plan has nothing counted: it is older than the trees that go by that."""
-    temperatures = dict.fromkeys(
-        float(temperature)
-        for of_draft in known.plans.values()
-        for temperature, plan in of_draft.items()
-        if not plan.counted
-    )
-    if not temperatures:
-        return known
-    new = planned(pair, held_out[1::3], list(temperatures), known.layers, n)
-    return Known(known.layers, {draft: of_draft | new[draft] for draft, of_draft in known.plans.items()})
+    """The same with what was counted of looked-up tokens, wherever a plan has nothing of them: it is older than that."""
+    drafts = _with_model(pair, known.layers, n)
+    plans = {draft: dict(of_draft) for draft, of_draft in known.plans.items()}
+    for temperature in next(iter(plans.values())):
+        if all(plans[draft][temperature].looked_up for draft in drafts):
+            continue
+        for draft, looked_up in counted(pair, drafts, held_out, float(temperature), n).items():
+            plans[draft][temperature] = replace(plans[draft][temperature], looked_up=looked_up)
+    return Known(known.layers, plans)
 
 
 def planned(
     pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], layers: Mapping[str, list[int]], n: int
 ) -> dict[str, dict[str, Plan]]:
     """A plan for every draft with a model, at every temperature."""
-    drafts = {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
+    drafts = _with_model(pair, layers, n)
     plans: dict[str, dict[str, Plan]] = {name: {} for name in drafts}
     for temperature in temperatures:
         texts = _texts(pair, held_out, temperature)
@@ -109,6 +109,10 @@ def planned(
         for name, draft in drafts.items():
             plans[name][str(temperature)] = Plan.measured(target, _logits(draft, texts, n), temperature)
     return plans
+
+
+def _with_model(pair: Pair, layers: Mapping[str, list[int]], n: int) -> dict[str, Any]:
+    return {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
 
 
 def _texts(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Text]:

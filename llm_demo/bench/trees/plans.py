@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from math import comb, log2
@@ -30,6 +30,7 @@ class Plan:
     """overlap: mean sum min(p, q). by_child: P(child i accepted | those before it refused), children without replacement (of a greedy
     target: the draft's top tokens). by_number: mean optimum of 1, 2, 4, 8, 16 i.i.d. drafts. repeats: chance that another draft is the
     accepted token. adaptive, stopped, counted: fields of `AdaptiveTree`, `StoppedPath` and `CountedTree` as they were fitted.
+    looked_up: fields of `LookedUpAcceptance`, counted on more texts.
     """
 
     overlap: float
@@ -39,6 +40,7 @@ class Plan:
     adaptive: dict[str, Any]
     stopped: tuple[float, ...]
     counted: dict[str, Any]
+    looked_up: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def measured(cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float) -> Plan:
@@ -73,7 +75,8 @@ class Plan:
 
     def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
         """The same around looked-up tokens."""
-        return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance)
+        looked_up = ot.paths.LookedUpAcceptance(**{name: _tuples(value) for name, value in self.looked_up.items()})
+        return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
 
     def chains(self, budget: int) -> ot.paths.TreeShape:
         """The K x L paths of so many nodes that promise most, by the draft's acceptance."""

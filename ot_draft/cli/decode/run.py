@@ -98,7 +98,7 @@ def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
     rules = dict.fromkeys(settings.rules)
     if settings.grower is not None:
         grower = settings.grower
-        lookup = _lookup(settings, Lookup(grower.takes)) if grower.takes else None
+        lookup = _lookup(settings, Lookup.for_tree(grower.takes)) if grower.takes else None
         return [_plain() if rule == PLAIN else dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
     shape = shape_of(paths, length, settings.children)
     return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
@@ -112,7 +112,8 @@ def _lookup(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
     """Prompt lookup as the options say, and as given where they say nothing."""
     tokens, ngram = settings.lookup_tokens, settings.lookup_ngram
     tokens = otherwise.num_tokens if tokens is None else tokens
-    return Lookup(tokens, otherwise.max_ngram if ngram is None else ngram)
+    ngram = otherwise.max_ngram if ngram is None else ngram
+    return Lookup(tokens, ngram, min(otherwise.min_ngram, ngram))
 
 
 def _auto(settings: DecodeSettings) -> Method:

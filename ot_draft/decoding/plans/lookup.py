@@ -23,17 +23,28 @@ class Lookup:
     """Settings as in transformers' `generate`, under the same names there.
 
     num_tokens: `prompt_lookup_num_tokens`, drafted at most. max_ngram: `max_matching_ngram_size`, so many last tokens of the text are
-    looked for first, then one less, and so on. The first place where they stand, and something follows, counts.
+    looked for first, then one less, and so on. The first place where they stand, and something follows, counts. min_ngram: fewer than so
+    many are not looked for (transformers has no such setting, and looks for a single one).
     Source: Saxena, prompt lookup decoding, 2023.
     """
 
     num_tokens: int = 10
     max_ngram: int = 2
+    min_ngram: int = 1
 
     def __post_init__(self) -> None:
         for name, value in (("prompt-lookup-num-tokens", self.num_tokens), ("max-matching-ngram-size", self.max_ngram)):
             if value < 1:
                 raise CannotDecode(f"{name} is {value}: give at least 1")
+        if not 1 <= self.min_ngram <= self.max_ngram:
+            raise CannotDecode(
+                f"min_ngram is {self.min_ngram}, max_ngram {self.max_ngram}: give at least 1, and at most max_ngram"
+            )
+
+    @classmethod
+    def for_tree(cls, num_tokens: int) -> Lookup:
+        """For a tree of two sources: what stood behind one equal token alone is hardly ever right, and costs nodes."""
+        return cls(num_tokens, min_ngram=2)
 
     def find(self, text: Sequence[int]) -> Match:
         """The draft behind a text of token ids. It depends on the text alone, hence every lossless rule may take it."""
@@ -45,7 +56,7 @@ class Lookup:
             found, size = ends, size + 1
             ends = ends[ends >= size]
             ends = ends[before[ends - size] == tokens[-1 - size]]
-        if not len(found):
+        if size < self.min_ngram:
             return Match()
         first = int(found[0]) + 1
         return Match(tuple(tokens[first : first + self.num_tokens].tolist()), size)

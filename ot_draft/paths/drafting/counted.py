@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,40 @@ class CountedAcceptance:
         for _ in range(TIMES):
             count.draw(generator)
         return count.acceptance()
+
+
+@dataclass(frozen=True)
+class LookedUpAcceptance:
+    """The chance that a looked-up token is accepted, by bins of the draft's mass on it between increasing edges (bins - 1,).
+
+    A draft that is nearly the target says it all with its mass; a weak one misses what the text says. first: (bins,), of the first one;
+    further: (bins,), of one behind others that were accepted.
+    """
+
+    first: tuple[float, ...]
+    further: tuple[float, ...]
+    edges: tuple[float, ...] = (0.02, 0.1, 0.4, 0.8, 0.97)
+
+    @classmethod
+    def counted(cls, p: np.ndarray, q: np.ndarray, behind: np.ndarray) -> LookedUpAcceptance:
+        """Counted on looked-up tokens with these masses under the target and the draft, behind so many accepted ones; (rows,) each.
+
+        Bins with few rows are drawn to the draft's own mass, those without any say it.
+        """
+        bins = len(cls.edges) + 1
+        place, middle = np.searchsorted(cls.edges, q, side="right"), np.add([0, *cls.edges], [*cls.edges, 1]) / 2
+
+        def mean(chosen: np.ndarray) -> tuple[float, ...]:
+            number = np.bincount(place[chosen], minlength=bins)
+            return _floats((np.bincount(place[chosen], p[chosen], bins) + PRIOR * middle) / (number + PRIOR))
+
+        return cls(mean(behind == 0), mean(behind > 0))
+
+    def chance(self, masses: Array, first: bool) -> Array:
+        """Of tokens with such masses under the draft, `small`."""
+        masses, values = small(floats(masses)), self.first if first else self.further
+        steps = zip(self.edges, pairwise(values), strict=True)
+        return values[0] + sum((above - below) * where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
 
 
 @dataclass(frozen=True, eq=False)

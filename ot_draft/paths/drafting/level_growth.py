@@ -71,7 +71,7 @@ class LevelGrowth(Growing):
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.budget
         outlook = drafting.outlook(q)
-        count, tops = self._decide(outlook, q.shape[-1])
+        count, tops = self._decide(outlook, q)
         place = positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = argsort(where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
@@ -97,8 +97,8 @@ class LevelGrowth(Growing):
         self.slots, self.read, self.above = map(self._draws.kind, now)
         self.levels -= 1
 
-    def _decide(self, outlook: Prospect, n: int) -> tuple[Array, Array]:
-        """Children of the level's nodes, and fixed ones among them: int (B, W) each, of n tokens."""
+    def _decide(self, outlook: Prospect, q: Array) -> tuple[Array, Array]:
+        """Children of the level's nodes, whose laws are q (B, W, n), and fixed ones among them: int (B, W) each."""
         return self.drafting.numbers_at(outlook, self._reached, self.drafting.budget - self._used, self.levels)
 
     def _chances(self, outlook: Prospect, masses: Array, children: Array, tops: Array, count: Array) -> Array:

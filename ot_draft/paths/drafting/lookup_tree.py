@@ -1,31 +1,33 @@
 """One tree of two sources: tokens that were looked up in the text, and below and beside them the draft model's draws.
 
-A node on the way of the looked-up tokens has the next of them as a fixed child, behind the draws, which are from q outside it
-(`FixedLast`): so no sibling is drafted twice. The levels above decide how many draws there are, as traversal asks for where tokens are
-fixed (proofs_checks/paths/traversed_trees.py).
+A node on the way of the looked-up tokens may have the next of them as a fixed child, behind the draws, which are from q outside it
+(`FixedLast`): so no sibling is drafted twice. Whether it has is decided like the number of its draws, by the levels above and by q, as
+traversal asks for where tokens are fixed (proofs_checks/paths/traversed_trees.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...arrays import Array, gather, maximum, minimum, namespace, settled, take, total, unsmall, where
+from ...arrays import Array, gather, minimum, namespace, positions, settled, take, total, unsmall, where
 from ...laws import ByNodeLast, DraftLaw
+from .counted import LookedUpAcceptance
 from .counted_tree import CountedGrowth, CountedTree
 from .dynamic_tree import Growing, TreeDraws
 from .level_growth import Prospect, free
+from .usual_acceptance import USUAL_LOOKED_UP
 
 
 @dataclass(frozen=True)
 class LookupTree(CountedTree):
-    """`CountedTree` around at most `length` looked-up tokens, which are drafted first; the rest of the budget is the model's.
+    """`CountedTree` around at most `length` looked-up tokens: each of them is drafted where it is worth a draw.
 
-    trust: the chance that a looked-up token is taken to be accepted with, where the draft model's mass on it is not larger. Lossless with
-    `Traversal` and `NaiveTarget`.
+    looked_up: how often such tokens are accepted; the usual one was counted where two or more tokens had matched, with the embedded pair at
+    temperatures 1 and .6. Lossless with `Traversal` and `NaiveTarget`.
     """
 
     length: int = 10
-    trust: float = 0.5
+    looked_up: LookedUpAcceptance = USUAL_LOOKED_UP
 
     @property
     def takes(self) -> int:  # type: ignore[override]
@@ -47,8 +49,25 @@ class LookupTree(CountedTree):
         return LookupGrowth(self, draws)
 
 
+@dataclass(frozen=True, eq=False)
+class _WithAnother:
+    """A prospect of the nodes of a level and, behind them, of one more node that promises a single child with certainty."""
+
+    outlook: Prospect
+
+    @property
+    def gains(self) -> tuple[Array, Array]:
+        gains, tops = self.outlook.gains
+        join = namespace(gains).concatenate
+        child = 0 * gains[:, :1, :1]
+        return join((gains, join((child + 1, 0 * gains[:, :1, 1:]), -1)), -2), join((tops, 0 * tops[:, :1]), -2)
+
+    def below(self, masses: Array, tokens: Array, tops: Array, count: Array) -> Array:
+        return self.outlook.below(masses, tokens, tops, count)
+
+
 class LookupGrowth(CountedGrowth):
-    """Trees that hold the way of the looked-up tokens. Of every node of the level, whether it stands on that way."""
+    """Trees that may hold the way of the looked-up tokens: of every node of the level, whether it stands on that way."""
 
     drafting: LookupTree
 
@@ -58,37 +77,40 @@ class LookupGrowth(CountedGrowth):
         self._given = namespace(given).concatenate((given, draws.root - 1), -1)
         self._depth, self._on_way = 0, draws.root == 0
 
-    def _decide(self, outlook: Prospect, n: int) -> tuple[Array, Array]:
-        to_come = total(where(self._given[:, self._depth :] >= 0, 1, 0))
-        left = self.drafting.budget - self._used - to_come
-        count, tops = self.drafting.numbers_at(outlook, self._reached, left, self.levels)
-        fixed = where(self._fixed() >= 0, 1, 0)
-        return minimum(count, n - 1) * fixed + count * (1 - fixed) + fixed, tops + fixed
+    def _decide(self, outlook: Prospect, q: Array) -> tuple[Array, Array]:
+        """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own."""
+        next_one = self._next()[..., None]
+        mass = gather(q, unsmall(next_one, q))
+        self._accepted = where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
+        beside = self._reached * (1 - self._accepted), total(self._reached * self._accepted)
+        reached = namespace(self._reached).concatenate(beside, -1)
+        left = self.drafting.budget - self._used
+        count, tops = self.drafting.numbers_at(_WithAnother(outlook), reached, left, self.levels)
+        fixed = where(next_one[..., 0] >= 0, count[:, -1:], 0)
+        count, tops = count[:, :-1], tops[:, :-1]
+        return minimum(count, q.shape[-1] - fixed) + fixed, tops + fixed
 
-    def _fixed(self) -> Array:
+    def _next(self) -> Array:
         """The looked-up token below each node of the level, -1 where there is none: int (B, W)."""
         column = min(self._depth, self._given.shape[-1] - 1)
         return where(self._on_way & (self._slots >= 0), self._given[:, column : column + 1], -1)
 
     def _children(self, q: Array, numbers: Array, count: Array, tops: Array) -> tuple[Array, Array]:
-        most, fixed, gone = numbers.shape[-1], self._fixed()[..., None], list[Array]()
-        join, draws = namespace(count).concatenate, count - tops
-        for place in range(most):
-            needed = draws > place
-            if settled(~needed):
-                break
-            left = free(q, unsmall(join((fixed, *gone), -1), q))
-            gone.append(where(needed, self._draws.tokens(left, numbers[..., place : place + 1], needed), -1))
-        columns = [*gone, *[0 * count - 1] * (most - len(gone))]
-        children = join([where(draws == place, fixed, column) for place, column in enumerate(columns)], -1)
+        """Draws outside the looked-up token, and behind them itself."""
+        fixed, draws = where(tops > 0, self._next()[..., None], -1), count - tops
+        outside = q if settled(tops == 0) else free(q, unsmall(fixed, q))
+        children, _ = super()._children(outside, numbers, draws, tops)
+        children = where((positions(numbers.shape[-1], count) == draws) & (tops > 0), fixed, children)
         return children, gather(q, unsmall(children, q))
 
     def _chances(self, outlook: Prospect, masses: Array, children: Array, tops: Array, count: Array) -> Array:
+        """Draws beside a looked-up token count where that is refused."""
         chances = super()._chances(outlook, masses, children, tops, count)
-        fixed = self._fixed()[..., None]
-        return where((children == fixed) & (fixed >= 0), maximum(chances, self.drafting.trust), chances)
+        fixed, accepted = self._next()[..., None], self._accepted[..., None]
+        beside = where(tops > 0, chances * (1 - accepted), chances)
+        return where((children == fixed) & (tops > 0), accepted, beside)
 
     def _look_at(self, tokens: Array, parent: Array) -> None:
-        fixed = take(self._fixed(), parent)
-        self._on_way = (tokens == fixed) & (fixed >= 0)
+        way = take(self._next(), parent)
+        self._on_way = (tokens == way) & (way >= 0)
         self._depth += 1

@@ -1,6 +1,6 @@
 """Acceptance counted on the pairs of figures/data, at both temperatures: `CountedAcceptance.counted` makes it, and a test compares."""
 
-from .counted import CountedAcceptance
+from .counted import CountedAcceptance, LookedUpAcceptance
 
 USUAL_ACCEPTANCE = CountedAcceptance(
     of_node=(
@@ -27,4 +27,11 @@ USUAL_ACCEPTANCE = CountedAcceptance(
     ),
     typical=(0.3881, 0.0973, 0.058, 0.0389, 0.0281, 0.0212, 0.017, 0.0141, 0.0122, 0.0105, 0.0091, 0.0079),
     edges=(0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999),
+)
+
+# The same of looked-up tokens behind two or more equal ones: for the embedded pair, the means of temperatures .6 and 1 in
+# figures/data/real_trees_plans.json; a test compares.
+USUAL_LOOKED_UP = LookedUpAcceptance(
+    first=(0.4591, 0.3263, 0.58, 0.7441, 0.9199, 0.9736),
+    further=(0.6285, 0.5266, 0.6933, 0.8526, 0.8921, 0.9931),
 )

@@ -1,0 +1,72 @@
+"""How often looked-up tokens are accepted, by the draft's mass on them: counted on what the target wrote behind held-out prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ot_draft as ot
+from llm_demo.bench.trees.plans import DEEPEST, laws
+from llm_demo.bench.trees.texts import Context, written
+from llm_demo.prompts import Prompt
+from ot_draft.decoding import Lookup, Pair, PrefixLogits
+
+BEHIND = 8  # accepted looked-up tokens before another, at most
+
+
+class Seen(NamedTuple):
+    """A looked-up token: the place that it was drafted for, behind so many that came as they had been looked up."""
+
+    place: int
+    behind: int
+    token: int
+
+
+def in_tree(context: Context) -> tuple[int, ...]:
+    """Tokens that a tree of two sources takes behind a context."""
+    return Lookup.for_tree(DEEPEST).find(context.tokens).tokens
+
+
+def seen_in(text: Sequence[int], first: int) -> list[Seen]:
+    """All that would have been looked up for the places of a text from `first` on, as far as the text went on so."""
+    found = []
+    for start in range(first, len(text)):
+        tokens = Lookup.for_tree(DEEPEST).find(text[:start]).tokens
+        for behind, token in enumerate(tokens[:BEHIND]):
+            if start + behind >= len(text):
+                break
+            found.append(Seen(start + behind, behind, token))
+            if text[start + behind] != token:
+                break
+    return found
+
+
+def counted(
+    pair: Pair, drafts: Mapping[str, Any], prompts: Sequence[Prompt], temperature: float, n: int
+) -> dict[str, dict[str, Any]]:
+    """The fields of a `LookedUpAcceptance` for every draft."""
+    masses: dict[str, list[tuple[float, float, int]]] = {name: [] for name in drafts}
+    for prompt, answer in zip(prompts, written(pair, prompts, temperature, first=1000), strict=True):
+        text = [*prompt.tokens, *answer]
+        seen = seen_in(text, len(prompt.tokens) + 1)
+        if not seen:
+            continue
+        places = sorted({one.place for one in seen})
+        prefixes = [tuple(text[places[0] : place]) for place in places]
+        of_target, *of_drafts = (
+            dict(zip(places, PrefixLogits(model, text[: places[0]], n).at(prefixes), strict=True))
+            for model in (pair.target, *drafts.values())
+        )
+        for name, of_draft in zip(drafts, of_drafts, strict=True):
+            for place, behind, token in seen:
+                p, q = laws(of_target[place], of_draft[place], temperature)
+                masses[name].append((p[token], q[token], behind))
+    return {name: asdict(_acceptance(rows)) for name, rows in masses.items()}
+
+
+def _acceptance(rows: Sequence[tuple[float, float, int]]) -> ot.paths.LookedUpAcceptance:
+    p, q, behind = np.array(rows, dtype=float).reshape(-1, 3).T
+    return ot.paths.LookedUpAcceptance.counted(p, q, behind)
