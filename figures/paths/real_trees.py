@@ -20,8 +20,9 @@ LOOKS = {
     "Sequoia, traversal": style.Look("#B8860B", "^", "--", "Sequoia's tree, traversal"),
     "DySpec": style.Look("#CC79A7", "D", "-", "DySpec"),
     "EAGLE-2": style.Look("#009E73", "P", "-", "EAGLE-2's tree"),
-    "hybrid, Joint": style.Look("#0072B2", "o", "--", "hybrid tree, joint"),
-    "adaptive, Joint": style.Look("#D55E00", "o", "-", "adaptive tree, joint"),
+    "adaptive, traversal": style.Look("#0072B2", "o", "--", "adaptive tree, traversal"),
+    "counted, traversal": style.Look("#D55E00", "o", "-", "counted tree, traversal"),
+    "counted and lookup, traversal": style.Look("#882255", "*", "-", "counted tree with lookup"),
 }
 ABOUT = About(
     title="The best way to spend N nodes",

@@ -36,6 +36,7 @@ def call(*words: str) -> Result:
     ("tree", "rule"),
     [
         ("dynamic:6", None),
+        ("dynamic:6:counted", "RecursiveRejectionWithoutReplacement"),
         ("dynamic:6:adaptive", "Optimal"),
         ("dynamic:6:eagle2", None),
         ("dynamic:6:opt-tree", "joint"),
@@ -72,7 +73,7 @@ def test_the_comparison_measures_every_way(models: list[str]) -> None:
     assert all(row["nodes"] == 5 and row["verify"] > 0 and row["step"] > 0 for row in rows[1:])
     assert [method.drafts for method in dynamic_methods(5)] == [
         f"{name}, up to 5 nodes"
-        for name in ("counted", "counted, with lookup", "adaptive", "EAGLE-2", "OPT-Tree", "DySpec", "SpecDec++")
+        for name in ("counted, with lookup", "counted", "adaptive", "EAGLE-2", "OPT-Tree", "DySpec", "SpecDec++")
     ]
     assert len({method.slug for method in dynamic_methods(5)}) == 7
     assert all(isinstance(method.drafting, Drafting) for method in dynamic_methods(5))
@@ -83,14 +84,14 @@ def test_the_comparison_measures_every_way(models: list[str]) -> None:
     [
         (["--tree", "dynamic"], "give dynamic:32"),
         (["--tree", "dynamic:0"], "give dynamic:32"),
-        (["--tree", "dynamic:32:medusa"], "counted, lookup, adaptive, eagle2, opt-tree, dyspec, specdec"),
+        (["--tree", "dynamic:32:medusa"], "lookup, counted, adaptive, eagle2, opt-tree, dyspec, specdec"),
         (["--tree", "2;3"], "or dynamic:32"),
         (["--tree", "dynamic:8", "--draft-law", "iid"], "leave --draft-law away"),
         (["--tree", "dynamic:8", "--length", "3"], "give one or the other"),
         (["--tree", "dynamic:8", "--rule", "KSeq"], "valid on trees whose children follow"),
         (["--tree", "dynamic:8:dyspec", "--rule", "joint"], "valid on trees whose children follow"),
         (["--tree", "dynamic:8", "--rule", "joint"], "valid on trees whose children follow"),
-        (["--tree", "dynamic:8", "--prompt-lookup-num-tokens", "3"], "nothing is looked up"),
+        (["--tree", "dynamic:8:counted", "--prompt-lookup-num-tokens", "3"], "nothing is looked up"),
         (["--tree", "dynamic:8", "--rule", "best"], "there is no rule 'best'"),
         (["--tree", "dynamic:8", "--trace", "somewhere"], "trees of one shape"),
     ],

@@ -38,6 +38,8 @@ FEW = paths.CountedAcceptance(
     typical=(0.6, 0.2),
     edges=(0.5, 0.75),
 )
+# Where the draft has little mass on a looked-up token it is not worth one of few nodes.
+SELDOM = paths.LookedUpAcceptance(first=(0.05, 0.6), further=(0.05, 0.7), edges=(0.35,))
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ DRAFTINGS: dict[str, tuple[paths.DynamicTree, tuple[paths.PathRule, ...]]] = {
     "ours, fixed": (paths.AdaptiveTree(4, 3, 3, spread=0.0), (paths.Joint(), OPTIMAL, NAIVE)),
     "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
     "lookup and model": (LookedUp(5, 3, FEW, found=(1, 0)), (TRAVERSAL, NAIVE)),
+    "lookup, seldom": (LookedUp(3, 3, FEW, SELDOM, found=(1, 0)), (TRAVERSAL, NAIVE)),
     "EAGLE-2": (paths.ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
     "OPT-Tree": (paths.ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
     "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),

@@ -13,10 +13,10 @@ from .lookup_tree import LookupTree
 from .sampled import SampledTree
 from .stopped import StoppedPath
 
-DYNAMIC, USUAL = "dynamic", "counted"
+DYNAMIC, USUAL = "dynamic", "lookup"
 DYNAMIC_TREES: dict[str, Callable[[int], DynamicTree]] = {
-    "counted": CountedTree,
     "lookup": LookupTree,
+    "counted": CountedTree,
     "adaptive": AdaptiveTree,
     "eagle2": ConfidentTree,
     "opt-tree": ConfidentTree.opt_tree,
@@ -26,7 +26,7 @@ DYNAMIC_TREES: dict[str, Callable[[int], DynamicTree]] = {
 
 
 def dynamic_tree(name: str) -> DynamicTree:
-    """The drafting of a name: dynamic:N, of N nodes at most, and after another colon the way to grow, `counted` where none is given.
+    """The drafting of a name: dynamic:N, of N nodes at most, and after another colon the way to grow, `lookup` where none is given.
 
     Raises InvalidArgument.
     """
