@@ -79,7 +79,7 @@ class Drafting:
         """
         if lookup is not None and not grower.takes:
             raise CannotDecode(f"{grower.label} takes no looked-up tokens: leave the lookup away, or take LookupTree")
-        lookup = Lookup.for_tree(grower.takes) if lookup is None and grower.takes else lookup
+        lookup = Lookup(grower.takes).for_tree if lookup is None and grower.takes else lookup
         return Dynamic(grower.shape, grower.rule if rule is None else rule, grower.law, lookup, grower=grower)
 
     def begin(self, run: Run) -> Chooser:

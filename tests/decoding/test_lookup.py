@@ -116,11 +116,20 @@ def test_the_law_of_a_looked_up_token_is_a_point_mass() -> None:
     assert seen > 20
 
 
+def test_for_a_tree_one_equal_token_is_not_enough() -> None:
+    alone, two = [1, 2, 3, 2], [1, 2, 3, 1, 2]
+    assert Lookup(4).find(alone).tokens == (3, 2) and Lookup(4).for_tree.find(alone).tokens == ()
+    assert Lookup(4).for_tree.find(two) == Lookup(4).find(two) == Match((3, 1, 2), 2)
+    assert Lookup(4, 1).for_tree == Lookup(4, 1) and Lookup(4, 3, 3).for_tree == Lookup(4, 3, 3)
+
+
 def test_bad_settings_are_told() -> None:
     with pytest.raises(CannotDecode, match="prompt-lookup-num-tokens is 0"):
         Lookup(0)
     with pytest.raises(CannotDecode, match="max-matching-ngram-size is -1"):
         Lookup(max_ngram=-1)
+    with pytest.raises(CannotDecode, match="min_ngram is 3, max_ngram 2"):
+        Lookup(min_ngram=3)
     with pytest.raises(CannotDecode, match="there is no draft model"):
         decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, ot.paths.BlockVerification()))
 

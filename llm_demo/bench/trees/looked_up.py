@@ -27,14 +27,14 @@ class Seen(NamedTuple):
 
 def in_tree(context: Context) -> tuple[int, ...]:
     """Tokens that a tree of two sources takes behind a context."""
-    return Lookup.for_tree(DEEPEST).find(context.tokens).tokens
+    return Lookup(DEEPEST).for_tree.find(context.tokens).tokens
 
 
 def seen_in(text: Sequence[int], first: int) -> list[Seen]:
     """All that would have been looked up for the places of a text from `first` on, as far as the text went on so."""
     found = []
     for start in range(first, len(text)):
-        tokens = Lookup.for_tree(DEEPEST).find(text[:start]).tokens
+        tokens = Lookup(DEEPEST).for_tree.find(text[:start]).tokens
         for behind, token in enumerate(tokens[:BEHIND]):
             if start + behind >= len(text):
                 break

@@ -98,7 +98,7 @@ def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
     rules = dict.fromkeys(settings.rules)
     if settings.grower is not None:
         grower = settings.grower
-        lookup = _lookup(settings, Lookup.for_tree(grower.takes)) if grower.takes else None
+        lookup = _lookup(settings, Lookup(grower.takes).for_tree) if grower.takes else None
         return [_plain() if rule == PLAIN else dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
     shape = shape_of(paths, length, settings.children)
     return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]

@@ -76,7 +76,7 @@ class Auto:
             if self.lookup is not None:
                 grown = [ot.paths.LookupTree(size, min(self.lookup.num_tokens, DEEP)) for size in self.together]
                 fitting = [tree for tree in grown if tree.budget < POSITIONS and tree.length <= longest]
-                found += [Drafting.dynamic(tree, lookup=self.lookup) for tree in fitting]
+                found += [Drafting.dynamic(tree, lookup=self.lookup.for_tree) for tree in fitting]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
             most = min(longest, self.lookup.num_tokens)

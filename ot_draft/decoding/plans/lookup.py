@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,10 +41,10 @@ class Lookup:
                 f"min_ngram is {self.min_ngram}, max_ngram {self.max_ngram}: give at least 1, and at most max_ngram"
             )
 
-    @classmethod
-    def for_tree(cls, num_tokens: int) -> Lookup:
-        """For a tree of two sources: what stood behind one equal token alone is hardly ever right, and costs nodes."""
-        return cls(num_tokens, min_ngram=2)
+    @property
+    def for_tree(self) -> Lookup:
+        """The same for a tree of two sources: what stood behind one equal token alone is hardly ever right, and costs nodes."""
+        return replace(self, min_ngram=max(self.min_ngram, min(2, self.max_ngram)))
 
     def find(self, text: Sequence[int]) -> Match:
         """The draft behind a text of token ids. It depends on the text alone, hence every lossless rule may take it."""
