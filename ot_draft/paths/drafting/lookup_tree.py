@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...arrays import Array, gather, minimum, namespace, positions, settled, take, total, unsmall, where
+from ...arrays import Array, gather, minimum, namespace, positions, settled, small, take, total, unsmall, where
 from ...laws import ByNodeLast, DraftLaw
 from .counted import LookedUpAcceptance
 from .counted_tree import CountedGrowth, CountedTree
@@ -88,7 +88,10 @@ class LookupGrowth(CountedGrowth):
         count, tops = self.drafting.numbers_at(_WithAnother(outlook), reached, left, self.levels)
         fixed = where(next_one[..., 0] >= 0, count[:, -1:], 0)
         count, tops = count[:, :-1], tops[:, :-1]
-        return minimum(count, q.shape[-1] - fixed) + fixed, tops + fixed
+        possible = (outlook.gains[0] > 0).sum(-1) - where(
+            small(mass[..., 0] > 0), fixed, 0
+        )  # draws are outside the looked-up token
+        return minimum(count, possible) + fixed, tops + fixed
 
     def _next(self) -> Array:
         """The looked-up token below each node of the level, -1 where there is none: int (B, W)."""
