@@ -235,10 +235,10 @@ def outside(q: Array, drawn: Array) -> Array:
 
 def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
     """Law (..., n) of a draft: the token itself, int (..., 1), where it is a fixed one, bool (..., 1), else q outside those gone."""
-    drawn = outside(q, gone)
     if settled(~fixed):
-        return drawn
-    return where(fixed, as_number(members(token, q.shape[-1], q), q), drawn)
+        return q if settled(gone < 0) else outside(q, gone)
+    certain = as_number(members(token, q.shape[-1], q), q)
+    return certain if settled(fixed) else where(fixed, certain, outside(q, gone))
 
 
 def padded(drafts: Array, k: int) -> Array:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...arrays import (
     Array,
     argsort,
@@ -175,11 +177,8 @@ class _Walk:
 
     def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
         """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
-        first = self._siblings[..., :1]
-        token = unsmall(first, self.tree.p)
-        p, q, siblings = self.tree.p, self.tree.q, unsmall(self._siblings, self.tree.p)
-        laws = self.tree.law.at_place(q[:, : self._number], siblings, 0 * siblings[..., :1], self._tops(None))
-        wanted, offered = (small(gather(x, token))[..., 0] for x in (p[:, : self._number], laws))
+        token = unsmall(self._siblings[..., :1], self.tree.p)
+        wanted, offered = small(gather(self.tree.p[:, : self._number], token))[..., 0], self._offered(token)
         ratio = divide(wanted, offered, zero(self.tree.p))
         join, missing = namespace(ratio).concatenate, len(self._nodes) - ratio.shape[1]
         ratio = take(join((ratio, *[0 * ratio[:, :1]] * missing), -1), self._parents)
@@ -191,6 +190,20 @@ class _Walk:
             cut = join((ones[:, :1], where(is_first, minimum(ratio * low, one(ones)), ones[:, 1:])), -1)
             product = join((ones[:, :1], where(is_first, minimum(ratio * high, LARGEST), ones[:, 1:])), -1)
         return top, cut, product
+
+    def _offered(self, token: Array) -> Array:
+        """Mass (B, inner) with which the first child of every node, (B, inner, 1), was drawn."""
+        q, siblings, tops = self.tree.q[:, : self._number], unsmall(self._siblings, self.tree.p), self._tops(None)
+        place = 0 * siblings[..., :1]
+        if tops is None or not on_host(tops):
+            return small(gather(self.tree.law.at_place(q, siblings, place, tops), token))[..., 0]
+        # Where none is fixed, the first draw is from q: the other laws are not written.
+        offered = small(gather(q, token))[..., 0]
+        some = np.flatnonzero((small(tops)[..., 0] > 0).any(0))
+        if len(some):
+            laws = self.tree.law.at_place(*(x[:, some] for x in (q, siblings, place, tops)))
+            offered[:, some] = small(gather(laws, token[:, some]))[..., 0]
+        return offered
 
     def _children(self) -> Array:
         """Tokens of the children of the nodes with children, -1 beyond: int (B, inner, C)."""
