@@ -26,9 +26,9 @@ LOOKS = {
 }
 ABOUT = About(
     title="The best way to spend N nodes",
-    claim="At temperatures .3 to 1 the tree that draws by counted acceptance and takes looked-up tokens is ahead of every published way on"
-    " average; for a greedy target the adaptive tree is. A tree that follows the draft's confidence alone is good at low temperatures and loses"
-    " a quarter at temperature 1.",
+    claim="At temperatures .3 to 1 the tree that draws by counted acceptance and takes looked-up tokens is ahead of every published"
+    " way on average; for a greedy target the adaptive tree is. A tree that follows the draft's confidence alone is good at low"
+    " temperatures and loses a quarter at temperature 1.",
     source="this project",
 )
 CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
