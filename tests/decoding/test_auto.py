@@ -143,7 +143,7 @@ def test_lookup_and_model_may_draft_together_where_costs_are_measured() -> None:
     plan = Auto(together=sizes)
     together = [drafting for drafting in plan.begin(run).menu if not drafting.shape.is_fixed]
     assert [drafting.shape.size for drafting in together] == [6, 12]
-    assert all(drafting.lookup == plan.lookup and drafting.asks_draft_model for drafting in together)
+    assert all(drafting.lookup == Lookup(16, 3, min_ngram=2) and drafting.asks_draft_model for drafting in together)
     assert all(drafting.shape.is_fixed for drafting in Auto(together=sizes, costs=COSTS).begin(run).menu)
     prompts, options = [PROMPT, [2, 2, 5]], Options(Sampling(0), max_tokens=30)
     assert (
