@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,12 +203,21 @@ def test_plans_are_stored_whole(known: Known, tmp_path: Path) -> None:
 
 
 def test_plans_that_know_nothing_of_looked_up_tokens_are_completed(pair: Pair, known: Known) -> None:
-    again = completed(known, pair, HELD_OUT, N)
-    assert again == known
+    assert completed(known, pair, HELD_OUT, N) is known
     without = {
         draft: {"0.0": replace(plans["0.0"], looked_up={}), "1.0": plans["1.0"]} for draft, plans in known.plans.items()
     }
     assert completed(Known(known.layers, without), pair, HELD_OUT, N) == known
+
+
+def test_a_plan_that_lacks_what_cannot_be_completed_is_refused(known: Known, tmp_path: Path) -> None:
+    file = tmp_path / "plans.json"
+    known.write(file)
+    stored = json.loads(file.read_text())
+    del stored["plans"]["embedded"]["1.0"]["by_child"]
+    file.write_text(json.dumps(stored))
+    with pytest.raises(TypeError, match="by_child"):
+        Known.read(file)
 
 
 def test_a_looked_up_token_is_seen_as_far_as_the_text_went_on_so() -> None:

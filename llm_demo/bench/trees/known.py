@@ -56,7 +56,7 @@ class Known:
 
 
 def _plan(stored: Mapping[str, Any]) -> Plan:
-    return Plan(**{field.name: _as_tuple(stored.get(field.name, {})) for field in fields(Plan)})
+    return Plan(**{field.name: _as_tuple(stored[field.name]) for field in fields(Plan) if field.name in stored})
 
 
 def _as_tuple(value: Any) -> Any:
@@ -87,11 +87,13 @@ def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float],
 
 def completed(known: Known, pair: Pair, held_out: Sequence[Prompt], n: int) -> Known:
     """The same with what was counted of looked-up tokens, wherever a plan has nothing of them: it is older than that."""
+    of_drafts = list(known.plans.values())
+    lacking = [t for t in of_drafts[0] if not all(of_draft[t].looked_up for of_draft in of_drafts)]
+    if not lacking:
+        return known
     drafts = _with_model(pair, known.layers, n)
     plans = {draft: dict(of_draft) for draft, of_draft in known.plans.items()}
-    for temperature in next(iter(plans.values())):
-        if all(plans[draft][temperature].looked_up for draft in drafts):
-            continue
+    for temperature in lacking:
         for draft, looked_up in counted(pair, drafts, held_out, float(temperature), n).items():
             plans[draft][temperature] = replace(plans[draft][temperature], looked_up=looked_up)
     return Known(known.layers, plans)

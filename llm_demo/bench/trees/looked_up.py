@@ -10,10 +10,11 @@ import numpy as np
 
 import ot_draft as ot
 from llm_demo.bench.trees.plans import DEEPEST, laws
-from llm_demo.bench.trees.texts import Context, written
+from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import Lookup, Pair, PrefixLogits
 
+IN_TREE = Lookup(DEEPEST).for_tree  # how a tree of two sources looks up
 BEHIND = 8  # accepted looked-up tokens before another, at most
 
 
@@ -25,16 +26,11 @@ class Seen(NamedTuple):
     token: int
 
 
-def in_tree(context: Context) -> tuple[int, ...]:
-    """Tokens that a tree of two sources takes behind a context."""
-    return Lookup(DEEPEST).for_tree.find(context.tokens).tokens
-
-
 def seen_in(text: Sequence[int], first: int) -> list[Seen]:
     """All that would have been looked up for the places of a text from `first` on, as far as the text went on so."""
     found = []
     for start in range(first, len(text)):
-        tokens = Lookup(DEEPEST).for_tree.find(text[:start]).tokens
+        tokens = IN_TREE.find(text[:start]).tokens
         for behind, token in enumerate(tokens[:BEHIND]):
             if start + behind >= len(text):
                 break

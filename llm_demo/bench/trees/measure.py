@@ -12,7 +12,7 @@ import ot_draft as ot
 from llm_demo.bench.trees.draws import NoDraws, SharedDraws
 from llm_demo.bench.trees.growth import Drafted, Drafting, Prefix, draft_together
 from llm_demo.bench.trees.lengths import covered, expected_length, merged_laws, target_masses
-from llm_demo.bench.trees.looked_up import in_tree
+from llm_demo.bench.trees.looked_up import IN_TREE
 from llm_demo.bench.trees.plans import DEEPEST, Plan
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import SEED, Context
@@ -119,7 +119,7 @@ def drafted(draftings: Mapping[Drafting, None], draft: DraftLaws, context: Conte
     """A tree of each, by the random numbers of the context."""
     seed = 1000 * context.text + SEED
     kind = SharedDraws if context.temperature else NoDraws
-    given = in_tree(context)
+    given = IN_TREE.find(context.tokens).tokens
     return dict(zip(draftings, draft_together(draftings, draft, lambda: kind(seed, given)), strict=True))
 
 

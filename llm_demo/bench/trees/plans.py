@@ -70,12 +70,12 @@ class Plan:
 
     def counted_tree(self, budget: int) -> ot.paths.CountedTree:
         """Our dynamic tree of draws without replacement, fitted."""
-        acceptance = ot.paths.CountedAcceptance(**{name: _tuples(value) for name, value in self.counted.items()})
+        acceptance = ot.paths.CountedAcceptance(**_fields(self.counted))
         return ot.paths.CountedTree(budget, DEEPEST, acceptance)
 
     def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
         """The same around looked-up tokens."""
-        looked_up = ot.paths.LookedUpAcceptance(**{name: _tuples(value) for name, value in self.looked_up.items()})
+        looked_up = ot.paths.LookedUpAcceptance(**_fields(self.looked_up))
         return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
 
     def chains(self, budget: int) -> ot.paths.TreeShape:
@@ -139,6 +139,11 @@ def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
         for x in (p, q)
     )
     return asdict(ot.paths.CountedAcceptance.counted(p, q))
+
+
+def _fields(stored: dict[str, Any]) -> dict[str, Any]:
+    """As they were before JSON made lists of the tuples."""
+    return {name: _tuples(value) for name, value in stored.items()}
 
 
 def _tuples(value: Any) -> Any:

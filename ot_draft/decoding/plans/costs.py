@@ -15,10 +15,8 @@ OLD = 100  # steps after which a plain one is measured again
 RECENT = 9  # measurements of each part that count: the last ones
 ENOUGH = 2  # measurements of the draft model before anything is decided
 FEW = 2.0  # measurements of a number of positions that the line through all others weighs
-FOLLOWS, AT_ONCE = (
-    0.25,
-    1.5,
-)  # how much of a step's surprise is put down to the machine's speed, and the largest that is believed
+# How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
+FOLLOWS, AT_ONCE = 0.25, 1.5
 # Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
 POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it

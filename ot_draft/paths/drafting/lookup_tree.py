@@ -88,9 +88,8 @@ class LookupGrowth(CountedGrowth):
         count, tops = self.drafting.numbers_at(_WithAnother(outlook), reached, left, self.levels)
         fixed = where(next_one[..., 0] >= 0, count[:, -1:], 0)
         count, tops = count[:, :-1], tops[:, :-1]
-        possible = (outlook.gains[0] > 0).sum(-1) - where(
-            small(mass[..., 0] > 0), fixed, 0
-        )  # draws are outside the looked-up token
+        # Draws are outside the looked-up token: none where it has all the mass.
+        possible = (outlook.gains[0] > 0).sum(-1) - where(small(mass[..., 0] > 0), fixed, 0)
         return minimum(count, possible) + fixed, tops + fixed
 
     def _next(self) -> Array:
