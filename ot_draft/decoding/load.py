@@ -15,7 +15,7 @@ import torch
 
 from ..errors import CannotDecode, MissingPackage
 from .language_model import SubsetDraft
-from .packed import pack, pack_draft
+from .packed import has_short_products, pack, pack_draft, pack_float16
 from .pair import Pair
 
 LOOKUP = "lookup"  # in the place of a draft model's name
@@ -34,24 +34,45 @@ def load_pair(
 
     draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model
     at all. device_map: how accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
-    float32 models on a CPU into the layout that its matrix products want (`pack`), and the largest ones of the draft to 8 bits
-    (`pack_draft`: its law is what it computes so), but not where accelerate has spread the target.
+    float32 models on a CPU into the layout that its matrix products want (`pack`), and those of the draft to 8 and 16 bits
+    (`pack_draft`, `pack_float16`: its law is what it computes so), but not where accelerate has spread the target. float16 on a CPU
+    that has such products: weights of 16 bits (`pack_float16`), while all that is computed is float32.
     """
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     where = _device(device)
-    big, tokenizer = _model_and_tokenizer(target, "target", DTYPES[dtype], where, device_map)
-    if draft == LOOKUP:
-        return _packed(Pair(big, None, tokenizer), packed and device_map is None)
+    packed = packed and device_map is None
+    short = packed and dtype == "float16" and where.type == "cpu" and has_short_products()
+    number = torch.float32 if short else DTYPES[dtype]
+    big, tokenizer = _model_and_tokenizer(target, "target", number, where, device_map)
+    small: Any = None
     if Path(draft).suffix == ".safetensors":
-        return _packed(Pair(big, _own_draft(big, Path(draft)), tokenizer), packed and device_map is None)
-    small, theirs = _model_and_tokenizer(draft, "draft", DTYPES[dtype], where, None)
+        small = _own_draft(big, Path(draft))
+    elif draft != LOOKUP:
+        small, theirs = _model_and_tokenizer(draft, "draft", number, where, None)
+        _check_one_vocabulary(tokenizer, theirs)
+    if packed:
+        _pack(big, small, short)
+    return Pair(big, small, tokenizer)
+
+
+def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
     if theirs.get_vocab() != tokenizer.get_vocab():
         raise CannotDecode(
             f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's, or other ids):"
             " take two models of one family"
         )
-    return _packed(Pair(big, small, tokenizer), packed and device_map is None)
+
+
+def _pack(target: Any, draft: Any, short: bool) -> None:
+    """short: the target's weights in 16 bits too."""
+    if draft is not None:
+        pack_draft(draft)
+        pack_float16(draft)
+        pack(draft)
+    if short:
+        pack_float16(target)
+    pack(target)
 
 
 @contextmanager
@@ -68,16 +89,6 @@ def _gguf_read_once(name: str) -> Iterator[None]:
         yield
     finally:
         gguf.GGUFReader = reader  # type: ignore[misc]
-
-
-def _packed(pair: Pair, wanted: bool) -> Pair:
-    if wanted:
-        if pair.draft is not None:
-            pack_draft(pair.draft)
-        for model in (pair.target, pair.draft):
-            if model is not None:
-                pack(model)
-    return pair
 
 
 def _device(name: str) -> torch.device:

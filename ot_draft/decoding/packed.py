@@ -1,7 +1,9 @@
-"""Linear layers for the CPU whose weights were laid out once, not in every call: in oneDNN's own layout, or as whole numbers of 8 bits.
+"""Linear layers for the CPU whose weights were laid out once, not in every call: in oneDNN's layout, in 16 bits, or in 8.
 
 The few rows of a drafted tree are too few to pay for rearranging a weight matrix, and too many for the kernel that reads one
 row. Measured on one core (n = 49,152, width 576): 17 rows through the head take 7 ms in the place of 21, one row 3 in the place of 7.
+
+With few rows the time is that of reading the weights: in 16 bits they are half as many bytes, and products and sums stay float32.
 
 A draft may be coarse: its law q is whatever it computes, and drafts are drawn from that q, so that nothing is lost but acceptance.
 Measured on the embedded draft at 480 places of real texts, temperature 1 and .6: sum min(p, q) .394 and .381 with weights of 32 bits,
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 
 COARSE = ("head", "lm_head", "gate_proj", "up_proj")  # of a draft: its largest matrices
 SMALL = 2**18  # weights: one row through 192 x 576 takes 22 microseconds as it is and 59 packed, on one core
+LARGEST = torch.finfo(torch.float16).max
 ROWS = 16  # the number of rows that the layout is made for; it serves 1 to 512 about equally well
 
 
@@ -41,6 +44,20 @@ class PackedLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
 
+class Float16Linear(nn.Module):
+    """x W^T + b with W rounded to float16; x, products and sums are float32. The plain weight is given up."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.bytes_read = 2 * linear.weight.numel()
+        self.weight: Any = torch.ops.quantized.linear_prepack_fp16(linear.weight.detach(), linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., out)."""
+        return torch.ops.quantized.linear_dynamic_fp16(x, self.weight)
+
+
 class Int8Linear(nn.Module):
     """x W^T + b in whole numbers of 8 bits: W scaled row by row, and x row by row, so that no row depends on what is read with it."""
 
@@ -52,6 +69,7 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         weight = linear.weight.detach()
+        self.bytes_read = weight.numel()
         scales = (weight.abs().amax(1).double() / 127).clamp(min=1e-30)
         zeros = torch.zeros(len(weight), dtype=torch.int64)
         whole = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
@@ -76,11 +94,31 @@ def pack_draft(draft: nn.Module) -> int:
 
     0 where torch has no such products.
     """
-    if "fbgemm" not in torch.backends.quantized.supported_engines:
+    if not has_short_products():
         return 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch would have its other package used, which has no such kernels
         return _replace(draft, Int8Linear, lambda name, linear: name in COARSE)
+
+
+def pack_float16(model: nn.Module, least: int = SMALL) -> int:
+    """Round the weights of float32 linear layers on the CPU to float16, in place; returns how many layers.
+
+    The model computes another law then, by the rounding of its weights (one part in 2048 of each at most). 0 where torch has no such
+    products; layers of fewer than `least` weights, or with one beyond what float16 can hold, stay as they are.
+    """
+    if not has_short_products():
+        return 0
+
+    def chosen(name: str, linear: nn.Linear) -> bool:
+        return linear.weight.numel() >= least and bool(linear.weight.abs().max() <= LARGEST)
+
+    return _replace(model, Float16Linear, chosen)
+
+
+def has_short_products() -> bool:
+    """Whether torch multiplies by weights of 8 and 16 bits on this processor (x86)."""
+    return "fbgemm" in torch.backends.quantized.supported_engines
 
 
 def pack(model: nn.Module, least: int = SMALL) -> int:
@@ -91,6 +129,16 @@ def pack(model: nn.Module, least: int = SMALL) -> int:
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return 0
     return _replace(model, PackedLinear, lambda name, linear: linear.weight.numel() >= least)
+
+
+def bytes_read(model: nn.Module) -> int:
+    """Bytes of weights that a pass of a few tokens reads: all, but of an embedding that is not the head, of which it reads some rows."""
+    modules = list(model.modules())
+    heads = {id(module.weight) for module in modules if isinstance(module, nn.Linear)}
+    rows = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)} - heads
+    plain = [weight for weight in (*model.parameters(), *model.buffers()) if id(weight) not in rows]
+    short = sum(module.bytes_read for module in modules if isinstance(module, Float16Linear | Int8Linear))
+    return short + sum(weight.numel() * weight.element_size() for weight in plain)
 
 
 def _replace(

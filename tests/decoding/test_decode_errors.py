@@ -19,6 +19,7 @@ from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode, prepare  # noqa: E402
+from ot_draft.decoding.packed import has_short_products  # noqa: E402
 from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
@@ -151,6 +152,16 @@ def test_half_precision_weights_give_laws_in_single_precision(folder: Path) -> N
     (step, *_) = decode(pair, [[1, 2], [3]], PLAN, Options(max_tokens=4, laws=True)).steps
     assert step.p is not None and step.p.dtype == torch.float32
     assert torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.shape.size + 1))
+
+
+def test_16_bits_on_a_cpu_are_those_of_the_weights_only(folder: Path) -> None:
+    names = str(folder / "target"), str(folder / "draft")
+    pair = load_pair(*names, dtype="float16")
+    assert pair.target.get_input_embeddings().weight.dtype == (torch.float32 if has_short_products() else torch.float16)
+    as_told = load_pair(*names, dtype="float16", packed=False)
+    assert as_told.target.get_input_embeddings().weight.dtype == torch.float16
+    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, Options(max_tokens=4, laws=True)).steps
+    assert step.p is not None and torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.shape.size + 1))
 
 
 def test_models_that_do_not_belong_together(folder: Path) -> None:

@@ -30,7 +30,7 @@ from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
-from ot_draft.decoding.packed import pack_draft  # noqa: E402
+from ot_draft.decoding.packed import pack_draft, pack_float16  # noqa: E402
 from ot_draft.decoding.plans.auto import Auto  # noqa: E402
 from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
 from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
@@ -135,6 +135,14 @@ def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch
     pair = models()
     if not pack_draft(pair.draft.float()):
         pytest.skip("torch has no products of 8 bits here")
+    monkeypatch.setitem(globals(), "models", lambda: pair)
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+
+
+def test_a_draft_of_16_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+    pair = models()
+    if not pack_float16(pair.draft.float(), 0):
+        pytest.skip("torch has no products of 16 bits here")
     monkeypatch.setitem(globals(), "models", lambda: pair)
     assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 

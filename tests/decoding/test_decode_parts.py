@@ -218,3 +218,55 @@ def test_layers_of_8_bits_read_every_row_by_itself() -> None:
     assert torch.equal(found, each)
     assert torch.equal(found[1, 3], linear.bias)
     assert ((found - wanted).abs().amax(-1) <= 0.03 * wanted.abs().amax(-1)).all()
+
+
+def test_layers_of_16_bits_compute_in_single_precision_what_their_rounded_weights_say() -> None:
+    from ot_draft.decoding.packed import Float16Linear, pack_float16
+
+    model, rounded = tiny_llama(3, 40, dtype=torch.float32), tiny_llama(3, 40, dtype=torch.float32)
+    assert pack_float16(tiny_llama(3), 0) == 0  # float64 is left alone
+    assert pack_float16(model) == 0  # too small to gain by it
+    replaced = pack_float16(model, 0)
+    if not replaced:
+        pytest.skip("torch has no products of 16 bits here")
+    assert replaced == 8 and pack_float16(model, 0) == 0  # seven in its layer, and the head
+    for linear in (module for module in rounded.modules() if isinstance(module, torch.nn.Linear)):
+        linear.weight = torch.nn.Parameter(linear.weight.half().float())  # the tied embedding keeps what it has
+    tokens = torch.arange(12).reshape(2, 6)
+    found, wanted = model(tokens).logits, rounded(tokens).logits
+    assert found.dtype == torch.float32
+    assert torch.allclose(found, wanted, rtol=0, atol=1e-5 * wanted.abs().max().item())
+    linear = torch.nn.Linear(64, 300)
+    assert torch.equal(Float16Linear(linear)(torch.zeros(2, 3, 64)), linear.bias.expand(2, 3, 300))
+
+
+def test_a_weight_beyond_16_bits_keeps_its_layer_as_it_is() -> None:
+    from ot_draft.decoding.packed import Float16Linear, has_short_products, pack_float16
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)).requires_grad_(False)
+    model[0].weight[1, 2] = 7e4
+    assert pack_float16(model, 0) == has_short_products()
+    assert type(model[0]) is torch.nn.Linear
+    assert type(model[1]) is (Float16Linear if has_short_products() else torch.nn.Linear)
+
+
+def test_the_bytes_that_a_pass_reads() -> None:
+    from ot_draft.decoding.packed import bytes_read, has_short_products, pack_draft, pack_float16
+
+    def tied(is_tied: bool) -> torch.nn.Module:
+        embedding, head = torch.nn.Embedding(10, 4), torch.nn.Linear(4, 10, bias=False)
+        if is_tied:
+            head.weight = embedding.weight
+        return torch.nn.ModuleDict({"embedding": embedding, "up_proj": torch.nn.Linear(4, 3), "head": head})
+
+    assert (
+        bytes_read(tied(True)) == bytes_read(tied(False)) == 4 * (4 * 3 + 3 + 40)
+    )  # of the embedding a few rows, not counted
+    if not has_short_products():
+        pytest.skip("torch has no products of 8 and 16 bits here")
+    model = tied(True).requires_grad_(False)
+    pack_float16(model, 0)
+    assert bytes_read(model) == 2 * (4 * 3 + 40)
+    model = tied(True).requires_grad_(False)
+    pack_draft(model)
+    assert 4 * 3 + 40 <= bytes_read(model) <= 4 * 3 + 40 + 4 * (3 + 4 + 4)  # and a bias, and rows that set the scale

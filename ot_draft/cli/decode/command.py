@@ -60,7 +60,8 @@ class Shape(click.ParamType):
     "--draft",
     help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup [default: the embedded one].",
 )
-@click.option("--dtype", default="float32", show_default=True, help="Of both models' weights.")
+@click.option("--dtype", default="float32", show_default=True,
+              help="Of both models' weights; products of float16 are float32 on a CPU.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--device-map", help="How accelerate spreads the target over devices, for example auto.")
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="0: greedy.")

@@ -10,6 +10,7 @@ import ot_draft as ot
 from ...errors import CannotDecode
 from ..draft_plan import Drafting
 from ..language_model import split_between_processes
+from ..packed import bytes_read
 from .acceptance import Acceptance
 from .choice import Choice
 from .chooser import Chooser, Run
@@ -91,7 +92,7 @@ class Auto:
         if key not in self.measured:
             target, draft = run.pair.target, run.pair.draft
             on_cpu = next(target.parameters()).device.type == "cpu"
-            share = 0.0 if draft is None else _weights(draft) / _weights(target)
+            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
             self.measured[key] = MeasuredCosts(share, on_cpu, run.batch)
         return self.measured[key]
 
@@ -100,8 +101,3 @@ def _one_path(length: int) -> Drafting:
     """Of one token, where block verification is speculative sampling, by the cheaper of the two."""
     rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if length == 1 else ot.paths.BlockVerification()
     return Drafting.chains(1, length, rule)
-
-
-def _weights(model: Any) -> int:
-    """Numbers that a call reads, the embedding's among them where it is the head."""
-    return sum(weight.numel() for weight in (*model.parameters(), *model.buffers()))
