@@ -16,12 +16,12 @@ from .compared.methods import (
     shape_of,
 )
 from .compared.peer_methods import Peer, assistant, generate, peers
+from .cpu import pack
 from .draft_plan import Drafting
 from .dynamic.methods import dynamic_method, dynamic_methods
 from .language_model import SubsetDraft
 from .load import DTYPES, load_draft, load_pair
 from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
-from .packed import pack
 from .pair import Pair, prompt_text, unpadded
 from .plans.auto import Auto
 from .plans.chooser import Chooser, Plan, Run

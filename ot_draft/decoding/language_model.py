@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import CannotDecode
 from .cache import SlotCache
+from .cpu import GROUPED
 
 LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
@@ -75,7 +76,7 @@ class LanguageModel:
         Some would not even tell: what comes out is a law, but not the model's own.
         """
         attention = getattr(self.config, "_attn_implementation", "eager")
-        if attention not in ("sdpa", "eager"):
+        if attention not in ("sdpa", "eager", GROUPED):
             raise CannotDecode(
                 f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
             )

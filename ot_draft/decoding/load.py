@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from ..errors import CannotDecode, MissingPackage
+from .cpu import group_heads, has_short_products, pack, pack_draft, pack_float16
 from .language_model import SubsetDraft
-from .packed import has_short_products, pack, pack_draft, pack_float16
 from .pair import Pair
 
 LOOKUP = "lookup"  # in the place of a draft model's name
@@ -69,10 +69,12 @@ def _pack(target: Any, draft: Any, short: bool) -> None:
     if draft is not None:
         pack_draft(draft)
         pack_float16(draft)
-        pack(draft)
     if short:
         pack_float16(target)
-    pack(target)
+    for model in (target, draft):
+        if model is not None:
+            pack(model)
+            group_heads(model)
 
 
 @contextmanager

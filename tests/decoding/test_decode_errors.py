@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
+from ot_draft.decoding.cpu import has_short_products  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode, prepare  # noqa: E402
-from ot_draft.decoding.packed import has_short_products  # noqa: E402
 from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402

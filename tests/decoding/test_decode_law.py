@@ -25,12 +25,12 @@ pytest.importorskip("transformers")
 
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
+from ot_draft.decoding.cpu import pack_draft, pack_float16  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
-from ot_draft.decoding.packed import pack_draft, pack_float16  # noqa: E402
 from ot_draft.decoding.plans.auto import Auto  # noqa: E402
 from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
 from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402

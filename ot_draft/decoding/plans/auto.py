@@ -8,9 +8,9 @@ from typing import Any
 import ot_draft as ot
 
 from ...errors import CannotDecode
+from ..cpu import bytes_read
 from ..draft_plan import Drafting
 from ..language_model import split_between_processes
-from ..packed import bytes_read
 from .acceptance import Acceptance
 from .choice import Choice
 from .chooser import Chooser, Run

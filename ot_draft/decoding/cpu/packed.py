@@ -3,9 +3,6 @@
 The few rows of a drafted tree are too few to pay for rearranging a weight matrix, and too many for the kernel that reads one
 row. Measured on one core (n = 49,152, width 576): 17 rows through the head take 7 ms in the place of 21, one row 3 in the place of 7.
 
-Layers that read the same rows (q, k and v of attention; both that open a feed-forward layer) are one product: their single matrices
-are small, and three rows through one of 192 x 576 take longer than through all 960 x 576 at once.
-
 With few rows the time is that of reading the weights: in 16 bits they are half as many bytes, and products and sums stay float32.
 
 A draft may be coarse: its law q is whatever it computes, and drafts are drawn from that q, so that nothing is lost but acceptance.
@@ -17,14 +14,15 @@ Measured on the embedded draft at 480 places of real texts, temperature 1 and .6
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .joined import is_plain, join
+
 COARSE = ("head", "lm_head", "gate_proj", "up_proj")  # of a draft: its largest matrices
-TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # layers of one module that read the same rows
 SMALL = 2**18  # weights: one row through 192 x 576 takes 22 microseconds as it is and 59 packed, on one core
 LARGEST = torch.finfo(torch.float16).max
 ROWS = 16  # the number of rows that the layout is made for; it serves 1 to 512 about equally well
@@ -93,53 +91,6 @@ class Int8Linear(nn.Module):
         return product.reshape(*x.shape[:-1], self.out_features)
 
 
-class Joined(nn.Module):
-    """The first of several linear layers that read the same rows: all as one product, which the others take their parts of.
-
-    Whoever asks first for a tensor multiplies; who then asks for the same tensor is given its part, once. A layer that is asked for another
-    tensor multiplies anew: nothing is wrong then, only slower. The tensor must not be changed in place in between, which a layer that
-    several others read is not.
-    """
-
-    def __init__(self, name: str, linears: Sequence[nn.Linear]) -> None:
-        """name: of the product among the children, by which it is chosen for packing."""
-        super().__init__()
-        self.sizes, self.name = [linear.out_features for linear in linears], name
-        whole = nn.Linear(linears[0].in_features, sum(self.sizes), linears[0].bias is not None, device="meta")
-        whole.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]), requires_grad=False)
-        if whole.bias is not None:
-            whole.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]), requires_grad=False)
-        self.add_module(name, whole)
-        self._last: tuple[Tensor, dict[int, Tensor]] | None = None  # one tuple: threads may overwrite it, not mix it
-
-    def part(self, number: int, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out) of one of the layers."""
-        last = self._last
-        if last is None or last[0] is not x or number not in last[1]:
-            product = self.get_submodule(self.name)(x)
-            last = self._last = x, dict(enumerate(product.split(self.sizes, -1)))
-        found = last[1].pop(number)
-        if not last[1]:
-            self._last = None  # long prompts take memory
-        return found
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of the first."""
-        return self.part(0, x)
-
-
-class Part(nn.Module):
-    """Another one of the layers of a `Joined`."""
-
-    def __init__(self, joined: Joined, number: int) -> None:
-        super().__init__()
-        self._joined, self._number = (joined,), number  # in a tuple: it is a child of the first layer's place only
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
-        return self._joined[0].part(self._number, x)
-
-
 def pack_draft(draft: nn.Module) -> int:
     """Replace the layers named in COARSE of a float32 draft on the CPU by such of 8 bits, in place; returns how many.
 
@@ -200,25 +151,7 @@ def _replace(
     replaced = 0
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if _plain(child) and chosen(name, child):
+            if is_plain(child) and chosen(name, child):
                 setattr(module, name, made_of(child))
                 replaced += 1
     return replaced
-
-
-def join(model: nn.Module) -> None:
-    """Make one product, in place, of the float32 layers on the CPU that read the same rows."""
-    for module in list(model.modules()):
-        for names in TOGETHER:
-            linears = [getattr(module, name, None) for name in names]
-            found = [linear for linear in linears if _plain(linear)]
-            alike = {(linear.in_features, linear.bias is None) for linear in found}
-            if len(found) == len(names) and len(alike) == 1:
-                joined = Joined(names[0], found)
-                setattr(module, names[0], joined)
-                for number, name in enumerate(names[1:], 1):
-                    setattr(module, name, Part(joined, number))
-
-
-def _plain(module: Any) -> TypeGuard[nn.Linear]:
-    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Layers of other layouts and of fewer bits compute what they say they do."""
+"""What makes passes cheap on a CPU computes what it says: other layouts, fewer bits, joined layers, grouped heads."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import copy
 from threading import Thread
 
 import pytest
-from tiny_models import tiny_llama
+from tiny_models import tiny_llama, tiny_pair
+
+import ot_draft as ot
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.packed import (  # noqa: E402
+from ot_draft.decoding.cache import SlotCache, TreeMask, causal_mask  # noqa: E402
+from ot_draft.decoding.cpu import (  # noqa: E402
+    GROUPED,
     Float16Linear,
     Int8Linear,
     Joined,
     bytes_read,
+    group_heads,
     has_short_products,
     join,
     pack,
     pack_draft,
     pack_float16,
 )
+from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
+from ot_draft.decoding.loop import Options, decode  # noqa: E402
 
 
 def test_packed_layers_compute_the_same() -> None:
@@ -179,3 +187,50 @@ def test_threads_that_share_joined_layers_do_not_mix() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+@pytest.mark.parametrize(("attention", "error"), [("sdpa", 1e-12), ("eager", 1e-4)])  # eager: softmax in float32
+@pytest.mark.parametrize("heads", [HEADS, {"num_attention_heads": 4, "num_key_value_heads": 4}])
+def test_grouped_heads_read_a_tree_as_those_of_transformers_do(
+    heads: dict[str, int], attention: str, error: float
+) -> None:
+    """The same passes of two texts and of a tree behind each."""
+    model, slow = tiny_llama(5, 11, 2, **heads), tiny_llama(5, 11, 2, **heads)
+    assert group_heads(model) and model.config._attn_implementation == GROUPED
+    slow.set_attn_implementation(attention)
+    found, wanted = (_tree_behind_texts(each) for each in (model, slow))
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert torch.allclose(ours, theirs, rtol=0, atol=error)
+
+
+def _tree_behind_texts(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Logits of the texts, of a tree behind them, and of a text by itself, where no mask is given."""
+    reader, cache = LanguageModel(model, 11), SlotCache(16, 2)
+    texts = torch.arange(10).reshape(2, 5)
+    slots = torch.arange(5).expand(2, -1)
+    cpu = torch.device("cpu")
+    first = reader.logits(cache, texts, slots, slots, causal_mask(5, 16, torch.float64, cpu))
+    tree, lengths = TreeMask((0, 0, 1), torch.float64, cpu), torch.tensor([4, 3])
+    depths = torch.tensor([0, 1, 1, 2])
+    positions = lengths[:, None] + depths
+    nodes = torch.tensor([[4, 1, 2, 3], [8, 3, 2, 1]])
+    behind = reader.logits(cache, nodes, lengths[:, None] + torch.arange(4), positions, tree.of(lengths, 16)[:, :, :-1])
+    return [first, behind, reader.logits_along([1, 2, 3, 4, 5], [2, 5])]
+
+
+def test_other_attention_is_left_as_it_is() -> None:
+    eager = tiny_llama(5)
+    eager.set_attn_implementation("eager")
+    assert not group_heads(eager) and eager.config._attn_implementation == "eager"
+    assert not group_heads(torch.nn.Linear(3, 2)) and not group_heads(torch.nn.Module())
+
+
+def test_a_pair_with_grouped_heads_writes_the_text_of_the_same_pair_without() -> None:
+    pair, prompts = tiny_pair(3, 9, **HEADS), [[1, 2, 3], [4]]
+    plan, options = Drafting.chains(3, 2, ot.paths.TokenWise(ot.rules.KSeq())), Options(max_tokens=20, seed=4)
+    texts = decode(pair, prompts, plan, options).tokens
+    assert group_heads(pair.target) and group_heads(pair.draft)
+    assert decode(pair, prompts, plan, options).tokens == texts

@@ -1,0 +1,30 @@
+"""What makes passes of few tokens cheap on a CPU: other layouts and fewer bits of weights, products made together, no copies."""
+
+from .attention import GROUPED, group_heads
+from .joined import Joined, Part, join
+from .packed import (
+    Float16Linear,
+    Int8Linear,
+    PackedLinear,
+    bytes_read,
+    has_short_products,
+    pack,
+    pack_draft,
+    pack_float16,
+)
+
+__all__ = [
+    "GROUPED",
+    "Float16Linear",
+    "Int8Linear",
+    "Joined",
+    "PackedLinear",
+    "Part",
+    "bytes_read",
+    "group_heads",
+    "has_short_products",
+    "join",
+    "pack",
+    "pack_draft",
+    "pack_float16",
+]
