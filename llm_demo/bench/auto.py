@@ -2,14 +2,15 @@
 
 40 texts of four kinds (chat, code, documentation, and editing, where much of what comes was given) in `kinds.jsonl`. All methods take
 turns text by text in one run; what auto learns it learns in this run, in the texts that are timed. Ratios of tokens a second to the plain
-method's, with 95 % intervals over texts (jackknife, Student's t).
+method's, with 95 % intervals over texts (jackknife, Student's t). --beside float16: plain and auto once more, in the same turns, by models
+whose weights are of that number type; their ratios are to the plain method of --dtype like all others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import (
     DTYPES,
+    Call,
     CannotDecode,
     Comparison,
     Drafting,
@@ -59,6 +61,34 @@ def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
     return methods
 
 
+@dataclass(frozen=True)
+class OfOtherModels(Method):
+    """A method by a pair of its own."""
+
+    method: Method
+    pair: Pair = field(compare=False)
+
+    @classmethod
+    def like(cls, method: Method, pair: Pair, word: str) -> OfOtherModels:
+        """The method of this name with a word added."""
+        drafts = f"{method.drafts}, {word}".removeprefix(", ")
+        return cls(method.rule, method.law, f"{method.label}, {word}", drafts, method.drafting, method, pair)
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: Options,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        return self.method.calls(self.pair, prompts, options, lambda method, text, step: watch(self, text, step))
+
+
+def beside(pair: Pair, word: str) -> list[Method]:
+    """Plain and auto by another pair."""
+    return [OfOtherModels.like(method, pair, word) for method in (plain_method(), auto_method())]
+
+
 def bench(
     pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, methods: Sequence[Method], progress: Any
 ) -> list[Row]:
@@ -66,14 +96,14 @@ def bench(
     ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
     groups = [ordered[start : start + batch] for start in range(0, len(ordered) - batch + 1, batch)]
     tokens = [[prompt.tokens for prompt in group] for group in groups]
-    shapes: dict[str, Counter[str]] = {}
+    shapes: dict[tuple[str, str], Counter[str]] = {}
 
     def watch(method: Method, text: int, step: Step) -> None:
         if method.rule == "auto":
             for kind in (ordered[text].kind, "all"):
-                shapes.setdefault(kind, Counter())[_shape(step.drafting)] += 1
+                shapes.setdefault((kind, method.label), Counter())[_shape(step.drafting)] += 1
 
-    plain = method_called("autoregressive", None, shape_of(1, 1, None))
+    plain = plain_method()
     comparison = compare_methods(pair, tokens, [plain], options, watch, progress, methods)
     kinds = ["all"] if batch > 1 else [*dict.fromkeys(prompt.kind for prompt in ordered), "all"]
     common = {"batch": batch, "temperature": options.sampling.temperature}
@@ -82,9 +112,14 @@ def bench(
         chosen = [number for number, group in enumerate(groups) if kind in ("all", group[0].kind)]
         part = Comparison([replace(row, groups=[row.groups[g] for g in chosen]) for row in comparison.rows], {})
         for row in part.rows:
-            used = shapes.get(kind) if row.method.rule == "auto" else None
-            rows.append(common | {"kind": kind} | _row(part, row) | {"shapes": _shares(used)})
+            used = _shares(shapes.get((kind, row.method.label)))
+            rows.append(common | {"kind": kind} | _row(part, row) | {"shapes": used})
     return rows
+
+
+def plain_method() -> Method:
+    """One token a call."""
+    return method_called("autoregressive", None, shape_of(1, 1, None))
 
 
 def _row(part: Comparison, measured: Measured) -> Row:
@@ -130,6 +165,9 @@ def show(rows: Sequence[Row]) -> str:
 @click.option("--batch", multiple=True, type=click.IntRange(1), default=(1, 8), show_default=True)
 @click.option("--temperature", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
 @click.option("--against", type=click.Choice(AGAINST), default="all", show_default=True, help="Besides plain and auto.")
+@click.option(
+    "--beside", type=click.Choice(list(DTYPES)), multiple=True, help="Other number types, for plain and auto once more."
+)
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
     """Measure, write OUT and print a line for every kind and method."""
@@ -137,6 +175,7 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
         torch.set_num_threads(options["threads"])
     try:
         pair = load_pair(target, draft, dtype, device)
+        others = {other: load_pair(target, draft, other, device) for other in options["beside"]}
         where = machine(device) | {"dtype": dtype, "tokens": options["tokens"]}
         prompts = read_prompts(pair.tokenizer, options["texts"], KINDS)
         rows: list[Row] = []
@@ -144,6 +183,8 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
             for temperature in options["temperature"]:
                 decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
                 methods = contenders(pair, batch, options["against"])
+                for other, models in others.items():
+                    methods += beside(models, other)
                 total = (len(prompts) // batch) * (1 + len(methods)) + 2
                 with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
                     rows += bench(pair, prompts, batch, decoding, methods, lambda done, a=advance: a())

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from llm_demo.bench import auto  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
-from ot_draft.decoding import Options  # noqa: E402
+from ot_draft.decoding import Options, Pair  # noqa: E402
 
 PROMPTS = [Prompt("chat", [1, 2, 3]), Prompt("code", [4, 5, 4, 5]), Prompt("chat", [6, 1, 1]), Prompt("code", [7])]
 SHORT = Options(max_tokens=5, stop=())
@@ -38,6 +38,28 @@ def test_a_row_for_every_kind_and_method() -> None:
         if row["method"] == "autoregressive":
             assert [float(row[name]) for name in ("ratio", "low", "high")] == [1, 1, 1]
     assert len(auto.show(rows).splitlines()) == len(rows)
+
+
+def test_the_same_methods_by_other_models_have_rows_of_their_own() -> None:
+    """A draft that is the target gives all that it drafts, whatever the pair of the other rows accepts."""
+    pair, sure = tiny_pair(), Pair(*2 * (tiny_pair().target,))
+    shape = auto.method_called("block", None, auto.shape_of(1, 3, None))
+    methods = [shape, *auto.beside(sure, "sure"), auto.OfOtherModels.like(shape, sure, "sure")]
+    options = Options(max_tokens=8, stop=())
+    rows = {
+        row["method"]: row
+        for row in auto.bench(pair, PROMPTS, 1, options, methods, lambda done: None)
+        if row["kind"] == "all"
+    }
+    assert list(rows) == [
+        "autoregressive", "block 1 × 3, i.i.d.", "autoregressive sure", "auto chosen in every step, sure", "block 1 × 3, i.i.d., sure"
+    ]  # fmt: skip
+    assert (
+        float(rows["block 1 × 3, i.i.d., sure"]["tokens_a_call"])
+        == 4
+        > float(rows["block 1 × 3, i.i.d."]["tokens_a_call"])
+    )
+    assert rows["auto chosen in every step, sure"]["shapes"] and not rows["autoregressive sure"]["shapes"]
 
 
 @pytest.mark.parametrize(
