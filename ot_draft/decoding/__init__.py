@@ -16,7 +16,7 @@ from .compared.methods import (
     shape_of,
 )
 from .compared.peer_methods import Peer, assistant, generate, peers
-from .cpu import pack
+from .cpu import group_heads, pack, pack_draft, pack_float16
 from .draft_plan import Drafting
 from .dynamic.methods import dynamic_method, dynamic_methods
 from .language_model import SubsetDraft
@@ -69,6 +69,7 @@ __all__ = [
     "dynamic_method",
     "dynamic_methods",
     "generate",
+    "group_heads",
     "load_draft",
     "load_pair",
     "lookup_method",
@@ -76,6 +77,8 @@ __all__ = [
     "method_called",
     "methods_to_compare",
     "pack",
+    "pack_draft",
+    "pack_float16",
     "peers",
     "prompt_text",
     "reference_decode",
