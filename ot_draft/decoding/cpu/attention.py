@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 GROUPED = "ot_draft_grouped"  # among transformers' kinds of attention
-OTHERS = ("position_bias", "softcap", "cache", "output_attentions")  # what transformers' own function has to see to
+OTHERS = ("position_bias", "softcap", "cache")  # what transformers' own function has to see to
 
 
 def group_heads(model: nn.Module) -> bool:
