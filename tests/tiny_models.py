@@ -36,3 +36,25 @@ def tiny_pair(seed: int = 0, n: int = 8, layers: int = 2, **changes: Any) -> Any
             noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64).to(weight.dtype)
             weight.add_(0.15 * noise)
     return Pair(target, draft)
+
+
+def tiny_state_pair(seed: int = 0, n: int = 8, subset: Any = None, told: float = 0.5) -> Any:
+    """The same where the draft reads the target's hidden states after the first and the second layer of three.
+
+    told: the size of what it makes of them.
+    """
+    import torch
+
+    from ot_draft.decoding.drafts import StateDraft
+    from ot_draft.decoding.pair import Pair
+
+    made = tiny_pair(seed, n, layers=3)
+    embedding = made.target.get_input_embeddings()
+    made.draft.model.set_input_embeddings(embedding)
+    scored = torch.arange(n) if subset is None else torch.tensor(subset)
+    draft = StateDraft(made.draft.model, embedding, scored, (1, 2)).to(torch.float64)
+    generator = torch.Generator().manual_seed(seed + 2)
+    for weight in (draft.fuse.weight, draft.project.weight):
+        weight.data.copy_(told * torch.randn(weight.shape, generator=generator, dtype=torch.float64))
+    draft.norm_states.weight.data.uniform_(0.5, 1.5, generator=generator)
+    return Pair(made.target, draft.eval().requires_grad_(False))

@@ -3,7 +3,8 @@
 40 texts of four kinds (chat, code, documentation, and editing, where much of what comes was given) in `kinds.jsonl`. All methods take
 turns text by text in one run; what auto learns it learns in this run, in the texts that are timed. Ratios of tokens a second to the plain
 method's, with 95 % intervals over texts (jackknife, Student's t). --beside float16: plain and auto once more, in the same turns, by models
-whose weights are of that number type; their ratios are to the plain method of --dtype like all others.
+whose weights are of that number type; their ratios are to the plain method of --dtype like all others. --draft-beside FILE: auto once more
+with another draft.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ class OfOtherModels(Method):
         return self.method.calls(self.pair, prompts, options, lambda method, text, step: watch(self, text, step))
 
 
-def beside(pair: Pair, word: str) -> list[Method]:
-    """Plain and auto by another pair."""
-    return [OfOtherModels.like(method, pair, word) for method in (plain_method(), auto_method())]
+def beside(pair: Pair, word: str, methods: Sequence[Method]) -> list[Method]:
+    """These methods by another pair."""
+    return [OfOtherModels.like(method, pair, word) for method in methods]
 
 
 def bench(
@@ -157,7 +158,10 @@ def show(rows: Sequence[Row]) -> str:
 @click.command()
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
-@click.option("--draft", help="The same of the draft, or a safetensors file of layers.")
+@click.option(
+    "--draft",
+    help="The same of the draft, a safetensors file of layers, or, of the embedded ones, tokens or states [default: states].",
+)
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
 @click.option("--texts", default=40, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
@@ -168,14 +172,17 @@ def show(rows: Sequence[Row]) -> str:
 @click.option(
     "--beside", type=click.Choice(list(DTYPES)), multiple=True, help="Other number types, for plain and auto once more."
 )
+@click.option("--draft-beside", multiple=True, help="Other drafts, for auto once more.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
     """Measure, write OUT and print a line for every kind and method."""
     if options["threads"]:
         torch.set_num_threads(options["threads"])
     try:
+        draft = draft or (None if target else "states")
         pair = load_pair(target, draft, dtype, device)
         others = {other: load_pair(target, draft, other, device) for other in options["beside"]}
+        drafts = {Path(other).stem: load_pair(target, other, dtype, device) for other in options["draft_beside"]}
         where = machine(device) | {"dtype": dtype, "tokens": options["tokens"]}
         prompts = read_prompts(pair.tokenizer, options["texts"], KINDS)
         rows: list[Row] = []
@@ -184,7 +191,9 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
                 decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
                 methods = contenders(pair, batch, options["against"])
                 for other, models in others.items():
-                    methods += beside(models, other)
+                    methods += beside(models, other, [plain_method(), auto_method()])
+                for name, models in drafts.items():
+                    methods += beside(models, name, [auto_method()])
                 total = (len(prompts) // batch) * (1 + len(methods)) + 2
                 with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
                     rows += bench(pair, prompts, batch, decoding, methods, lambda done, a=advance: a())

@@ -31,7 +31,7 @@ def own_methods(grid: Grid = GRID) -> list[Method]:
 def peers(pair: Pair, grid: Grid = GRID) -> list[Peer]:
     """transformers' own generation with the same models: plain, and assisted by one draft of every length of the grid."""
     plain = method_called(PLAIN, None, shape_of(1, 1, None))
-    helper = assistant(pair.draft)
+    helper = assistant(pair.assisting)
     assisted = [
         method_called("speculativesampling", None, shape_of(1, L, None)) for L in dict.fromkeys(L for _, L in grid)
     ]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from llm_demo.distil.muon import muon
 from llm_demo.distil.text import Text
 from ot_draft.decoding import SubsetDraft
 
@@ -72,7 +73,7 @@ class Trainer:
         matrices = [weight for weight in trained if weight.ndim == 2]
         vectors = [weight for weight in trained if weight.ndim != 2]
         self.optimizers: list[Any] = [
-            torch.optim.Muon(matrices, lr=recipe.muon, weight_decay=0.0),
+            muon(matrices, recipe.muon),
             torch.optim.AdamW(vectors, lr=recipe.adam, weight_decay=0.0),
         ]
         self.rates = (recipe.muon, recipe.adam)
@@ -128,7 +129,12 @@ def choose(texts: Sequence[Text], rows: int, generator: np.random.Generator) -> 
 
 def as_tensors(draft: SubsetDraft) -> dict[str, Tensor]:
     """What a file of the draft holds: float16 weights without the embedding, and the subset. `load_draft` reads it."""
-    weights: Any = draft.backbone
-    kept = {name: value for name, value in weights.state_dict().items() if not name.startswith("embed_tokens.")}
-    tensors = {f"model.{name}": value.detach().to("cpu", torch.float16).contiguous() for name, value in kept.items()}
-    return tensors | {"vocabulary_subset": draft.vocabulary_subset.to("cpu", torch.int32)}
+    weights: dict[str, Tensor] = {}
+    for name, value in draft.state_dict().items():
+        kept = name.replace("backbone.", "model.", 1)
+        if name.startswith("norm."):
+            kept = f"model.{name}"  # a `StateDraft` holds its backbone's last norm itself
+        if "embed_tokens" not in name and not name.startswith("head."):
+            weights[kept] = value.detach().to("cpu", torch.float16).contiguous()
+    facts = {"vocabulary_subset": draft.vocabulary_subset.to("cpu", torch.int32)}
+    return weights | facts | ({"reads": torch.tensor(draft.reads, dtype=torch.int32)} if draft.reads else {})

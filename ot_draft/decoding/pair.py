@@ -18,6 +18,7 @@ class Pair:
 
     shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
     only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
+    assistant: another draft for transformers' own generation, which hands no hidden states to a draft that reads them.
     CannotDecode where the models do not know the same tokens.
     """
 
@@ -25,6 +26,7 @@ class Pair:
     draft: Any = None
     tokenizer: Any = None
     shared_prefix: bool = False
+    assistant: Any = None
 
     def __post_init__(self) -> None:
         if self.draft is None:
@@ -41,6 +43,12 @@ class Pair:
         return vocabulary_size(self.target)
 
     @property
+    def assisting(self) -> Any:
+        """The draft that transformers' own generation can ask: the assistant, or the draft if it reads tokens only; else None."""
+        reads = self.draft is not None and LanguageModel(self.draft, self.n).reads
+        return self.draft if self.assistant is None and not reads else self.assistant
+
+    @property
     def stop_tokens(self) -> tuple[int, ...]:
         """Tokens that end a text, as the target's own settings say."""
         settings = [getattr(self.target, "generation_config", None), self.target.config]
@@ -50,13 +58,14 @@ class Pair:
     def logits_along(self, text: Sequence[int], places: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Logits of target and draft, (rows, n) each, of the token at each place of a text, given those before it.
 
-        places: increasing, from 1 on. One pass of each model over the text, without a cache. -inf where the draft does not
+        places: increasing, from 1 on. Passes of each model over the text, without a cache. -inf where the draft does not
         score a token of the target's vocabulary.
         """
         draft = LanguageModel(self.draft, self.n)
-        return LanguageModel(self.target, self.n).logits_along(text, places), draft.spread_logits(
-            draft.logits_along(text, places)
-        )
+        target = LanguageModel(self.target, self.n, draft.reads)
+        features = target.features_along(text[: places[-1] - 1]) if draft.reads else None
+        found = draft.logits_along(text, places, features)
+        return target.logits_along(text, places), draft.spread_logits(found)
 
     def encode(self, text: str, chat: bool = False) -> list[int]:
         """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""

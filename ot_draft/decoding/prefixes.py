@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import CannotDecode
 from .cache import SlotCache, causal_mask
 from .language_model import LanguageModel
 
@@ -28,6 +29,10 @@ class PrefixLogits:
         """model: as in `Pair`; n: the vocabulary that the logits are brought to, -inf where this model scores nothing."""
         self._model, self._length = LanguageModel(model, n), len(context)
         self._model.check_reads_trees()
+        if self._model.reads:
+            raise CannotDecode(
+                "the draft reads the target's hidden states, so that it has no laws by itself: take one that reads tokens only"
+            )
         self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
         self._cache = SlotCache(self._length + SLOTS, self._model.layers)

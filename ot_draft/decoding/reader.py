@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -23,6 +23,9 @@ class Reader:
     cache: SlotCache
     sampling: NodeLaws
     texts: Texts
+    target_cache: SlotCache | None = field(
+        default=None, kw_only=True
+    )  # of a draft that reads what the target keeps there
 
     @property
     def recordable(self) -> bool:
@@ -39,12 +42,32 @@ class Reader:
         self.cache.narrow(longest)
         mask = causal_mask(longest, self.cache.live, self.model.dtype, device)
         if longest:
-            self.model.logits(self.cache, tokens, slots, slots, mask, last=1)
+            self.model.logits(self.cache, tokens, slots, slots, mask, last=1, before=self._before(slots))
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:
         """Read the last tokens of every text; logits (B, 1, n or fewer) of what follows them."""
-        return self.model.logits(self.cache, *self._last(count), last=1)
+        tokens, slots, positions, mask = self._last(count)
+        return self.model.logits(self.cache, tokens, slots, positions, mask, last=1, before=self._before(slots))
+
+    def read_by(self, root: int, length: int) -> int:
+        """How many tokens of a text are read for good after a step: root is the place of its root, length what it has now.
+
+        The last two are read in every step. Where drafted tokens stood for states of the target, those accepted are read again.
+        """
+        return length - 2 if self.target_cache is None else min(root + 1, length - 2)
+
+    def _before(self, places: Tensor) -> Tensor | None:
+        """What a draft that reads hidden states is told before tokens at these places of the texts (B, T), which the target has passed."""
+        if self.target_cache is None:
+            return None
+        features = self.target_cache.states_at((places - 1).clamp(min=0))
+        told = self.model.model.fused(features.to(self.model.device))
+        return told.masked_fill((places == 0)[..., None].to(told.device), 0)
+
+    def _own(self, slots: Tensor) -> Tensor | None:
+        """What it is told before drafted tokens whose parents are in these slots (B, T): its own states."""
+        return None if self.target_cache is None else self.cache.states_at(slots)
 
     def _laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> Tensor:
         """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M); ways: of a row's, see `NodeLogits`."""
@@ -67,19 +90,21 @@ class Reader:
 
 @dataclass(frozen=True)
 class TreeReader(Reader):
-    """The same, on drafted trees of one shape. depths: (N + 1,) of the nodes of a tree."""
+    """The same, on drafted trees of one shape. depths: (N + 1,) of the nodes of a tree; parents: (N,) of all but the root."""
 
     mask: TreeMask
     drafting: Drafting
     depths: Tensor
+    parents: Tensor
 
     @classmethod
     def on(cls, reader: Reader, drafting: Drafting) -> TreeReader:
         """The same model, cache and texts, for the trees of a drafting."""
         shape, model, texts = drafting.shape, reader.model, reader.texts
         mask = TreeMask(shape.parents, model.dtype, model.device)
-        depths = torch.tensor(shape.depths, device=texts.last.device)
-        return cls(model, reader.cache, reader.sampling, texts, mask, drafting, depths)
+        depths, parents = (torch.tensor(numbers, device=texts.last.device) for numbers in (shape.depths, shape.parents))
+        whole = model, reader.cache, reader.sampling, texts
+        return cls(*whole, mask, drafting, depths, parents.long(), target_cache=reader.target_cache)
 
     def verify(self, tokens: Tensor) -> Tensor:
         """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
@@ -107,7 +132,9 @@ class TreeReader(Reader):
             if level.nodes.start == 0:
                 logits = self.read_last(2 + behind)
             else:
-                logits = self.model.logits(self.cache, *self._at_nodes(mask, tokens, level.nodes))
+                parents = self.parents[level.nodes.start - 1 : level.nodes.stop - 1]
+                before = self._own(self.texts.lengths[:, None] + parents)
+                logits = self.model.logits(self.cache, *self._at_nodes(mask, tokens, level.nodes), before=before)
             self.model.store(self._laws_at(logits, tokens, level.nodes), into=q[:, level.nodes])
             for draw in level.draws:
                 numbers = uniforms[:, draw.children].reshape(len(q), -1, draw.count)

@@ -63,6 +63,7 @@ def _step(
     n, size = pair.n, drafting.shape.size
     of_target, of_draft = options.of_both
     looked_up = drafting.lookup.find(text).tokens if drafting.lookup is not None else ()
+    told = told_after(pair, text)
     q: list[Tensor] = []
     prefixes, tokens = [text], list[int]()
     for node in range(size + 1):
@@ -75,7 +76,7 @@ def _step(
             tokens += [token] * len(children)
             q.append(torch.eye(n, dtype=p[0].dtype)[token])
             continue
-        q.append(next_token(pair.draft, prefixes[node], of_draft, n, row).to(p[0].dtype))
+        q.append(next_token(pair.draft, prefixes[node], of_draft, n, row, told).to(p[0].dtype))
         if children:
             drawn = drafting.law.draw(q[node], numbers[0, children.start - 1 : children.stop - 1])
             tokens += drawn.tolist()  # in order: the nodes are numbered breadth first
@@ -91,10 +92,10 @@ def _(
     drafting: Dynamic, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
 ) -> list[int]:
     """The same where the tree follows the draft model: every node that it asks about is read by itself."""
-    n, (of_target, of_draft) = pair.n, options.of_both
+    n, (of_target, of_draft), told = pair.n, options.of_both, told_after(pair, text)
 
     def draft_law(prefix: list[int]) -> Tensor:
-        return next_token(pair.draft, prefix, of_draft, n, row).to(numbers.dtype)
+        return next_token(pair.draft, prefix, of_draft, n, row, told).to(numbers.dtype)
 
     given = torch.full((1, drafting.grower.takes), -1)
     if drafting.lookup is not None:
@@ -121,8 +122,16 @@ def _(
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
-def next_token(model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0) -> Tensor:
-    """Law (n,) of the token after a text, from one pass over the whole of it."""
+def told_after(pair: Pair, text: list[int]) -> Tensor | None:
+    """What a draft that reads the target's hidden states is told: those of all tokens but the last, which the target has not read yet."""
+    reads = () if pair.draft is None else LanguageModel(pair.draft, pair.n).reads
+    return LanguageModel(pair.target, pair.n, reads).features_along(text[:-1]) if reads else None
+
+
+def next_token(
+    model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0, told: Tensor | None = None
+) -> Tensor:
+    """Law (n,) of the token after a text, from passes over the whole of it. told: to a draft that reads hidden states."""
     reader = LanguageModel(model, n)
-    logits = reader.logits_along(text, [len(text)])[0]
+    logits = reader.logits_along(text, [len(text)], told)[0]
     return sampling.law_after(row, torch.tensor([text]), logits, reader)

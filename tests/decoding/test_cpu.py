@@ -1,9 +1,10 @@
-"""What makes passes cheap on a CPU computes what it says: other layouts, fewer bits, joined layers, grouped heads."""
+"""What makes passes cheap on a CPU computes what it says: other layouts, fewer bits, joined layers, grouped heads, lean passes."""
 
 from __future__ import annotations
 
 import copy
 from threading import Thread
+from typing import Any
 
 import pytest
 from tiny_models import tiny_llama, tiny_pair
@@ -23,10 +24,12 @@ from ot_draft.decoding.cpu import (  # noqa: E402
     group_heads,
     has_short_products,
     join,
+    make_lean,
     pack,
     pack_draft,
     pack_float16,
 )
+from ot_draft.decoding.cpu.lean import LeanLlama  # noqa: E402
 from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import Options, decode  # noqa: E402
@@ -212,8 +215,8 @@ def _tree_behind_texts(model: torch.nn.Module) -> list[torch.Tensor]:
     texts = torch.arange(10).reshape(2, 5)
     slots = torch.arange(5).expand(2, -1)
     cpu = torch.device("cpu")
-    first = reader.logits(cache, texts, slots, slots, causal_mask(5, 16, torch.float64, cpu))
-    tree, lengths = TreeMask((0, 0, 1), torch.float64, cpu), torch.tensor([4, 3])
+    first = reader.logits(cache, texts, slots, slots, causal_mask(5, 16, reader.dtype, cpu))
+    tree, lengths = TreeMask((0, 0, 1), reader.dtype, cpu), torch.tensor([4, 3])
     depths = torch.tensor([0, 1, 1, 2])
     positions = lengths[:, None] + depths
     nodes = torch.tensor([[4, 1, 2, 3], [8, 3, 2, 1]])
@@ -234,3 +237,66 @@ def test_a_pair_with_grouped_heads_writes_the_text_of_the_same_pair_without() ->
     texts = decode(pair, prompts, plan, options).tokens
     assert group_heads(pair.target) and group_heads(pair.draft)
     assert decode(pair, prompts, plan, options).tokens == texts
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [HEADS, {"num_attention_heads": 4, "num_key_value_heads": 4}, {"attention_bias": True, "mlp_bias": True}],
+    ids=["groups", "heads", "biases"],
+)
+def test_lean_passes_give_the_numbers_of_transformers(changes: dict[str, Any], joined: bool) -> None:
+    """In the engine's cache, and by themselves, where transformers' own passes are made."""
+    model, slow = (tiny_llama(5, 11, 2, torch.float32, **changes) for _ in range(2))
+    for each in (model, slow):
+        with torch.no_grad():
+            for name, weight in each.named_parameters():
+                if "bias" in name or "norm" in name:
+                    weight.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
+        if joined:
+            join(each)
+    assert make_lean(model) == 1 and isinstance(model.model.forward, LeanLlama)
+    for ours, theirs in zip(_tree_behind_texts(model), _tree_behind_texts(slow), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_lean_passes_hand_out_hidden_states() -> None:
+    model, slow = (tiny_llama(5, 11, 3, torch.float32) for _ in range(2))
+    make_lean(model)
+    found = []
+    for each in (model, slow):
+        cache, slots = SlotCache(8, 3), torch.arange(5)[None]
+        cache.slots = slots
+        mask = causal_mask(5, 8, torch.float32, torch.device("cpu"))
+        options = {"attention_mask": mask, "position_ids": slots, "past_key_values": cache}
+        found.append(each(torch.arange(5)[None], output_hidden_states=True, **options).hidden_states)
+    assert len(found[0]) == 4
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_a_copy_of_a_lean_model_reads_by_its_own_weights() -> None:
+    model = tiny_llama(5, 11, 2, torch.float32)
+    make_lean(model)
+    other = copy.deepcopy(model)
+    before = _tree_behind_texts(other)[1]
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+    assert other.model.forward.model is other.model
+    assert torch.equal(_tree_behind_texts(other)[1], before) and not _tree_behind_texts(model)[1].any()
+
+
+def test_what_is_no_float32_llama_is_left_as_it_is() -> None:
+    eager = tiny_llama(5, dtype=torch.float32)
+    eager.set_attn_implementation("eager")
+    assert not any(make_lean(model) for model in (tiny_llama(5), eager, torch.nn.Linear(3, 2)))
+
+
+def test_a_norm_in_one_operation() -> None:
+    model = tiny_llama(5, 11, 1, torch.float32)
+    x = torch.randn(3, 16)
+    expected = [model.model.norm(rows) for rows in (x, x.double())]
+    make_lean(model)
+    for rows, wanted in zip((x, x.double()), expected, strict=True):
+        torch.testing.assert_close(model.model.norm(rows), wanted)

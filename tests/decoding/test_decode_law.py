@@ -7,6 +7,7 @@ right engine with probability 1e-9; planted errors must be rejected by it, those
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from chances import chance
 from sizes import Sized, thorough
-from tiny_models import tiny_pair
+from tiny_models import tiny_pair, tiny_state_pair
 
 import ot_draft as ot
 
@@ -143,6 +144,13 @@ def test_a_draft_of_16_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatc
     pair = models()
     if not pack_float16(pair.draft.float(), 0):
         pytest.skip("torch has no products of 16 bits here")
+    monkeypatch.setitem(globals(), "models", lambda: pair)
+    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+
+
+def test_a_draft_that_reads_hidden_states_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+    draft = tiny_state_pair(0, N).draft
+    pair = replace(models(), draft=draft)
     monkeypatch.setitem(globals(), "models", lambda: pair)
     assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 

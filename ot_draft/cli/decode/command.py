@@ -58,7 +58,8 @@ class Shape(click.ParamType):
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
 @click.option(
     "--draft",
-    help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup [default: the embedded one].",
+    help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup; for the embedded target also tokens or"
+    " states, the embedded drafts that read so [default: states].",
 )
 @click.option("--dtype", default="float32", show_default=True,
               help="Of both models' weights; products of float16 are float32 on a CPU.")  # fmt: skip

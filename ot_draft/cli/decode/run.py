@@ -61,7 +61,9 @@ def run(settings: DecodeSettings) -> None:
     options = Options(sampling, max_tokens=settings.max_tokens, seed=settings.seed, laws=settings.laws_wanted)
     prompts = read_prompts(settings.prompts, settings.prompt_file)
     with Console(stderr=True).status("loading the models"):
-        pair = load_models(settings.target, settings.draft, settings.dtype, settings.device, settings.device_map)
+        embedded = settings.target is None and settings.draft is None
+        draft = "states" if embedded else settings.draft  # of the two that are embedded the one that brings more
+        pair = load_models(settings.target, draft, settings.dtype, settings.device, settings.device_map)
     tokens, _ = encode_prompts(pair, prompts, settings.chat)
     job = Job(pair, prompts, tokens, options, settings)
     if settings.compare:

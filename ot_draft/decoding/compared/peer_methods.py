@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..language_model import SubsetDraft
+from ...errors import CannotDecode
+from ..drafts import SubsetDraft
 from ..loop import Options
 from ..pair import Pair
 from ..plans.lookup import Lookup
@@ -43,6 +44,10 @@ def assistant(draft: Any) -> Any:
     """
     if not isinstance(draft, SubsetDraft):
         return draft
+    if draft.reads:
+        raise CannotDecode(
+            "the draft reads the target's hidden states, which transformers gives to no assistant: take one that reads tokens only"
+        )
     from transformers import AutoModelForCausalLM
 
     backbone: Any = draft.backbone
@@ -174,7 +179,7 @@ def peers(pair: Pair, length: int = 4, lookup: Lookup | None = None) -> list[Pee
     """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
     plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN)
     looked_up = Peer.like(lookup_method(lookup), LOOKUP)
-    if pair.draft is None:
+    if pair.assisting is None:
         return [plain, looked_up]
     assisted = method_called("speculativesampling", None, shape_of(1, length, None))
-    return [plain, Peer.like(assisted, ASSISTED, assistant(pair.draft)), looked_up]
+    return [plain, Peer.like(assisted, ASSISTED, assistant(pair.assisting)), looked_up]

@@ -2,6 +2,7 @@
 
 from .attention import GROUPED, group_heads
 from .joined import Joined, Part, join
+from .lean import make_lean
 from .packed import (
     Float16Linear,
     Int8Linear,
@@ -24,6 +25,7 @@ __all__ = [
     "group_heads",
     "has_short_products",
     "join",
+    "make_lean",
     "pack",
     "pack_draft",
     "pack_float16",

@@ -26,6 +26,7 @@ class Joined(nn.Module):
         """name: of the product among the children, by which it is chosen for packing."""
         super().__init__()
         self.sizes, self.name = [linear.out_features for linear in linears], name
+        self.out_features = linears[0].out_features
         whole = nn.Linear(linears[0].in_features, sum(self.sizes), linears[0].bias is not None, device="meta")
         whole.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]), requires_grad=False)
         if whole.bias is not None:
@@ -33,12 +34,15 @@ class Joined(nn.Module):
         self.add_module(name, whole)
         self._last: tuple[Tensor, dict[int, Tensor]] | None = None  # one tuple: threads may overwrite it, not mix it
 
+    def whole(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., sum of all out), their parts side by side."""
+        return self.get_submodule(self.name)(x)
+
     def part(self, number: int, x: Tensor) -> Tensor:
         """(..., in) -> (..., out) of one of the layers."""
         last = self._last
         if last is None or last[0] is not x or number not in last[1]:
-            product = self.get_submodule(self.name)(x)
-            last = self._last = x, dict(enumerate(product.split(self.sizes, -1)))
+            last = self._last = x, dict(enumerate(self.whole(x).split(self.sizes, -1)))
         found = last[1].pop(number)
         if not last[1]:
             self._last = None  # long prompts take memory

@@ -27,7 +27,8 @@ class DynamicReader(Reader):
     @classmethod
     def on(cls, reader: Reader, drafting: Dynamic) -> DynamicReader:
         """The same model, cache and texts, for the trees of a drafting."""
-        return cls(reader.model, reader.cache, reader.sampling, reader.texts, drafting=drafting)
+        whole = reader.model, reader.cache, reader.sampling, reader.texts
+        return cls(*whole, drafting=drafting, target_cache=reader.target_cache)
 
     def verify_trees(self, tokens: Tensor, parents: Tensor) -> Tensor:
         """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
@@ -78,7 +79,10 @@ class DynamicReader(Reader):
         """Logits (B, W, n or fewer) behind the present level of the trees; what is absent is read into the slot behind all."""
         lengths = self.texts.lengths[:, None]
         positions = (lengths + depth).expand_as(slots)
-        return self.model.logits(self.cache, growing.read, lengths + slots, positions, self._tree_mask(sees))
+        before = self._own(lengths + growing.above)
+        return self.model.logits(
+            self.cache, growing.read, lengths + slots, positions, self._tree_mask(sees), before=before
+        )
 
     def _tree_mask(self, sees: Tensor) -> Tensor:
         return tree_mask(sees, self.texts.lengths, self.cache.live, self.model.dtype).to(self.model.device)

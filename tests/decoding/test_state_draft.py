@@ -1,0 +1,219 @@
+"""A draft that reads the target's hidden states: the engine drafts from the laws that slow passes without a cache give."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_models import tiny_pair, tiny_state_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from ot_draft.decoding import (  # noqa: E402
+    CannotDecode,
+    Chooser,
+    Drafting,
+    Lookup,
+    Options,
+    Pair,
+    PrefixLogits,
+    Sampling,
+    StateDraft,
+    SubsetDraft,
+    assistant,
+    decode,
+    decode_steps,
+    load_draft,
+    peers,
+    reference_decode,
+)
+from ot_draft.decoding import reader as reader_module  # noqa: E402
+from ot_draft.decoding.drafts import features_of  # noqa: E402
+from ot_draft.decoding.engines import Engines  # noqa: E402
+
+paths, rules = ot.paths, ot.rules
+PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]
+SUBSET = [0, 1, 2, 3, 5, 7, 8, 11]
+OPTIONS = Options(max_tokens=20, seed=7)
+
+
+@cache
+def pair() -> Pair:
+    return tiny_state_pair(3, 12, SUBSET)
+
+
+@dataclass(frozen=True)
+class InTurn(Chooser):
+    """Draftings in turn by the length of the first text, which is all that the reference tells, too."""
+
+    menu: tuple[Drafting, ...]
+
+    def begin(self, run: Any) -> InTurn:
+        return self
+
+    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+        return self.menu[len(texts[0]) % len(self.menu)]
+
+
+def changing() -> InTurn:
+    """One path, nothing at all, what is looked up, a tree: the draft model lags behind by several tokens."""
+    one = Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling()))
+    tree = Drafting(paths.TreeShape.by_level((2, 2, 1)), paths.TokenWise(rules.RecursiveRejection()))
+    looked_up = Drafting.looked_up(Lookup(3, 1))
+    return InTurn((one, looked_up, Drafting(), tree, Drafting()))
+
+
+PLANS: dict[str, Callable[[], Any]] = {
+    "one token": lambda: Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling())),
+    "one path": lambda: Drafting.chains(1, 4, paths.BlockVerification()),
+    "k-seq": lambda: Drafting.chains(3, 3, paths.TokenWise(rules.KSeq())),
+    "tree": lambda: Drafting(
+        paths.TreeShape((0, 0, 0, 1, 1, 3, 6)),
+        paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()),
+        ot.WithoutReplacement(),
+    ),
+    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4)),
+    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(8, 4, 3, 2)),
+    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
+}
+EACH = pytest.mark.parametrize("name", PLANS)
+
+
+@EACH
+def test_the_engine_equals_the_reference(name: str) -> None:
+    made = decode(pair(), PROMPTS, PLANS[name](), OPTIONS)
+    expected = [reference_decode(pair(), prompt, PLANS[name](), OPTIONS, row) for row, prompt in enumerate(PROMPTS)]
+    assert made.tokens == expected
+    assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 1
+
+
+def test_the_engine_equals_the_reference_where_draftings_take_turns() -> None:
+    for row, prompt in enumerate(PROMPTS):
+        options = replace(OPTIONS, rows=[row], max_tokens=30)
+        assert decode(pair(), [prompt], changing(), options).tokens == [
+            reference_decode(pair(), prompt, changing(), options, row)
+        ]
+
+
+def _not_moved_by_one(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.Reader._before
+    patch.setattr(reader_module.Reader, "_before", lambda self, places: made(self, places + 1))
+
+
+def _zero_before_drafted_tokens(patch: pytest.MonkeyPatch) -> None:
+    made = reader_module.Reader._own
+    patch.setattr(reader_module.Reader, "_own", lambda self, slots: 0 * made(self, slots))
+
+
+def _accepted_tokens_are_not_read_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader_module.Reader, "read_by", lambda self, root, length: length - 2)
+
+
+@pytest.mark.parametrize("plant", [_not_moved_by_one, _zero_before_drafted_tokens, _accepted_tokens_are_not_read_again])
+def test_an_error_in_what_it_is_told_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs acceptance only: the law of the texts does not show it, the laws that are drafted from do."""
+    right = drafted_laws()
+    plant(monkeypatch)
+    assert any(not torch.equal(one, other) for one, other in zip(drafted_laws(), right, strict=False))
+
+
+def drafted_laws() -> list[Any]:
+    drafting, options = PLANS["one path"](), replace(OPTIONS, laws=True, max_tokens=30)
+    return [step.q for step in decode_steps(pair(), PROMPTS, drafting, options)]
+
+
+def test_with_nothing_told_it_is_a_draft_that_reads_no_states() -> None:
+    deaf = tiny_state_pair(3, 12, SUBSET, told=0.0)
+    backbone = copy.deepcopy(deaf.draft.backbone)
+    backbone.norm = deaf.draft.norm
+    plain = SubsetDraft(backbone, deaf.target.get_input_embeddings(), torch.tensor(SUBSET)).to(torch.float64)
+    for name in ("one path", "ours"):
+        texts = [decode(each, PROMPTS, PLANS[name](), OPTIONS).tokens for each in (replace(deaf, draft=plain), deaf)]
+        assert texts[0] == texts[1]
+
+
+def test_laws_along_a_text_are_those_that_are_drafted_from() -> None:
+    text = PROMPTS[0]
+    found = pair().logits_along(text, [2, 5, len(text)])[1].softmax(-1)
+    for place, law in zip((2, 5, len(text)), found, strict=True):
+        options = replace(OPTIONS, laws=True)
+        step = next(iter(decode_steps(pair(), [text[:place]], PLANS["one token"](), options)))
+        assert step.q is not None
+        torch.testing.assert_close(step.q[0, 0], law)
+
+
+def test_features_are_normed_side_by_side() -> None:
+    hidden = [torch.randn(2, 3, 4, dtype=torch.float64) for _ in range(5)]
+    found = features_of(hidden, (1, 3), 0.0)
+    assert found.shape == (2, 3, 12)
+    expected = torch.cat([hidden[i] / hidden[i].square().mean(-1, keepdim=True).sqrt() for i in (1, 3, 4)], -1)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_file_is_read_back_as_the_same_draft(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    from llm_demo.distil.train import as_tensors
+
+    short = copy.deepcopy(pair().draft)
+    for name, weight in short.named_parameters():
+        if "embed_tokens" not in name and not name.startswith("head"):
+            weight.copy_(weight.half())  # what a file holds
+    save_file(as_tensors(short), tmp_path / "draft.safetensors")
+    read = load_draft(pair().target, tmp_path / "draft.safetensors")
+    assert isinstance(read, StateDraft) and read.reads == (1, 2) and read.vocabulary_subset.tolist() == SUBSET
+    tokens, before = torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 16, dtype=torch.float64)
+    for mine, other in zip(read(tokens, before), short(tokens, before), strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_who_has_no_states_says_so() -> None:
+    with pytest.raises(CannotDecode, match="hidden states"):
+        PrefixLogits(pair().draft, [1, 2], 12)
+    with pytest.raises(CannotDecode, match="hidden states"):
+        assistant(pair().draft)
+
+
+def test_transformers_asks_the_assistant_in_its_place() -> None:
+    alone, other = pair(), tiny_pair(3, 12, layers=3).draft
+    accompanied, plain = replace(alone, assistant=other), replace(alone, draft=other)
+    assert [each.assisting for each in (alone, accompanied, plain)] == [None, other, other]
+    labels = [[peer.label for peer in peers(each, 2)] for each in (alone, accompanied, plain)]
+    assert labels[1] == labels[2] and len(labels[0]) == len(labels[1]) - 1
+
+
+def test_the_target_keeps_states_only_for_who_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bool] = []
+    made = Engines.__init__
+
+    def init(self: Engines, memory: Any, *rest: Any) -> None:
+        made(self, memory, *rest)
+        kept.append(bool(memory.target.model.keeps))
+
+    monkeypatch.setattr(Engines, "__init__", init)
+    decode(pair(), PROMPTS, Drafting(), OPTIONS)
+    decode(pair(), PROMPTS, PLANS["one token"](), OPTIONS)
+    assert kept == [False, True]
+
+
+def test_it_follows_sampling_settings() -> None:
+    options = replace(OPTIONS, sampling=Sampling(0.7, top_k=5))
+    plan = PLANS["k-seq"]()
+    assert decode(pair(), PROMPTS[:1], plan, options).tokens == [reference_decode(pair(), PROMPTS[0], plan, options)]
+
+
+def test_a_target_of_another_kind() -> None:
+    """GPT-2's epsilon has another name; features are normed all the same."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    target = GPT2LMHeadModel(GPT2Config(vocab_size=12, n_embd=16, n_layer=2, n_head=2, n_positions=64)).double().eval()
+    whole, plan = Pair(target, pair().draft, shared_prefix=True), PLANS["one path"]()
+    assert decode(whole, PROMPTS[:1], plan, OPTIONS).tokens == [reference_decode(whole, PROMPTS[0], plan, OPTIONS)]

@@ -1,0 +1,233 @@
+"""Training on what the target thought: what is kept of it, the losses of both passes, the optimizer, and both commands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tiny_models import tiny_llama
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("safetensors.torch")
+
+from llm_demo.distil import states, thoughts  # noqa: E402
+from llm_demo.distil.muon import Float32Muon, muon, orthogonal  # noqa: E402
+from llm_demo.distil.states import Distance, StateTrainer, state_draft  # noqa: E402
+from llm_demo.distil.thoughts import TEMPERATURES, Thoughts  # noqa: E402
+from llm_demo.distil.train import Recipe, as_tensors, student  # noqa: E402
+from ot_draft.decoding import Pair, StateDraft  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
+
+N, READS = 12, (1, 2)
+LENGTHS, WRITTEN = (9, 5, 7, 6, 9, 8), (3, 2, 1, 4, 5, 2)
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A tiny one of three layers, which the commands load, too."""
+    model = tiny_llama(3, N, 3, torch.float32, tie_word_embeddings=True)
+    for module in (states, thoughts):
+        monkeypatch.setattr(module, "READS", READS)
+        monkeypatch.setattr(module, "load_pair", lambda **options: Pair(model))
+    monkeypatch.setattr(states, "HELD_BACK", 1)
+    return model
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    starts = np.cumsum((0, *LENGTHS[:-1]))
+    tokens = generator.integers(N, size=sum(LENGTHS)).astype(np.uint16)
+    file = tmp_path / "corpus.npz"
+    np.savez(file, tokens=tokens, starts=starts, first_written=np.array(WRITTEN))
+    return file
+
+
+@pytest.fixture
+def known(target: Any, corpus: Path, tmp_path: Path) -> Thoughts:
+    made = Thoughts.begin(tmp_path / "thoughts", corpus, 16, 4, 0)
+    for batch in made.batches:
+        thoughts.read(target, made, batch)
+    return made
+
+
+@pytest.fixture
+def draft_file(target: Any, tmp_path: Path) -> Path:
+    """One layer, which reads no states."""
+    from safetensors.torch import save_file
+
+    made = student(target, [0, 1, 2, 4, 5, 7, 8, 11], Recipe(layers=1))
+    save_file(as_tensors(made), tmp_path / "start.safetensors")
+    return tmp_path / "start.safetensors"
+
+
+def told(draft: StateDraft) -> StateDraft:
+    """One on which the states have an effect."""
+    with torch.no_grad():
+        draft.project.weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
+    return draft
+
+
+def test_every_text_is_in_one_batch() -> None:
+    found = thoughts.batches_of(np.arange(50) % 7, 8, np.random.default_rng(1))
+    assert found.shape == (7, 8) and sorted(found[found >= 0].tolist()) == list(range(50))
+    widths = [np.ptp((batch[batch >= 0] % 50) % 7) for batch in found]
+    assert max(widths) <= 2
+
+
+def test_what_the_target_thinks_is_kept(target: Any, known: Thoughts) -> None:
+    assert known.done.all()
+    for text, (length, first) in enumerate(zip(LENGTHS, WRITTEN, strict=True)):
+        place = known.place(text)
+        tokens = torch.from_numpy(known.tokens[place].astype(np.int64))[None]
+        read = target(tokens, output_hidden_states=True)
+        kept = torch.from_numpy(known.states[place]).float()
+        torch.testing.assert_close(kept[:, -1], read.hidden_states[-1][0], atol=4e-3, rtol=2e-3)
+        features = LanguageModel(target, N, READS).features_along(tokens[0].tolist()).reshape(length, 3, 16)
+        torch.testing.assert_close(kept[:, :-1], features[:, :-1], atol=4e-3, rtol=2e-3)
+        for number, temperature in enumerate(TEMPERATURES):
+            sums = torch.from_numpy(known.log_sums[place][first - 1 :, number])
+            wanted = (read.logits[0, first - 1 :] / temperature).logsumexp(-1)
+            torch.testing.assert_close(sums, wanted, atol=2e-2, rtol=2e-3)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_losses_are_distances_of_the_laws_that_are_drafted_from(
+    target: Any, known: Thoughts, draft_file: Path, temperature: int
+) -> None:
+    draft = told(state_draft(target, draft_file, None))
+    trainer = StateTrainer(draft, known, 0.01, 0.01, 0)
+    batch = known.batches[0][known.batches[0] >= 0]
+    choose: Callable[[int], Any] = lambda size: torch.full((size,), float(1 - temperature))  # noqa: E731
+    found = [float(loss.detach()) for loss in trainer.losses(batch, choose)]
+    wanted = [_distances(target, draft, known, batch, TEMPERATURES[temperature], own) for own in (0, 1)]
+    assert found[0] == pytest.approx(np.mean(np.concatenate(wanted[0])), abs=3e-3)
+    assert found[1] == pytest.approx(np.mean(np.concatenate(wanted[1][: (len(batch) + 1) // 2])), abs=3e-3)
+    assert abs(found[0] - found[1]) > 0.003
+
+
+def _distances(
+    target: Any, draft: StateDraft, known: Thoughts, batch: Any, temperature: float, own: int
+) -> list[np.ndarray]:
+    """By text, at every place that counts; own: of how many tokens the draft is told its own states."""
+    models = LanguageModel(target, N, READS), LanguageModel(draft, N)
+    values = []
+    for text in batch:
+        tokens = known.tokens[known.place(text)].astype(int).tolist()
+        of_text = []
+        for length in range(int(known.written[text]), len(tokens) + 1):
+            features = models[0].features_along(tokens[: max(length - 1 - own, 0)])
+            p = models[0].logits_along(tokens, [length])[0]
+            q = models[1].spread_logits(models[1].logits_along(tokens[:length], [length], features))[0]
+            laws = [(logits.detach() / temperature).softmax(-1) for logits in (p, q)]
+            of_text.append(1 - float(torch.minimum(*laws).sum()))
+        values.append(np.array(of_text))
+    return values
+
+
+def test_the_gradient_is_that_of_the_distance() -> None:
+    generator = torch.Generator().manual_seed(0)
+    states_, head = torch.randn(7, 5, generator=generator, dtype=torch.float64), torch.randn(9, 5, dtype=torch.float64)
+    p = torch.rand(7, 9, generator=generator, dtype=torch.float64)
+    p = 0.9 * p / p.sum(-1, keepdim=True)
+    inverse = torch.tensor([1.0, 2.0, 1.0, 1.0, 0.5, 1.0, 2.0], dtype=torch.float64)
+    states_.requires_grad_()
+
+    def slow(a: Any) -> Any:
+        return 1 - torch.minimum(p, (inverse[:, None] * (a @ head.T)).softmax(-1)).sum(-1).mean()
+
+    loss = Distance.apply(states_, list(p.split(states.CHUNK)), inverse, head)
+    loss.backward()
+    torch.testing.assert_close(loss, slow(states_))
+    torch.testing.assert_close(states_.grad, torch.autograd.grad(slow(states_), states_)[0])
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, head, p = torch.randn(7, 5), torch.randn(9, 5), torch.rand(7, 9).softmax(-1)
+    whole = Distance.apply(x, [p], torch.ones(7), head)
+    monkeypatch.setattr(states, "CHUNK", 3)
+    torch.testing.assert_close(Distance.apply(x, list(p.split(3)), torch.ones(7), head), whole)
+
+
+def test_training_brings_it_nearer_in_both_passes(target: Any, known: Thoughts, draft_file: Path) -> None:
+    torch.manual_seed(0)
+    draft = state_draft(target, draft_file, None)
+    before = {name: weight.clone() for name, weight in draft.named_parameters()}
+    trainer = StateTrainer(draft, known, 0.02, 0.02, 0)
+    batch = known.batches[-1][known.batches[-1] >= 0]
+    trainer.queue = [batch] * 40
+    first = trainer.step(0.0)
+    for _ in range(39):
+        last = trainer.step(0.3)
+    assert last[0] > first[0] + 0.05 and last[1] > first[1] + 0.05
+    changed = {name for name, weight in draft.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {name for name in before if "embed_tokens" not in name and not name.startswith("head")}
+    assert trainer.seen == 40 * sum(LENGTHS[text] - WRITTEN[text] + 1 for text in batch)
+
+
+def test_it_begins_as_the_draft_that_it_begins_with(target: Any, draft_file: Path, tmp_path: Path) -> None:
+    from llm_demo.models.load import load_layers
+
+    plain, draft = load_layers(target, draft_file), state_draft(target, draft_file, None)
+    tokens, before = torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 16)
+    torch.testing.assert_close(draft(tokens, before)[0], plain(tokens))
+    states.save(told(draft), tmp_path / "states.safetensors")
+    again = state_draft(target, tmp_path / "states.safetensors", torch.tensor([1, 3]))
+    assert again.reads == READS and again.vocabulary_subset.tolist() == [1, 3]
+    torch.testing.assert_close(again.states(tokens, before), draft.states(tokens, before), atol=2e-2, rtol=2e-2)
+
+
+def test_a_square_of_muons_is_about_orthogonal_and_steps_are_torchs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for shape in ((6, 6), (5, 9), (9, 5)):
+        x = torch.randn(shape, generator=generator)
+        values = torch.linalg.svdvals(orthogonal(x))
+        assert float(values.min()) > 0.5 and float(values.max()) < 1.5
+        mine, theirs = (torch.nn.Parameter(torch.ones(shape)) for _ in range(2))
+        optimizers = muon([mine], 0.1), torch.optim.Muon([theirs], lr=0.1, weight_decay=0.0)
+        assert isinstance(optimizers[0], Float32Muon)
+        for step in range(3):
+            for weight, optimizer in zip((mine, theirs), optimizers, strict=True):
+                weight.grad = x * (step + 1) + torch.eye(*shape)
+                optimizer.step()
+        torch.testing.assert_close(mine, theirs, atol=0.02, rtol=0.02)  # theirs multiplies in bfloat16
+
+
+def test_both_commands(target: Any, corpus: Path, draft_file: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    out, runner = tmp_path / "read", CliRunner()
+    stopped = runner.invoke(
+        thoughts.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2", "--minutes", "1e-9"]
+    )
+    assert stopped.exit_code == 0, stopped.output
+    assert Thoughts.open(out).done.sum() == 2
+    went_on = runner.invoke(thoughts.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2"])
+    assert went_on.exit_code == 0 and Thoughts.open(out).done.all()
+    file = tmp_path / "trained.safetensors"
+    arguments = [
+        "--thoughts",
+        str(out),
+        "--out",
+        str(file),
+        "--start",
+        str(draft_file),
+        "--minutes",
+        ".02",
+        "--subset",
+        "9",
+    ]
+    trained = runner.invoke(states.main, arguments)
+    assert trained.exit_code == 0, trained.output
+    assert "held back" in trained.output
+    monkeypatch.undo()
+    fresh = tiny_llama(3, N, 3, torch.float32, tie_word_embeddings=True)
+    draft = state_draft(fresh, file, None)
+    assert draft.reads == READS and len(draft.vocabulary_subset) == 9
+    known = Thoughts.open(out)
+    written = Counter(t for text in range(6) for t in known.tokens[known.place(text)][known.written[text] :].tolist())
+    assert draft.vocabulary_subset.tolist() == sorted(sorted(range(N), key=lambda token: (-written[token], token))[:9])
