@@ -23,7 +23,7 @@ import numpy as np
 
 from llm_demo import acceptance
 from llm_demo.distil.text import Text, frequent_tokens, sample
-from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, student
+from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
 from llm_demo.machine import machine
 from llm_demo.models.load import DRAFT_FILE, load_draft, load_pair
 from llm_demo.prompts import read_prompts
@@ -117,6 +117,7 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
 @click.option(
     "--subset", type=click.IntRange(1), help="Most frequent tokens to score [default: those of the committed draft]."
 )
+@click.option("--states", is_flag=True, help="A draft that also reads the target's hidden states.")
 @click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Texts of a training step.")
 @click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a text.")
 @click.option("--write", default=16, show_default=True, type=click.IntRange(1), help="Texts written at a time.")
@@ -131,10 +132,12 @@ def main(out: Path, minutes: float, target: str | None, device: str, dtype: str,
         pair = load_pair(target, None if target is None else target, dtype, device, packed=False)
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
-    recipe = Recipe(options["layers"], options["mlp"], options["rows"], options["length"], compile=options["compiled"])
+    reads = some_of(pair.target.config.num_hidden_layers) if options["states"] else ()
+    sizes = (options["layers"], options["mlp"], reads, options["rows"], options["length"])
+    recipe = Recipe(*sizes, compile=options["compiled"])
     subset = options["subset"] or (8192 if target else _committed_subset())
     draft, about = distil(pair, recipe, subset, minutes, options["write"], seed)
-    file = save(draft, about, out, f"draft-{recipe.layers}-layers")
+    file = save(draft, about, out, f"draft-{recipe.layers}-layers{'-states' if reads else ''}")
     saved = Pair(pair.target, load_draft(pair.target, file), pair.tokenizer)  # what is measured is what is in the file
     rows = acceptance.measure(saved, read_prompts(pair.tokenizer, options["prompts"]))
     write_card(file, about | {"acceptance": rows} | machine(device))

@@ -2,8 +2,7 @@
 
 FOLDER is what `llm_demo.distil.thoughts` keeps, which may still be at work: what it has read is used. The loss at a position is the total
 variation distance, 1 - sum_x min(p, q), which is what one draft loses, at temperature 1 and, in a share COLD of the positions, at .6.
-In a second pass half of the texts are read as drafting reads a token that it drafted itself: with the draft's own state of the place
-before, and the keys and values of the first pass up to there.
+Half of the texts are read a second time as drafting reads what it drafted itself (`passes`).
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from torch import Tensor
 from torch.nn.functional import rms_norm
 
 from llm_demo.distil.muon import muon
+from llm_demo.distil.passes import SECOND_PASS, both_passes
 from llm_demo.distil.thoughts import READS, TEMPERATURES, Thoughts
 from llm_demo.distil.train import as_tensors
 from llm_demo.models.load import DRAFT_FILE, load_draft, load_pair
 from ot_draft.decoding import StateDraft
-from ot_draft.decoding.drafts import one_place_later
 
 COLD = 0.35  # share of the positions at the second temperature
-SECOND_PASS = 0.4  # weight of its loss
 CHUNK = 256  # rows of logits at a time
 HELD_BACK = 6  # batches that only tell how well it does
 
@@ -140,30 +138,12 @@ class StateTrainer:
                 last[counted].split(CHUNK), inverse.split(CHUNK), sums.split(CHUNK), strict=True
             )
         ]
-        cache = _new_cache()
-        thought = self.draft.states(tokens, one_place_later(self.draft.fused(features)), cache)
-        head = self.draft.head.weight
-        first = Distance.apply(self.draft.norm(thought[counted]), wanted, inverse, head)
-        half = (len(tokens) + 1) // 2
-        kept = counted[:half]
-        again = self._second(tokens[:half], thought[:half], cache, half)[kept]
-        number = len(again)
-        whole = torch.cat(wanted)[:number].split(CHUNK)
-        return first, Distance.apply(self.draft.norm(again), list(whole), inverse[:number], head)
-
-    def _second(self, tokens: Tensor, thought: Tensor, cache: Any, rows: int) -> Tensor:
-        """States where the token before was drafted: own state of the place before, keys of the first pass up to there, and its own."""
-        length = tokens.shape[1]
-        earlier = _new_cache()
-        for number, layer in enumerate(cache.layers):
-            earlier.update(layer.keys[:rows], layer.values[:rows], number)
-        one = torch.ones(length, length, dtype=torch.bool)
-        seen = torch.cat((one.tril(-1), one.tril() & one.triu()), 1)
-        mask = torch.zeros(1, 1, length, 2 * length).masked_fill_(~seen, torch.finfo(torch.float32).min)
-        places = torch.arange(length)[None]
-        return self.draft.states(
-            tokens, one_place_later(thought), earlier, attention_mask=mask, position_ids=places.expand(rows, -1)
-        )
+        half, head = (len(tokens) + 1) // 2, self.draft.head.weight
+        told, again = both_passes(self.draft, tokens, features, half)
+        first = Distance.apply(self.draft.norm(told[counted]), wanted, inverse, head)
+        own = again[counted[:half]]
+        whole = torch.cat(wanted)[: len(own)].split(CHUNK)
+        return first, Distance.apply(self.draft.norm(own), list(whole), inverse[: len(own)], head)
 
     def _arrays(self, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Tokens (B, T), states (B, T, 4, width), logarithms of sums (B, T, 2), and which places count (B, T)."""
@@ -179,12 +159,6 @@ class StateTrainer:
 
         self.seen += int(counted.sum())
         return tokens, padded(thoughts.states), padded(thoughts.log_sums), counted
-
-
-def _new_cache() -> Any:
-    from transformers import DynamicCache
-
-    return DynamicCache()
 
 
 def save(draft: StateDraft, file: Path) -> None:

@@ -12,16 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from llm_demo.distil.muon import muon
+from llm_demo.distil.passes import SECOND_PASS, both_passes
 from llm_demo.distil.text import Text
-from ot_draft.decoding import SubsetDraft
+from ot_draft.decoding import StateDraft, SubsetDraft, features_of
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Sizes and rates. layers, mlp: of the draft; mlp: None for the target's width. rows, length: of a batch of texts."""
+    """Sizes and rates. layers, mlp: of the draft; mlp: None for the target's width. reads: after how many layers of the target the hidden
+    states are taken that the draft reads, if it does. rows, length: of a batch of texts."""
 
     layers: int = 2
     mlp: int | None = None
+    reads: tuple[int, ...] = ()
     rows: int = 8
     length: int = 128
     muon: float = 0.01
@@ -51,7 +54,15 @@ def student(target: Any, subset: Sequence[int], recipe: Recipe) -> SubsetDraft:
     backbone.load_state_dict(wanted)
     embedding = nn.Embedding.from_pretrained(weights["embed_tokens.weight"], freeze=True)
     backbone.set_input_embeddings(embedding)
-    return SubsetDraft(backbone, embedding, torch.tensor(list(subset), device=device))
+    scored = torch.tensor(list(subset), device=device)
+    if recipe.reads:
+        return StateDraft(backbone, embedding, scored, recipe.reads).to(device)
+    return SubsetDraft(backbone, embedding, scored)
+
+
+def some_of(layers: int) -> tuple[int, ...]:
+    """Early, middle and late among so many layers: whose hidden states a draft reads beside the last."""
+    return tuple(sorted({max(1, layers // 10), max(1, layers // 2), max(1, layers - max(1, layers // 10))}))
 
 
 def _largest_units(weights: dict[str, Tensor], layer: str, count: int) -> Tensor:
@@ -69,7 +80,7 @@ class Trainer:
 
     def __init__(self, target: Any, draft: SubsetDraft, recipe: Recipe) -> None:
         self.target, self.draft, self.recipe = target, draft, recipe
-        trained = [weight for weight in draft.backbone.parameters() if weight.requires_grad]
+        trained = [weight for weight in draft.parameters() if weight.requires_grad]
         matrices = [weight for weight in trained if weight.ndim == 2]
         vectors = [weight for weight in trained if weight.ndim != 2]
         self.optimizers: list[Any] = [
@@ -87,28 +98,44 @@ class Trainer:
         for optimizer, full in zip(self.optimizers, self.rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = full * rate
-        entropy, overlap = self.losses(texts)
         share = self.recipe.overlap_share * min(1.0, max(0.0, 4 * (progress - 0.5)))
-        loss = (1 - share) * entropy + share * (1 - overlap)
-        loss.backward()
+        passes = self.losses(texts)
+        losses = [(1 - share) * entropy + share * (1 - overlap) for entropy, overlap in passes]
+        (losses[0] + SECOND_PASS * sum(losses[1:])).backward()
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
         self.steps += 1
-        return float(entropy.detach()), float(overlap.detach())
+        return float(passes[0][0].detach()), float(passes[0][1].detach())
 
-    def losses(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
-        """Means over the positions that the target wrote: cross-entropy on the subset, and sum_x min(p, q)."""
+    def losses(self, texts: Sequence[Text]) -> list[tuple[Tensor, Tensor]]:
+        """Means over the positions that the target wrote: cross-entropy on the subset, and sum_x min(p, q).
+
+        Of a draft that reads states once more, as it is told where it drafts by itself, on half of the texts.
+        """
         tokens, counted = batch_of(texts, self.device)
         subset = self.draft.vocabulary_subset
         on_cuda = self.device.type == "cuda"
         with torch.no_grad():
-            logits = self.target(tokens).logits[counted]
+            output = self.target(tokens, output_hidden_states=bool(self.draft.reads))
+            logits = output.logits[counted]
             p = (logits[:, subset].float() - logits.float().logsumexp(-1, keepdim=True)).exp()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=on_cuda):
-            scores = self.forward(tokens)[counted]
-        log_q = scores.float().log_softmax(-1)
-        return -(p * log_q).sum(-1).mean(), torch.minimum(p, log_q.exp()).sum(-1).mean()
+            scores = self._scores(tokens, counted, output.hidden_states)
+        found = []
+        for each in scores:
+            log_q, wanted = each.float().log_softmax(-1), p[: len(each)]
+            found.append((-(wanted * log_q).sum(-1).mean(), torch.minimum(wanted, log_q.exp()).sum(-1).mean()))
+        return found
+
+    def _scores(self, tokens: Tensor, counted: Tensor, hidden: Any) -> list[Tensor]:
+        """Logits (N, s) of every pass at the positions that count: of all texts, and of the first half of them."""
+        if not isinstance(self.draft, StateDraft):
+            return [self.forward(tokens)[counted]]
+        half = (len(tokens) + 1) // 2
+        features = features_of(hidden, self.draft.reads, self.target.config.rms_norm_eps).float()
+        told, again = both_passes(self.draft, tokens, features, half)
+        return [self.draft.score(told[counted]), self.draft.score(again[counted[:half]])]
 
 
 def batch_of(texts: Sequence[Text], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ import torch
 
 import ot_draft as ot
 from llm_demo.gpu.roofline import SWITCH
-from ot_draft.decoding import Drafting, Options, Pair, decode, reference_decode
+from ot_draft.decoding import Drafting, Options, Pair, StateDraft, decode, reference_decode
 
 Row = dict[str, Any]
 TINY = 1e-45  # the smallest float32
@@ -129,21 +129,28 @@ DRAFTINGS = {
 
 def engine_checks(device: torch.device, tokens: int = 24) -> Iterator[Row]:
     """Share of texts of a tiny model in float64 that differ: engine with graphs, without, and the slow reference on the CPU."""
-    pair = tiny_pair()
-    there = Pair(pair.target.to(device), pair.draft.to(device))
-    pair = tiny_pair()  # modules move in place
-    prompts = [[1, 2, 3], [4], [5, 6]]
+    for states in (False, True):
+        pair = tiny_pair(states=states)
+        there = Pair(pair.target.to(device), pair.draft.to(device))
+        yield from _engine_checks(
+            tiny_pair(states=states), there, tokens, "states, " if states else ""
+        )  # modules move in place
+
+
+def _engine_checks(pair: Pair, there: Pair, tokens: int, word: str) -> Iterator[Row]:
+    prompts, options = [[1, 2, 3], [4], [5, 6]], Options(max_tokens=tokens, stop=())
     for name, drafting in DRAFTINGS.items():
-        options = Options(max_tokens=tokens, stop=())
         wanted = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
         for graphs in (False, True):
             texts = decode(there, prompts, drafting, Options(max_tokens=tokens, stop=(), graphs=graphs)).tokens
             off = sum(a != b for a, b in zip(texts, wanted, strict=True)) / len(prompts)
-            yield _row("engine = reference", name, "graphs" if graphs else "no graphs", off, 0.0)
+            yield _row("engine = reference", word + name, "graphs" if graphs else "no graphs", off, 0.0)
 
 
-def tiny_pair(n: int = 16, hidden: int = 32, layers: int = 2, dtype: torch.dtype = torch.float64) -> Pair:
-    """A small random target, and a draft that is the target with noise on its weights."""
+def tiny_pair(
+    n: int = 16, hidden: int = 32, layers: int = 2, dtype: torch.dtype = torch.float64, states: bool = False
+) -> Pair:
+    """A small random target, and a draft that is the target with noise on its weights; with states one that reads the target's, too."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
@@ -158,4 +165,9 @@ def tiny_pair(n: int = 16, hidden: int = 32, layers: int = 2, dtype: torch.dtype
         draft = copy.deepcopy(target)
         for weight in draft.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
+        if states:
+            told = StateDraft(draft.model, target.get_input_embeddings(), torch.arange(n), (1,)).to(dtype)
+            for weight in (told.fuse.weight, told.project.weight):
+                weight.data.normal_(0, 0.2)
+            draft = told.eval().requires_grad_(False)
     return Pair(target, draft)

@@ -39,7 +39,7 @@ def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict
         prompts: Sequence[Prompt] = [Prompt("random", [1 + i, 2, 3]) for i in range(4)]
         yield from bench.bench(tiny_pair(), prompts, 2, Options(Sampling(1.0), max_tokens=4, stop=()), grid=((1, 2), (2, 2)))  # fmt: skip
         return
-    pair = load_pair(None, None, "bfloat16", str(device))
+    pair = load_pair(None, "states", "bfloat16", str(device))
     prompts = read_prompts(pair.tokenizer, MOST)
     for place, (batch, temperature) in enumerate(SETTINGS):
         options = Options(Sampling(temperature), max_tokens=TOKENS, seed=bench.SEED)
@@ -58,10 +58,12 @@ def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
     if dry:
         tiny = tiny_pair(dtype=torch.float32)
         pair = Pair(tiny.target, tiny.draft, Letters())
-        draft, about = distillation.distil(pair, distil_train.Recipe(1, None, 2, 8), 8, 0.01, 2, say=lambda line: None)
+        draft, about = distillation.distil(
+            pair, distil_train.Recipe(1, None, (1,), 2, 8), 8, 0.01, 2, say=lambda line: None
+        )
         distillation.save(draft, about, out, "draft-dry-run")
         return
-    sizes = ["--rows", "64", "--write", "512", "--length", "256", "--mlp", "768"]
+    sizes = ["--rows", "64", "--write", "512", "--length", "256", "--states"]
     minutes = max(seconds - 40, 20) / 60  # the rest is for loading and for the measurement on held-out prompts
     arguments = ["--out", str(out), "--device", str(device), "--dtype", "bfloat16", "--minutes", f"{minutes:.2f}"]
     distillation.main.main([*arguments, *sizes], standalone_mode=False)

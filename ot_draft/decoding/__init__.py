@@ -18,7 +18,7 @@ from .compared.methods import (
 from .compared.peer_methods import Peer, assistant, generate, peers
 from .cpu import group_heads, make_lean, pack, pack_draft, pack_float16
 from .draft_plan import Drafting
-from .drafts import StateDraft, SubsetDraft
+from .drafts import StateDraft, SubsetDraft, features_of, one_place_later
 from .dynamic.methods import dynamic_method, dynamic_methods
 from .load import DTYPES, load_draft, load_pair
 from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
@@ -69,6 +69,7 @@ __all__ = [
     "decode_steps",
     "dynamic_method",
     "dynamic_methods",
+    "features_of",
     "generate",
     "group_heads",
     "load_draft",
@@ -78,6 +79,7 @@ __all__ = [
     "measure_costs",
     "method_called",
     "methods_to_compare",
+    "one_place_later",
     "pack",
     "pack_draft",
     "pack_float16",

@@ -69,13 +69,17 @@ class Memory:
 class Engine:
     """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
 
-    behind: how many tokens before the last two of a text the draft model may not have read yet, because others drafted.
+    always: how many tokens before the last two of a text the draft model reads in every step; behind: how many more before these it has
+    not read yet, because others drafted.
     """
 
     def __init__(self, memory: Memory, drafting: Drafting) -> None:
         self.memory, self.drafting, self.texts, self.behind = memory, drafting, memory.texts, 0
         self.number = memory.number
         self._readers()
+        # A graph holds one number of tokens: those that a draft which reads states reads again, as many as are drafted at most.
+        again = memory.draft is not None and bool(memory.draft.model.reads)
+        self.always = drafting.shape.length - 1 if again and memory.texts.last.device.type != "cpu" else 0
         batch, device, number = len(self.texts.tokens), self.texts.tokens.device, self.number
         size, length = drafting.shape.size, drafting.shape.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=number, device=device)
@@ -109,7 +113,7 @@ class Engine:
     def catch_up(self) -> None:
         """Let the draft model read what it has not, which `propose` would else do."""
         if self.draft is not None and self.behind:
-            self.draft.read_last(2 + self.behind)
+            self.draft.read_last(2 + self.always + self.behind)
         self.behind = 0
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
@@ -121,7 +125,7 @@ class Engine:
     def propose(self) -> None:
         """Draft a tree behind every text: tokens and q."""
         if self.draft is not None:
-            self.draft.propose(self.uniforms, self.tokens, self.q, self.tops, self.behind)
+            self.draft.propose(self.uniforms, self.tokens, self.q, self.tops, self.always + self.behind)
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""

@@ -39,8 +39,9 @@ class Engines:
             whole = engine.propose, engine.verify, engine.select, engine.keep
             self._known[drafting] = engine, recorded(engine) if self._graphs and engine.recordable else whole
         engine, parts = self._known[drafting]
-        # The last two tokens are read in every step; those before them may have come while the draft model was not asked.
-        engine.behind = max(0, *(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True)))
+        # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
+        missing = (len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
+        engine.behind = max(0, max(missing) - engine.always)
         if drafting.lookup is not None:
             engine.look_up(self._chooser.found(drafting.lookup, self._texts))
         return engine, parts
@@ -86,7 +87,7 @@ def recorded(engine: Engine) -> tuple[Part, ...]:
         return propose, verify, select, keep
 
     def propose_after_reading() -> None:
-        engine.catch_up()  # a graph reads two tokens, never more
+        engine.catch_up()  # a graph reads so many tokens, never more
         propose()
 
     return propose_after_reading, verify, select, keep

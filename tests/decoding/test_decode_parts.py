@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tiny_models import tiny_llama, tiny_pair
+from tiny_models import tiny_llama, tiny_pair, tiny_state_pair
 
 import ot_draft as ot
 
@@ -96,7 +96,17 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
 )
 def test_a_step_waits_for_no_value(drafting: Drafting) -> None:
     """On the meta device, which has no values, so that looking at one is an error: as in a CUDA graph."""
-    pair = Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta"))
+    _steps_without_values(Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta")), drafting)
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_nor_does_one_of_a_draft_that_reads_states() -> None:
+    pair = tiny_state_pair()
+    there = Pair(pair.target.to("meta"), pair.draft.to("meta"))
+    _steps_without_values(there, Drafting.chains(3, 2, SEQUENTIAL))
+
+
+def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
     engine = prepare(pair, [[1, 2, 3], [4]], drafting, Options(max_tokens=8))
     engine.draw(0, [0, 1], 0)
     engine.propose()
@@ -123,7 +133,18 @@ def test_a_step_waits_for_no_value(drafting: Drafting) -> None:
 )
 def test_what_is_recorded_takes_nothing_from_the_host(drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python numbers become a tensor by a copy to the device, which a CUDA graph cannot hold."""
-    pair = Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta"))  # takes the ways of a device
+    _nothing_from_the_host(Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta")), drafting, monkeypatch)
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_nor_does_what_reads_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = tiny_state_pair()
+    there = Pair(pair.target.to("meta"), pair.draft.to("meta"))
+    _nothing_from_the_host(there, Drafting.chains(2, 3, SEQUENTIAL), monkeypatch)
+
+
+def _nothing_from_the_host(pair: Pair, drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the meta device, which takes the ways of a device."""
     engine = prepare(pair, [[1, 2, 3], [4]], drafting, Options(max_tokens=8))
     engine.draw(0, [0, 1], 0)
     _one_step(engine)  # the first one may: it comes before the recording

@@ -37,6 +37,7 @@ from ot_draft.decoding import (  # noqa: E402
 )
 from ot_draft.decoding import reader as reader_module  # noqa: E402
 from ot_draft.decoding.drafts import features_of  # noqa: E402
+from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.engines import Engines  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -101,6 +102,20 @@ def test_the_engine_equals_the_reference_where_draftings_take_turns() -> None:
         assert decode(pair(), [prompt], changing(), options).tokens == [
             reference_decode(pair(), prompt, changing(), options, row)
         ]
+
+
+@pytest.mark.parametrize("name", ["one path", "tree", "ours"])
+def test_reading_as_many_tokens_in_every_step_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a CUDA graph does, which holds one number of them."""
+    wanted = decode(pair(), PROMPTS, PLANS[name](), OPTIONS).tokens
+    made = Engine.__init__
+
+    def init(self: Engine, memory: Any, drafting: Drafting) -> None:
+        made(self, memory, drafting)
+        self.always = drafting.shape.length - 1
+
+    monkeypatch.setattr(Engine, "__init__", init)
+    assert decode(pair(), PROMPTS, PLANS[name](), OPTIONS).tokens == wanted
 
 
 def _not_moved_by_one(patch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,11 @@ def test_the_same_methods_by_other_models_have_rows_of_their_own() -> None:
     """A draft that is the target gives all that it drafts, whatever the pair of the other rows accepts."""
     pair, sure = tiny_pair(), Pair(*2 * (tiny_pair().target,))
     shape = auto.method_called("block", None, auto.shape_of(1, 3, None))
-    methods = [shape, *auto.beside(sure, "sure"), auto.OfOtherModels.like(shape, sure, "sure")]
+    methods = [
+        shape,
+        *auto.beside(sure, "sure", [auto.plain_method(), auto.auto_method()]),
+        auto.OfOtherModels.like(shape, sure, "sure"),
+    ]
     options = Options(max_tokens=8, stop=())
     rows = {
         row["method"]: row

@@ -58,7 +58,7 @@ def test_a_student_of_all_layers_is_the_target() -> None:
     draft = student(target, WHOLE, replace(RECIPE, layers=2))
     tokens = torch.tensor([[1, 5, 7, 2]])
     assert torch.allclose(draft(tokens), target(tokens).logits, atol=1e-5)
-    overlap = Trainer(target, draft, RECIPE).losses(tiny_texts(target))[1]
+    overlap = Trainer(target, draft, RECIPE).losses(tiny_texts(target))[0][1]
     assert float(overlap.detach()) == pytest.approx(1, abs=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_a_narrow_student_keeps_the_units_of_the_largest_weights() -> None:
 def test_losses_are_those_of_the_laws() -> None:
     target, subset = tiny_target(), [0, 2, 3, 9]
     draft, text = student(target, subset, RECIPE), Text([1, 2, 3, 4, 9], 3)
-    entropy, overlap = Trainer(target, draft, RECIPE).losses([text])
+    entropy, overlap = Trainer(target, draft, RECIPE).losses([text])[0]
     tokens = torch.tensor([text.tokens])
     p = target(tokens).logits[0, 2:4].softmax(-1)[:, subset]  # of the tokens after positions 2 and 3
     q = draft(tokens)[0, 2:4].softmax(-1)
@@ -89,10 +89,10 @@ def test_training_brings_the_draft_nearer_and_leaves_the_target_alone() -> None:
     before = {name: value.clone() for name, value in target.state_dict().items()}
     texts, draft = tiny_texts(target), student(target, WHOLE, RECIPE)
     trainer = Trainer(target, draft, RECIPE)
-    entropy, overlap = (float(loss.detach()) for loss in trainer.losses(texts))
+    entropy, overlap = (float(loss.detach()) for loss in trainer.losses(texts)[0])
     for step in range(60):
         trainer.step(texts, step / 60)
-    after = [float(loss.detach()) for loss in trainer.losses(texts)]
+    after = [float(loss.detach()) for loss in trainer.losses(texts)[0]]
     assert after[0] < entropy - 0.02 and after[1] > overlap + 0.02
     assert all(torch.equal(value, before[name]) for name, value in target.state_dict().items())
     assert torch.equal(draft.backbone.get_input_embeddings().weight, before["model.embed_tokens.weight"])

@@ -19,8 +19,9 @@ pytest.importorskip("safetensors.torch")
 from llm_demo.distil import states, thoughts  # noqa: E402
 from llm_demo.distil.muon import Float32Muon, muon, orthogonal  # noqa: E402
 from llm_demo.distil.states import Distance, StateTrainer, state_draft  # noqa: E402
+from llm_demo.distil.text import Text  # noqa: E402
 from llm_demo.distil.thoughts import TEMPERATURES, Thoughts  # noqa: E402
-from llm_demo.distil.train import Recipe, as_tensors, student  # noqa: E402
+from llm_demo.distil.train import Recipe, Trainer, as_tensors, some_of, student  # noqa: E402
 from ot_draft.decoding import Pair, StateDraft  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 
@@ -169,6 +170,28 @@ def test_training_brings_it_nearer_in_both_passes(target: Any, known: Thoughts, 
     changed = {name for name, weight in draft.named_parameters() if not torch.equal(weight, before[name])}
     assert changed == {name for name in before if "embed_tokens" not in name and not name.startswith("head")}
     assert trainer.seen == 40 * sum(LENGTHS[text] - WRITTEN[text] + 1 for text in batch)
+
+
+def test_the_target_may_tell_as_it_reads(target: Any, known: Thoughts) -> None:
+    """Losses from the target's own passes are those of the laws that are drafted from, and training by them brings the draft nearer."""
+    recipe = Recipe(layers=1, reads=READS, muon=0.02, warm_up=1)
+    draft = told(student(target, range(N), recipe))
+    online = Trainer(target, draft, recipe)
+    batch = known.batches[0][known.batches[0] >= 0]
+    texts = [Text(known.tokens[known.place(text)].astype(int).tolist(), int(known.written[text])) for text in batch]
+    found = [float(overlap.detach()) for _, overlap in online.losses(texts)]
+    wanted = [_distances(target, draft, known, batch, 1.0, own) for own in (0, 1)]
+    first = 1 - np.mean(np.concatenate([values[:-1] for values in wanted[0]]))
+    second = 1 - np.mean(np.concatenate([values[:-1] for values in wanted[1][: (len(batch) + 1) // 2]]))
+    assert found == [pytest.approx(first, abs=1e-4), pytest.approx(second, abs=1e-4)]
+    for step in range(30):
+        online.step(texts, 0.7 if step else 0.0)
+    after = [float(overlap.detach()) for _, overlap in online.losses(texts)]
+    assert after[0] > found[0] + 0.03 and after[1] > found[1] + 0.03
+
+
+def test_layers_whose_states_are_read() -> None:
+    assert [some_of(layers) for layers in (30, 12, 2, 1)] == [(3, 15, 27), (1, 6, 11), (1,), (1,)]
 
 
 def test_it_begins_as_the_draft_that_it_begins_with(target: Any, draft_file: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class DynamicEngine(Engine):
 
     def propose(self) -> None:
         uniforms = self.uniforms[:, : self.drafting.draws]
-        trees = self.draft.grow(uniforms, self._read, self.behind, self.given)
+        trees = self.draft.grow(uniforms, self._read, self.always + self.behind, self.given)
         for mine, grown in zip(
             (self.tokens, self.parents, self.tops, self.slots),
             (trees.tokens, trees.parents, trees.tops, trees.slots),

@@ -15,7 +15,7 @@ from .lookup import Lookup, Match
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
 SHARE = 0.01  # of the time that may be lost by trying what promises less: every step adds so much of its own to a purse
 PURSE, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
-HOPES = 1.0  # standard deviations of acceptance that make another drafting worth trying
+HOPES = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
 FRESH = 8  # steps for which costs and expectations of what is not in use hold
 

@@ -12,9 +12,9 @@ from ..draft_plan import Drafting
 from ..step import Step
 
 OLD = 100  # steps after which a plain one is measured again
-RECENT = 9  # measurements of each part that count: the last ones
+RECENT = 25  # measurements of each part that count: the last ones
 ENOUGH = 2  # measurements of the draft model before anything is decided
-FEW = 2.0  # measurements of a number of positions that the line through all others weighs
+FEW = 12.0  # measurements of a number of positions that the line through all others weighs
 # How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
 FOLLOWS, AT_ONCE = 0.25, 1.5
 # Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
