@@ -19,8 +19,8 @@ class SlotCache:
     """Keys and values of all layers, (B, heads, S, width) each, with as much of transformers' Cache as a model calls.
 
     live: number of slots that passes look at, all of them unless `narrow` says otherwise.
-    It writes where `slots` (B, T) says, which is set before every forward pass: one scatter a tensor, of fixed shape,
-    into memory that is taken once and never moves (CUDA graphs keep its address).
+    It writes where `slots` (B, T) says, which is set before every forward pass: of fixed shape, into
+    memory that is taken once and never moves (CUDA graphs keep its address).
     """
 
     is_compileable = False  # transformers would otherwise compile the model by itself
@@ -35,15 +35,15 @@ class SlotCache:
         self._pieces: list[Tensor] = []  # (layers, B, heads, S, width) each
         self._free: dict[Any, list[Tensor]] = {}  # of these pieces what no layer has yet, by kind
         self._states: Tensor | None = None  # (1, B, 1, S, width): one more piece
+        self._rows: dict[tuple[int, torch.device], Tensor] = {}  # (B, 1) each
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, heads, T, width) of T new tokens; return those of all live slots."""
         if layer_idx == len(self.keys):  # the first pass says of what shape each layer is, on which device
             self.keys.append(self._take("keys", keys))
             self.values.append(self._take("values", values))
-        assert self.slots is not None
-        for memory, new in ((self.keys[layer_idx], keys), (self.values[layer_idx], values)):
-            memory.scatter_(2, _along_rows(self.slots, new), new)
+        self._write(self.keys[layer_idx], keys)
+        self._write(self.values[layer_idx], values)
         return self.keys[layer_idx][:, :, : self.live], self.values[layer_idx][:, :, : self.live]
 
     def keep_states(self, states: Tensor) -> None:
@@ -52,18 +52,30 @@ class SlotCache:
             batch, _, width = states.shape
             self._states = states.new_zeros(1, batch, 1, self.slots_per_row, width)
             self._pieces.append(self._states)
-        assert self.slots is not None
-        self._states[0].scatter_(2, _along_rows(self.slots, states[:, None]), states[:, None])
+        self._write(self._states[0], states[:, None])
 
     def states_at(self, slots: Tensor) -> Tensor:
         """What was kept in slots (B, L): (B, L, width)."""
         assert self._states is not None
         kept = self._states[0, :, 0]
-        return kept.gather(1, slots.to(kept.device)[..., None].expand(-1, -1, kept.shape[2]))
+        return kept[self._rows_of(slots, kept.device), slots.to(kept.device)]
 
     def narrow(self, needed: int) -> None:
         """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time."""
         self.live = min(needed + -needed % STRETCH, self.slots_per_row)
+
+    def _write(self, memory: Tensor, new: Tensor) -> None:
+        """New (B, heads, T, width) to where `slots` says. By indices: `scatter_` converts the whole memory where it is of 16 bits."""
+        assert self.slots is not None
+        places = self._rows_of(self.slots, memory.device), self.slots.to(memory.device)
+        memory.transpose(1, 2)[places] = new.transpose(1, 2)
+
+    def _rows_of(self, slots: Tensor, device: torch.device) -> Tensor:
+        """Numbers of the rows, (B, 1), beside slots (B, L)."""
+        key = len(slots), device
+        if key not in self._rows:
+            self._rows[key] = torch.arange(len(slots), device=device)[:, None]
+        return self._rows[key]
 
     def _take(self, name: str, new: Tensor) -> Tensor:
         """Memory for one layer's keys or values, whose widths may differ, in one piece with those of the layers alike."""
@@ -77,9 +89,9 @@ class SlotCache:
     def move(self, sources: Tensor, destinations: Tensor) -> None:
         """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
         for piece in self._pieces:
-            narrow = piece[:, :, :, :1].expand(-1, -1, -1, sources.shape[1], -1)
-            kept = piece.gather(3, _along_rows(sources, narrow))  # a copy: sources and destinations may overlap
-            piece.scatter_(3, _along_rows(destinations, narrow), kept)
+            along, rows = piece.transpose(2, 3), self._rows_of(sources, piece.device)
+            kept = along[:, rows, sources.to(piece.device)]  # a copy: sources and destinations may overlap
+            along[:, rows, destinations.to(piece.device)] = kept
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """0: positions and mask are always given, and must not be derived from the number of tokens seen."""
@@ -93,11 +105,6 @@ class SlotCache:
     def bytes(self) -> int:
         """Memory of all keys and values."""
         return sum(piece.numel() * piece.element_size() for piece in self._pieces)
-
-
-def _along_rows(slots: Tensor, like: Tensor) -> Tensor:
-    """Slots (B, L) for every head and number of like (..., B, heads, L, width)."""
-    return slots.to(like.device)[:, None, :, None].expand_as(like)
 
 
 class TreeMask:

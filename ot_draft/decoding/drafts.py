@@ -35,7 +35,10 @@ class SubsetDraft(nn.Module):
         (attention_mask, position_ids, ...) go to the Llama backbone as they are.
         """
         output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
-        return self.head(output.last_hidden_state[:, -last:])
+        states = output.last_hidden_state[:, -last:]
+        return self.head(states.flatten(0, 1)).unflatten(
+            0, states.shape[:2]
+        )  # torch's product of a slice copies weights for every row
 
     def spread(self, masses: Tensor) -> Tensor:
         """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""

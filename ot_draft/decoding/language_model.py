@@ -101,8 +101,10 @@ class LanguageModel:
         if self.on_subset:
             return self.model(tokens, cache, last, **options)
         keeps = bool(self.keeps)
+        # Places by number, which are copied: of a slice, torch's product would copy the head's weights for every row of the batch.
+        keep: Any = torch.arange(-last, 0, device=tokens.device) if last else 0
         output = self.model(
-            tokens, past_key_values=cache, use_cache=True, logits_to_keep=last, output_hidden_states=keeps, **options
+            tokens, past_key_values=cache, use_cache=True, logits_to_keep=keep, output_hidden_states=keeps, **options
         )
         if keeps:
             cache.keep_states(self._features(output.hidden_states))
@@ -137,7 +139,7 @@ class LanguageModel:
     def _by_states(self, tokens: Tensor, features: Tensor) -> Tensor:
         """Logits (1, T, s) of a draft that reads hidden states; from its own ones where there are no features."""
         fused = self.model.fused(features[None].to(self.device, self.dtype))
-        before = torch.cat((torch.zeros_like(self.model.backbone.get_input_embeddings()(tokens[:, :1])), fused), 1)
+        before = torch.cat((fused.new_zeros(1, 1, fused.shape[-1]), fused), 1)
         while True:
             logits, states = self.model(tokens[:, : before.shape[1]], before)
             if before.shape[1] == tokens.shape[1]:

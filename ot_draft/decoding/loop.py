@@ -89,8 +89,8 @@ def decode_steps(
 def begin(pair: Pair, prompts: Sequence[Sequence[int]], plan: Plan, options: Options) -> Engines:
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
     n = pair.n
-    draft = None if pair.draft is None else LanguageModel(pair.draft, n)
     target = LanguageModel(pair.target, n)
+    draft = None if pair.draft is None else LanguageModel(pair.draft, n)
     for model in (target, draft):
         if model is not None:
             model.check_reads_trees()

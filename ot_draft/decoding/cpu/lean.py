@@ -67,22 +67,22 @@ class LeanLlama:
         x = options.get("inputs_embeds")
         x = self.model.embed_tokens(input_ids) if x is None else x
         assert isinstance(cache, SlotCache) and isinstance(mask, Tensor)
-        states = self._states(x, positions, mask, cache)
-        hidden = tuple(states) if options.get("output_hidden_states") else None
+        between: list[Tensor] | None = [] if options.get("output_hidden_states") else None
+        last = self._last(x, positions, mask, cache, between)
         given: Any = cache  # of which transformers only knows that it is handed back
-        return BaseModelOutputWithPast(states[-1], given, hidden)
+        return BaseModelOutputWithPast(last, given, None if between is None else (*between, last))
 
-    def _states(self, x: Tensor, positions: Any, mask: Tensor, cache: SlotCache) -> list[Tensor]:
-        """Hidden states before all layers and after each, the last normed."""
+    def _last(self, x: Tensor, positions: Any, mask: Tensor, cache: SlotCache, between: list[Tensor] | None) -> Tensor:
+        """The last hidden states, normed; between gets those that go into each layer, which a long prompt has no memory to waste on."""
         cos, sin = (table.unsqueeze(1) for table in self.model.rotary_emb(x, position_ids=positions))
-        states = [x]
         for layer in self.model.layers[: self.model.config.num_hidden_layers]:
+            if between is not None:
+                between.append(x)
             x = x + _attention(layer.self_attn, layer.input_layernorm(x), cos, sin, mask, cache)
             mlp, read = layer.mlp, layer.post_attention_layernorm(x)
             gate, up = _product(read, mlp.gate_proj, mlp.up_proj).chunk(2, -1)
             x = x + mlp.down_proj(mlp.act_fn(gate) * up)
-            states.append(x)
-        return [*states[:-1], self.model.norm(x)]
+        return self.model.norm(x)
 
 
 def _attention(own: Any, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, cache: SlotCache) -> Tensor:
