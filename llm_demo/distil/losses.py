@@ -5,7 +5,7 @@ serves all. Cross-entropy (the KL divergence but for a constant), the total vari
 optimal acceptance with k i.i.d. drafts. What each accepts is measured on held-out texts at every k, at temperatures 1 and .6, as a
 difference to the student trained for one draft on the same positions.
 
-CORPUS: an .npz with tokens (N,), starts (T,), where each text begins, and first_written (T,), how many of its tokens are the prompt.
+CORPUS: as `llm_demo.distil.text.read_corpus` takes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
-from llm_demo.distil.text import Text
+from llm_demo.distil.text import Text, read_corpus
 from llm_demo.distil.train import batch_of
 from llm_demo.models.load import load_pair
 from llm_demo.pairs.continue_prompts import read_entries
@@ -103,14 +103,7 @@ def train(
 
 def texts_of(corpus: Path, length: int) -> list[Text]:
     """The texts of a corpus, cut to so many tokens; those of which nothing that the target wrote is left are left out."""
-    with np.load(corpus) as arrays:
-        tokens, starts, written = (arrays[name] for name in ("tokens", "starts", "first_written"))
-    parts = np.split(tokens.astype(np.int64), starts[1:])
-    return [
-        Text(part[:length].tolist(), int(first))
-        for part, first in zip(parts, written, strict=True)
-        if first + 1 < length
-    ]
+    return [Text(text.tokens[:length], text.start) for text in read_corpus(corpus) if text.start + 1 < length]
 
 
 @torch.inference_mode()

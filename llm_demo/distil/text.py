@@ -6,11 +6,12 @@ None of the prompts is one of `prompts.jsonl`, on which the draft is measured.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ot_draft.decoding import Options, Pair, Sampling, decode
+from ot_draft.decoding import CannotDecode, Options, Pair, Sampling, decode
 
 TEMPERATURES = (0.6, 0.8, 1.0, 1.2)
 OPEN = 0.5  # share of the texts in which the target writes the question, too
@@ -79,6 +80,31 @@ def sample(pair: Pair, count: int, length: int, seed: int) -> list[Text]:
     options = Options(Sampling(TEMPERATURES[seed % len(TEMPERATURES)]), max_tokens=length, seed=seed, stop=())
     written = decode(pair, prompts, options=options).tokens
     return [Text([*prompt, *text], len(prompt)) for prompt, text in zip(prompts, written, strict=True)]
+
+
+def read_corpus(file: Path) -> list[Text]:
+    """The texts of an .npz: tokens (N,), starts (T,), where each text begins, first_written (T,), how many of its tokens are the prompt.
+
+    CannotDecode where one of these arrays is missing.
+    """
+    with np.load(file) as arrays:
+        missing = {"tokens", "starts", "first_written"} - set(arrays)
+        if missing:
+            raise CannotDecode(f"{file} has no array {min(missing)!r}: a corpus holds tokens, starts and first_written")
+        tokens, starts, written = arrays["tokens"], arrays["starts"], arrays["first_written"]
+    parts = np.split(tokens.astype(np.int64), starts[1:])
+    return [Text(part.tolist(), int(first)) for part, first in zip(parts, written, strict=True)]
+
+
+def write_corpus(file: Path, texts: list[Text]) -> None:
+    """Texts as `read_corpus` reads them; the file is there as a whole or as it was."""
+    tokens = [np.array(text.tokens, np.uint32) for text in texts]
+    starts = np.cumsum([0, *map(len, tokens)])[:-1]
+    part = file.with_name(f"{file.stem}.part.npz")
+    np.savez_compressed(
+        part, tokens=np.concatenate(tokens), starts=starts, first_written=np.array([text.start for text in texts])
+    )
+    part.replace(file)
 
 
 def frequent_tokens(texts: list[Text], size: int, n: int) -> list[int]:

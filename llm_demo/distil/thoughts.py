@@ -5,7 +5,7 @@ was kept (`llm_demo.distil.states`), as soon as the first texts are read. For ev
 last hidden state, from which the head's rows give the logits of any tokens, in 16 bits; for every token that the target wrote, the
 logarithms of the sums that make laws of these logits, at temperatures 1 and .6. About 4.6 kB a token of 576 numbers a layer.
 
-CORPUS: an .npz with tokens (N,), starts (T,), where each text begins, and first_written (T,), how many of its tokens are the prompt.
+CORPUS: as `llm_demo.distil.text.read_corpus` takes it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ import numpy as np
 import torch
 from numpy.lib.format import open_memmap
 from torch import Tensor
-from torch.nn.functional import rms_norm
 
+from llm_demo.distil.text import Text, read_corpus
+from llm_demo.distil.train import some_of
 from llm_demo.models.load import load_pair
-from ot_draft.decoding import DTYPES
+from ot_draft.decoding import CannotDecode, features_of
 
-READS = (3, 15, 27)  # of 30 layers; and the last
 TEMPERATURES = (1.0, 0.6)
+PRODUCTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+MANY, FEW = 1024, 8  # rows of the head's product, and of its logits, which then stay in a core's cache
 
 
 @dataclass(frozen=True)
 class Thoughts:
     """Arrays on the disk, by token and by text.
 
-    tokens: (N,). starts: (T + 1,). written: (T,), the number of a text's tokens that are its prompt. states: (N, 4, width) float16, after
-    the layers that are read (normed) and the last (as the head takes it). log_sums: (N, 2) float32, of the law of the token behind.
-    done: (T,) bool. batches: (M, rows), numbers of texts about as long as each other, -1 for none, in the order in which they are read.
+    reads: (r,), after how many layers of the target states are kept, besides the last. tokens: (N,). starts: (T + 1,). written: (T,), the
+    number of a text's tokens that are its prompt. states: (N, r + 1, width) float16, after the layers that are read (normed) and the last
+    (as the head takes it). log_sums: (N, 2) float32, of the law of the token behind. done: (T,) bool. batches: (M, rows), numbers of texts
+    about as long as each other, -1 for none, in the order in which they are read.
     """
 
+    reads: np.ndarray
     tokens: np.ndarray
     starts: np.ndarray
     written: np.ndarray
@@ -53,35 +57,45 @@ class Thoughts:
         return cls(**{name: np.load(folder / f"{name}.npy", mmap_mode=mode) for name in cls.__annotations__})
 
     @classmethod
-    def begin(cls, folder: Path, corpus: Path, width: int, rows: int, seed: int) -> Thoughts:
+    def begin(cls, folder: Path, texts: Sequence[Text], target: Any, rows: int, seed: int) -> Thoughts:
         """New ones, of which nothing is known yet."""
         folder.mkdir(parents=True, exist_ok=True)
-        with np.load(corpus) as arrays:
-            tokens, starts, written = (arrays[name] for name in ("tokens", "starts", "first_written"))
-        starts = np.append(starts, len(tokens)).astype(np.int64)
-        for name, array in {
-            "tokens": tokens,
-            "starts": starts,
-            "written": written,
-            "batches": batches_of(np.diff(starts), rows, np.random.default_rng(seed)),
-        }.items():
+        lengths, config = np.array([len(text.tokens) for text in texts]), target.config
+        reads, count = some_of(config.num_hidden_layers), int(lengths.sum())
+        given = {
+            "reads": np.array(reads),
+            "tokens": np.concatenate([text.tokens for text in texts]),
+            "starts": np.append(0, lengths.cumsum()),
+            "written": np.array([text.start for text in texts]),
+            "batches": batches_of(lengths, rows, np.random.default_rng(seed)),
+        }
+        for name, array in given.items():
             np.save(folder / f"{name}.npy", array)
         new: dict[str, tuple[Any, tuple[int, ...]]] = {
-            "states": (np.float16, (len(tokens), len(READS) + 1, width)),
-            "log_sums": (np.float32, (len(tokens), len(TEMPERATURES))),
-            "done": (bool, (len(written),)),
+            "states": (np.float16, (count, len(reads) + 1, config.hidden_size)),
+            "log_sums": (np.float32, (count, len(TEMPERATURES))),
+            "done": (bool, (len(texts),)),
         }
         for name, (kind, shape) in new.items():
             open_memmap(folder / f"{name}.npy", mode="w+", dtype=kind, shape=shape).flush()
         return cls.open(folder, "r+")
 
+    @property
+    def texts(self) -> list[Text]:
+        """The corpus."""
+        return [Text(self.tokens[self.place(text)].tolist(), int(first)) for text, first in enumerate(self.written)]
+
     def place(self, text: int) -> slice:
         """Where a text stands."""
         return slice(int(self.starts[text]), int(self.starts[text + 1]))
 
+    def scored(self, text: int) -> int:
+        """Of how many tokens of a text the next one's law counts: from the prompt's last one on."""
+        return int(self.starts[text + 1] - self.starts[text] - self.written[text]) + 1
+
     def padded(self, texts: Sequence[int]) -> Tensor:
         """Tokens (B, T), filled up on the right."""
-        parts = [torch.from_numpy(self.tokens[self.place(text)].astype(np.int64)) for text in texts]
+        parts = [torch.from_numpy(np.array(self.tokens[self.place(text)])) for text in texts]
         return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
 
 
@@ -94,23 +108,28 @@ def batches_of(lengths: np.ndarray, rows: int, generator: np.random.Generator) -
 
 @torch.inference_mode()
 def read(target: Any, thoughts: Thoughts, batch: Sequence[int]) -> int:
-    """Read some texts together; how many tokens they have."""
+    """Read some texts together; how many tokens they have. Under autocast the sums are those of rounded logits, off by some per cent."""
     texts = [text for text in batch if text >= 0]
     hidden = target.model(thoughts.padded(texts), use_cache=False, output_hidden_states=True).hidden_states
-    features = torch.stack([hidden[number] for number in READS], -2)
-    features = rms_norm(features, features.shape[-1:], eps=target.config.rms_norm_eps)
-    states = torch.cat((features, hidden[-1].unsqueeze(-2)), -2)
-    for row, text in enumerate(texts):
-        place = thoughts.place(text)
-        length, first = place.stop - place.start, int(thoughts.written[text]) - 1
-        thoughts.states[place] = states[row, :length].half().numpy()
-        # With the state as it was kept, so that the laws made of it later have sum 1.
-        last = states[row, first:length, -1].half().float()
-        logits = target.lm_head(last)
-        sums = torch.stack([(logits / temperature).logsumexp(-1) for temperature in TEMPERATURES], -1)
-        thoughts.log_sums[place.start + first : place.stop] = sums.numpy()
+    last, reads = hidden[-1], thoughts.reads.tolist()
+    normed = features_of(hidden, reads, target.config.rms_norm_eps).unflatten(-1, (len(reads) + 1, -1))
+    states = torch.cat((normed[:, :, :-1], last.unsqueeze(-2)), -2)
+    places = [thoughts.place(text) for text in texts]
+    written = [slice(int(thoughts.written[text]) - 1, b.stop - b.start) for text, b in zip(texts, places, strict=True)]
+    # With the states as they are kept, so that the laws made of them later have sum 1.
+    rows = torch.cat([last[row, part] for row, part in enumerate(written)]).half().float()
+    sums = np.concatenate([log_sums(few) for many in rows.split(MANY) for few in target.lm_head(many).split(FEW)])
+    ends = np.cumsum([part.stop - part.start for part in written])
+    for row, (text, place, part, end) in enumerate(zip(texts, places, written, ends, strict=True)):
+        thoughts.states[place] = states[row, : place.stop - place.start].half().numpy()
+        thoughts.log_sums[place.start + part.start : place.stop] = sums[end - (part.stop - part.start) : end]
         thoughts.done[text] = True
     return sum(int(thoughts.starts[text + 1] - thoughts.starts[text]) for text in texts)
+
+
+def log_sums(logits: Tensor) -> np.ndarray:
+    """Logarithms (N, 2) of the sums that make laws of logits (N, n) at both temperatures."""
+    return torch.stack([(logits.float() / temperature).logsumexp(-1) for temperature in TEMPERATURES], -1).numpy()
 
 
 @click.command()
@@ -120,20 +139,35 @@ def read(target: Any, thoughts: Thoughts, batch: Sequence[int]) -> int:
     "--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so many [default: at the end]."
 )
 @click.option("--rows", default=16, show_default=True, type=click.IntRange(1), help="Texts read together.")
-@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)), help="Of the target.")
+@click.option(
+    "--dtype",
+    default="float32",
+    show_default=True,
+    type=click.Choice(list(PRODUCTS)),
+    help="Of the target's products: 16 bits are several times as fast where the processor has them.",
+)
 @click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
 @click.option("--seed", default=0, show_default=True, help="Of the order.")
 def main(corpus: Path, out: Path, minutes: float | None, rows: int, dtype: str, threads: int, seed: int) -> None:
     """Read CORPUS and keep what the target thinks in OUT; goes on where it was interrupted."""
     torch.set_num_threads(threads)
-    target = load_pair(dtype=dtype, packed=False).target
+    target = load_pair(packed=False).target
+    try:
+        texts = read_corpus(corpus)
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
     new = not (out / "done.npy").exists()
-    thoughts = Thoughts.begin(out, corpus, target.config.hidden_size, rows, seed) if new else Thoughts.open(out, "r+")
+    thoughts = Thoughts.begin(out, texts, target, rows, seed) if new else Thoughts.open(out, "r+")
+    if not new and thoughts.texts != texts:
+        raise click.UsageError(
+            f"{out} holds what the target thinks of another corpus than {corpus}: name another folder"
+        )
     start, count, said = time.perf_counter(), 0, 0.0
     for batch in thoughts.batches:
         if all(thoughts.done[text] for text in batch if text >= 0):
             continue
-        count += read(target, thoughts, batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype != "float32"):
+            count += read(target, thoughts, batch)
         spent = time.perf_counter() - start
         if spent > said + 60:
             said = spent

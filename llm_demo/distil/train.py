@@ -71,6 +71,21 @@ def _largest_units(weights: dict[str, Tensor], layer: str, count: int) -> Tensor
     return (gate.norm(dim=1) * up.norm(dim=1) * down.norm(dim=0)).topk(count).indices.sort().values
 
 
+class Optimizers:
+    """Several, each of weights of its own, with its highest rate."""
+
+    def __init__(self, *each: tuple[Any, float]) -> None:
+        self.each = each
+
+    def step(self, share: float) -> None:
+        """One step of all, at this share of their rates; gradients are gone after it."""
+        for optimizer, rate in self.each:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * share
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 class Trainer:
     """Steps of Muon (matrices) and AdamW (norms) on batches of texts.
 
@@ -83,11 +98,10 @@ class Trainer:
         trained = [weight for weight in draft.parameters() if weight.requires_grad]
         matrices = [weight for weight in trained if weight.ndim == 2]
         vectors = [weight for weight in trained if weight.ndim != 2]
-        self.optimizers: list[Any] = [
-            muon(matrices, recipe.muon),
-            torch.optim.AdamW(vectors, lr=recipe.adam, weight_decay=0.0),
-        ]
-        self.rates = (recipe.muon, recipe.adam)
+        self.optimizers = Optimizers(
+            (muon(matrices, recipe.muon), recipe.muon),
+            (torch.optim.AdamW(vectors, lr=recipe.adam, weight_decay=0.0), recipe.adam),
+        )
         self.steps = 0
         self.device = draft.vocabulary_subset.device
         self.forward = torch.compile(draft) if recipe.compile else draft
@@ -95,16 +109,11 @@ class Trainer:
     def step(self, texts: Sequence[Text], progress: float) -> tuple[float, float]:
         """One step on a batch; progress: share of the training that is over. Cross-entropy and overlap before the step."""
         rate = min(1.0, (self.steps + 1) / self.recipe.warm_up) * (1 - progress)
-        for optimizer, full in zip(self.optimizers, self.rates, strict=True):
-            for group in optimizer.param_groups:
-                group["lr"] = full * rate
         share = self.recipe.overlap_share * min(1.0, max(0.0, 4 * (progress - 0.5)))
         passes = self.losses(texts)
         losses = [(1 - share) * entropy + share * (1 - overlap) for entropy, overlap in passes]
         (losses[0] + SECOND_PASS * sum(losses[1:])).backward()
-        for optimizer in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
+        self.optimizers.step(rate)
         self.steps += 1
         return float(passes[0][0].detach()), float(passes[0][1].detach())
 

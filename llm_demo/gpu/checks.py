@@ -130,11 +130,9 @@ DRAFTINGS = {
 def engine_checks(device: torch.device, tokens: int = 24) -> Iterator[Row]:
     """Share of texts of a tiny model in float64 that differ: engine with graphs, without, and the slow reference on the CPU."""
     for states in (False, True):
-        pair = tiny_pair(states=states)
-        there = Pair(pair.target.to(device), pair.draft.to(device))
-        yield from _engine_checks(
-            tiny_pair(states=states), there, tokens, "states, " if states else ""
-        )  # modules move in place
+        here, there = (tiny_pair(states=states) for _ in range(2))  # two, since modules move in place
+        there = Pair(there.target.to(device), there.draft.to(device))
+        yield from _engine_checks(here, there, tokens, "states, " if states else "")
 
 
 def _engine_checks(pair: Pair, there: Pair, tokens: int, word: str) -> Iterator[Row]:

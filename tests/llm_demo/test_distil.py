@@ -19,6 +19,7 @@ safetensors = pytest.importorskip("safetensors.torch")
 
 from llm_demo import acceptance  # noqa: E402
 from llm_demo.distil import command as distil  # noqa: E402
+from llm_demo.distil import corpus as distil_corpus  # noqa: E402
 from llm_demo.distil import text as distil_text  # noqa: E402
 from llm_demo.distil import train as distil_train  # noqa: E402
 from llm_demo.distil.text import Text  # noqa: E402
@@ -51,6 +52,21 @@ class Tokenizer:
 def tiny_texts(target: Any, count: int = 8, length: int = 12) -> list[Text]:
     pair = Pair(target, target, Tokenizer())
     return distil_text.sample(pair, count, length, seed=2)
+
+
+def test_a_corpus_is_written_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tiny_target()
+    monkeypatch.setattr(distil_corpus, "load_pair", lambda **options: Pair(target, target, Tokenizer()))
+    file, given = tmp_path / "corpus.npz", ["--minutes", "1e-9", "--rows", "4", "--length", "6"]
+    for seed, count in ((2, 4), (2, 4), (3, 8)):  # what is there already is not written again
+        result = CliRunner().invoke(distil_corpus.main, ["--out", str(file), "--seed", str(seed), *given])
+        assert result.exit_code == 0 and f"{count} texts in all" in result.output, result.output
+    texts = distil_text.read_corpus(file)
+    assert texts[:4] == distil_text.sample(Pair(target, None, Tokenizer()), 4, 6, seed=2)
+    assert all(text.start <= 5 and len(text.tokens) == text.start + 6 for text in texts)
+    np.savez(file, tokens=np.arange(3))
+    result = CliRunner().invoke(distil_corpus.main, ["--out", str(file), *given])
+    assert result.exit_code == 2 and "has no array" in result.output
 
 
 def test_a_student_of_all_layers_is_the_target() -> None:
@@ -103,7 +119,8 @@ def test_the_end_of_training_is_about_overlap() -> None:
     texts = tiny_texts(target)
     early, late = (Trainer(target, student(target, WHOLE, RECIPE), RECIPE) for _ in range(2))
     for trainer, progress in ((early, 0.5), (late, 0.8)):  # from the same weights, at rates that differ
-        trainer.rates = tuple(rate / (1 - progress) for rate in trainer.rates)  # by nothing
+        rates = trainer.optimizers.each
+        trainer.optimizers.each = tuple((each, rate / (1 - progress)) for each, rate in rates)  # by nothing
         trainer.step(texts, progress)
     weights = [trainer.draft.backbone.layers[0].mlp.up_proj.weight for trainer in (early, late)]
     assert not torch.allclose(*weights, atol=1e-5)
