@@ -74,7 +74,7 @@ def beginnings(pair: Pair, seed: int, count: int) -> list[list[int]]:
 def sample(pair: Pair, count: int, length: int, seed: int) -> list[Text]:
     """So many texts of at most `length` new tokens, one batch, at one of TEMPERATURES, which take turns with the seed.
 
-    A conversation that the target opens goes on over the end of the user's turn: only the end of the text stops it.
+    No token stops a text, so that a conversation that the target opens goes on over the end of the user's turn.
     """
     prompts = beginnings(pair, seed, count)
     options = Options(Sampling(TEMPERATURES[seed % len(TEMPERATURES)]), max_tokens=length, seed=seed, stop=())
