@@ -25,9 +25,9 @@ from llm_demo import acceptance
 from llm_demo.distil.text import Text, frequent_tokens, sample
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
 from llm_demo.machine import machine
-from llm_demo.models.load import DRAFT_FILE, load_draft, load_pair
+from llm_demo.models.load import DRAFT_FILE, load_pair
 from llm_demo.prompts import read_prompts
-from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft
+from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft, load_draft
 
 LARGEST = 20_000_000  # bytes of a draft that is committed
 WRITING = 0.4  # share of the time in which the target writes

