@@ -9,7 +9,7 @@ by at most `slack` in total variation:
 (The first: half the sum of |p - r|, and the division, or the mass of the rest, moves at most as much again. The second: sum of
 (p - r)+ over tokens with r > 0 is at most u R + s g; tokens with r = 0 have together p = 1 - p(the others) <= 1 - R + u R + s g.)
 The mean of any payoff in [0, 1] is then known up to `slack`, and no more is asked of the tokens. A larger slack only makes an e-value
-smaller, so that evidence of rounding may come from any law of the log.
+smaller, so that evidence of rounding may come from any law of the log so far.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Rounding:
     """What the laws so far show of their rounding; stated: an absolute error that every reported probability may have."""
 
     stated: float = 0.0
-    decimals: int = EXACT
+    decimals: int = 0  # of the finest print so far
 
     def read(
         self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array
@@ -96,11 +96,12 @@ class Rounding:
         """
         listed = np.count_nonzero(mass, axis=1)
         missing = np.where(whole, np.abs(total - 1), np.maximum(total - 1, 0))
-        shows = (missing > 10.0**-decimals / 2) | (~whole & (size >= MANY))
-        self.decimals = int(min(self.decimals, decimals[shows].min(initial=EXACT)))
-        # A law that is written in fewer decimals than the coarsest law that shows its rounding was rounded with it.
-        rounded = decimals <= self.decimals if self.decimals < EXACT else np.zeros(len(mass), dtype=bool)
-        step = np.maximum(np.where(rounded, 10.0**-self.decimals / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0))
+        shows = (missing > 10.0**-decimals.astype(float) / 2) | (~whole & (size >= MANY))
+        shows &= decimals < EXACT
+        self.decimals = int(max(self.decimals, decimals[shows].max(initial=0)))
+        # A law that shows no rounding itself, in no more decimals than one that did: [1.00, 0.00] after [0.71, 0.15, 0.15].
+        decimals = np.where(shows, decimals, np.where(decimals <= self.decimals, self.decimals, EXACT))
+        step = np.maximum(np.where(decimals < EXACT, 10.0**-decimals.astype(float) / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0))
         step = np.maximum(step, self.stated)
         if not step.any() and not relative.any():
             return np.zeros(len(mass)), np.full(len(mass), NOTHING * VOCABULARY)

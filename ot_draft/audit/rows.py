@@ -154,9 +154,10 @@ def stack(rows: Sequence[Added]) -> Tokens:
     order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # the columns that are not a row's own come last
     ids, mass, q = (np.take_along_axis(side, order, axis=1) for side in (ids, mass, q))
     mass = np.maximum(mass, 0.0)
-    total, whole, size, error = (np.array(column) for column in zip(*(law[2:] for law in laws), strict=True))
+    divisor, whole, size, error = (np.array(column) for column in zip(*(law[2:] for law in laws), strict=True))
+    total = np.where(whole, divisor, mass.sum(1))
     relative, decimals = np.maximum(relative_of(mass), error), decimals_of(mass)
-    mass /= total[:, None]
+    mass /= divisor[:, None]
     rest = np.where(whole & (size <= TOP), 0.0, np.maximum(0.0, 1 - mass.sum(1)))
     numbers = (np.array(column, dtype=np.int64) for column in (token, request, position, batch, place))
     named = dict(zip(("token", "request", "position", "batch", "place"), numbers, strict=True))
