@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
+from .moments import BINS, mixed
 from .rounding import OFF, decimals_of, explains, relative_of
 
 TOP = 64  # tokens of a law that stay themselves
@@ -73,6 +74,18 @@ class Tokens:
         """The same where the masses lie in the order of token ids, and the rest behind them."""
         before = np.where(self.ids < self.token[:, None], self.mass, 0.0).sum(1)
         return self._interval(np.broadcast_to(before[:, None], self.mass.shape))
+
+    @cached_property
+    def shares(self) -> Array:
+        """Parts of the emitted token's intervals, by rank and by id, in each of BINS parts of the unit interval: (T, 2 BINS)."""
+        start, end = (BINS * np.stack(side, axis=1)[:, :, None] for side in zip(self.by_rank, self.by_id, strict=True))
+        parts = np.clip(end - np.arange(BINS), 0.0, 1.0) - np.clip(start - np.arange(BINS), 0.0, 1.0)
+        return (parts / np.maximum(end - start, 1e-300)).reshape(len(self), -1)
+
+    @cached_property
+    def context(self) -> Array:
+        """A number for the law, the same for nearly the same laws: its four heaviest tokens, and sixteenths of the heaviest mass: (T,)."""
+        return mixed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))
 
     def along_ids(self, mass: Array) -> Array:
         """For every listed token the mass of those before it in the order of ids, and half its own: (T, N) -> (T, N)."""
