@@ -126,11 +126,12 @@ def share_for(pair: Pair, wrong: Tables, bias: float) -> float:
 
 @dataclass(frozen=True)
 class Emitted:
-    """Tokens of R requests, T each: token, place in the step, last token before (R, T)."""
+    """Tokens of R requests, T each: token, place in the step, last token before (R, T); batch (R,), None if all ran together."""
 
     token: Array
     place: Array
     last: Array
+    batch: Array | None = None
 
 
 def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, generator: np.random.Generator) -> Emitted:
