@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 
@@ -149,9 +150,11 @@ def dense_block(token: Array, laws: Array, **known: Array) -> Tokens:
 def whole_numbers(values: Array, what: str) -> Array:
     """As int64; CannotAudit where they are of another kind: 3.7 is no token."""
     found = _array(values, what)
-    if found.dtype.kind not in "iu" and found.size:
+    if not found.size:
+        return np.zeros(found.shape, dtype=np.int64)
+    if found.dtype.kind not in "iu":
         raise CannotAudit(f"{what} are not whole numbers but {found.dtype}: give whole numbers")
-    if found.dtype.kind == "u" and found.size and found.max() >= 2**63:
+    if found.dtype.kind == "u" and found.max() >= 2**63:
         raise CannotAudit(f"{what} hold {found.max()}: give numbers below 2^63")
     return found.astype(np.int64)
 
@@ -159,11 +162,12 @@ def whole_numbers(values: Array, what: str) -> Array:
 def real_numbers(values: Array, what: str) -> Array:
     """As float64; CannotAudit for complex numbers, texts, truth values and lists of unequal lengths."""
     found = _array(values, what)
-    if found.dtype.kind not in "fiuO" and found.size:
+    real = found.dtype.kind in "fiu" or (found.dtype == object and all(isinstance(each, Real) for each in found.flat))
+    if not real:
         raise CannotAudit(f"{what} are of type {found.dtype}: give real numbers")
     try:
         return found.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
         raise CannotAudit(f"{what} are no numbers ({error}): give real numbers") from error
 
 

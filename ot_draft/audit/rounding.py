@@ -33,7 +33,7 @@ VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 
 
 def relative_of(mass: Array) -> Array:
-    """The relative error of masses (T, N) as they were reported, from the number type that holds them all: (T,), 0 for 32 bits and 64."""
+    """Relative error of reported masses (T, N), in descending order, by the number type that holds them all: (T,), 0 from 32 bits on."""
     found = np.zeros(len(mass))
     for error, held in ((FLOAT16, _in_float16), (BFLOAT16, _in_bfloat16)):
         rows = np.flatnonzero(held(mass[:, :1]) & (mass[:, 0] > 0))
@@ -70,8 +70,9 @@ def _written(mass: Array, decimals: int) -> Array:
 
 def explains(mass: Array, size: int, whole: bool) -> bool:
     """Whether rounding explains that the masses (m,) of a law of `size` tokens miss 1."""
-    missing = float(mass.sum()) - 1
-    mass = np.sort(mass)[::-1]
+    if not len(mass) or mass.max() > 1 + OFF:
+        return False
+    mass, missing = np.sort(mass)[::-1], float(mass.sum()) - 1
     missing = abs(missing) if whole else max(missing, 0.0)
     relative, decimals = float(relative_of(mass[None])[0]), int(decimals_of(mass[None])[0])
     room = relative + size * SMALLEST if relative else 0.0

@@ -43,7 +43,7 @@ FAMILIES = {  # weight of each; shared alike among its bets
     "mass": 0.11,
     "entropy": 0.12,
     "calibration": 0.12,
-    "learned": 0.03,
+    "learned": 0.08,
     "repeat": 0.05,
     "neighbours": 0.06,
     "requests": 0.05,
