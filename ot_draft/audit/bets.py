@@ -110,6 +110,8 @@ OVERLAPS = (
         "requests",
         "the token that another request's random number would give, by id",
     ),
+    Bet("number of an earlier batch by rank", "requests", "the token that an earlier batch's random number would give, by rank"),
+    Bet("number of an earlier batch by id", "requests", "the token that an earlier batch's random number would give, by id"),
     Bet("numbers of the batch by rank", "requests", "a token where the random numbers of the batch's other requests lie, by rank"),
     Bet("numbers of the batch by id", "requests", "a token where the random numbers of the batch's other requests lie, by id"),
     *(Bet(f"likeliest at place {i}", "place", f"the likeliest token, at place {i} of a step") for i in range(PLACES)),
@@ -267,7 +269,9 @@ def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
 
 def _requests(tokens: Tokens, seen: Seen) -> list[Column]:
     """The mean of any function of the unit interval over the token's interval has the function's own mean, as `overlap` has."""
-    columns = [overlap(tokens.by_rank, seen.other_by_rank), overlap(tokens.by_id, seen.other_by_id)]
+    windows = (tokens.by_rank, seen.other_by_rank), (tokens.by_id, seen.other_by_id)
+    earlier = (tokens.by_rank, seen.earlier_by_rank), (tokens.by_id, seen.earlier_by_id)
+    columns = [overlap(interval, window) for interval, window in (*windows, *earlier)]
     halves = zip(np.hsplit(tokens.shares, 2), np.hsplit(seen.crowd, 2), strict=True)
     return columns + [((shares * crowd).sum(1), crowd.mean(1)) for shares, crowd in halves]
 

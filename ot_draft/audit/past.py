@@ -30,7 +30,8 @@ class Seen:
     before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids, as far as they were
     among its heaviest. by_rank, by_id,
     other_by_rank, other_by_id: intervals [start, end), empty ones where there is none: of the place before, and of the request read
-    before at the same batch and position. other (T,): token of the last request there whose law was the same. crowd (T, 2 BINS): where
+    before at the same batch and position. earlier_by_rank, earlier_by_id: of the request read before at this position, in whatever
+    batch. other (T,): token of the last request there whose law was the same. crowd (T, 2 BINS): where
     the numbers of all requests there lay (`moments.Crowd`). cells: of this law's heaviest tokens in the tables, (T, N) each.
     """
 
@@ -41,6 +42,8 @@ class Seen:
     other: Array
     other_by_rank: tuple[Array, Array]
     other_by_id: tuple[Array, Array]
+    earlier_by_rank: tuple[Array, Array]
+    earlier_by_id: tuple[Array, Array]
     crowd: Array
     cells: tuple[Array, ...]
 
@@ -91,6 +94,7 @@ class Past:
     def __init__(self) -> None:
         self._ends: OrderedDict[int, End] = OrderedDict()
         self._last, self._crowd, self._same_law = Last(np.zeros(4)), Crowd(), Last(np.array([-2]))
+        self._earlier = Last(np.zeros(4))
         self._tables = tuple(Table(cells) for cells in CELLS)
         self._masses = np.zeros(CELLS[0])
 
@@ -118,11 +122,12 @@ class Past:
             self._ends.popitem(last=False)
         groups = Groups.of(mixed(tokens.batch, position))
         other, crowd = self._last.read(groups, own), self._crowd.read(groups, tokens.shares)
+        earlier = self._earlier.read(Groups.of(mixed(position)), own)
         same = self._same_law.read(Groups.of(mixed(tokens.batch, position, tokens.context)), tokens.token[:, None])
         windows = np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)]
         return Seen(
             windows, _matched(tokens.ids, ids, mass), _pair(intervals, 0),
-            _pair(intervals, 2), same[:, 0], _pair(other, 0), _pair(other, 2), crowd,
+            _pair(intervals, 2), same[:, 0], _pair(other, 0), _pair(other, 2), _pair(earlier, 0), _pair(earlier, 2), crowd,
             _cells(tokens, windows)
         )  # fmt: skip
 

@@ -155,6 +155,18 @@ def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, gen
     return Emitted(*(np.stack(column, axis=1) for column in zip(*columns, strict=True)))
 
 
+def as_log(pair: Pair, emitted: Emitted, with_draft: bool) -> dict[str, Array]:
+    """The arrays of an .npz log, 32 tokens of each request after one another, as a server would write it."""
+    requests, length = emitted.token.shape
+    request, position = np.divmod(np.arange(requests * length), length)
+    order = np.lexsort((position, request, position // 32))
+    batch = np.zeros(requests, dtype=int) if emitted.batch is None else emitted.batch
+    last = emitted.last.ravel()[order]
+    arrays = {"token": emitted.token.ravel()[order], "law": pair.p[last], "request": request[order], "position": position[order],
+              "batch": batch[request[order]], "place": emitted.place.ravel()[order]}  # fmt: skip
+    return arrays | ({"draft_law": pair.q[last]} if with_draft else {})
+
+
 def _chosen(wrongly: Array, wrong: Array, good: Array, state: Array) -> Array:
     return np.where(wrongly[:, None], wrong[state], good[state])
 

@@ -87,9 +87,28 @@ def numbers_below_one_half_too_often(pair: Pair, generator: Generator) -> Emitte
 def one_seed_for_every_request(pair: Pair, generator: Generator) -> Emitted:
     """Each request starts with the same seed, and runs alone."""
     emitted = plain(pair, np.tile(generator.random(16), (TOKENS // 16, 1)))
-    starts = generator.integers(pair.n, size=TOKENS // 16)
-    del starts
     return replace(emitted, batch=np.arange(TOKENS // 16))
+
+
+def numbers_of_the_batch_before(pair: Pair, generator: Generator) -> Emitted:
+    """A generator that is not advanced: every second batch has the numbers of the one before."""
+    emitted = plain(pair, np.repeat(generator.random((TOKENS // 32, 16)), 2, axis=0))
+    return replace(emitted, batch=np.arange(TOKENS // 16))
+
+
+def one_stream_with_offsets(pair: Pair, generator: Generator) -> Emitted:
+    """All requests read one stream of numbers, each from 100 places further on."""
+    stream, length = generator.random(TOKENS // ROWS + 100 * ROWS), TOKENS // ROWS
+    return plain(pair, np.stack([stream[100 * row : 100 * row + length] for row in range(ROWS)]))
+
+
+def the_number_two_before(pair: Pair, generator: Generator) -> Emitted:
+    """Half of the numbers are those of two places before."""
+    numbers = generator.random((ROWS, TOKENS // ROWS))
+    for place in range(2, numbers.shape[1]):
+        if place % 4 >= 2:
+            numbers[:, place] = numbers[:, place - 2]
+    return plain(pair, numbers)
 
 
 def from_position_200_on(pair: Pair, generator: Generator) -> Emitted:
@@ -208,7 +227,8 @@ NUMBERS: dict[str, Run] = LINKED | {
     for make in (
         replicas_with_one_seed, replicas_with_one_seed_and_one_prompt, one_number_for_the_batch, a_batch_of_64_in_two_halves,
         a_batch_drawn_without_replacement, the_number_before_mirrored, numbers_of_seven_bits, numbers_that_are_zero_too_often,
-        numbers_below_one_half_too_often, one_seed_for_every_request, from_position_200_on, every_sixteenth_token,
+        numbers_below_one_half_too_often, one_seed_for_every_request, numbers_of_the_batch_before,
+        one_stream_with_offsets, the_number_two_before, from_position_200_on, every_sixteenth_token,
         the_first_token_is_greedy, the_last_row_of_a_batch, after_rare_tokens, repeats_a_token, a_token_of_the_row_above, a_uniform_token,
     )
 }  # fmt: skip
