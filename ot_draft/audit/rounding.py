@@ -26,7 +26,7 @@ SMALLEST = 2.0**-24  # of float16, below which a mass is 0
 EXACT = 99  # decimals of a law that is not written in few of them
 DECIMALS = range(8, 1, -1)
 SINGLE = 6  # decimals up to which numbers of float32 are told from all others
-MANY = 8  # masses of a list that all have few decimals are rounded ones
+MANY = 8  # masses of a list, or of all lists that come together, that all have few decimals are rounded ones
 FEW = 4  # logarithms below which nothing is concluded from their decimals
 NOTHING = 1e-15  # a probability below this is no mass
 VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
@@ -100,6 +100,9 @@ class Rounding:
         shows = (missing > 10.0**-decimals.astype(float) / 2) | (~whole & (size >= MANY))
         shows &= decimals < EXACT
         self.decimals = int(max(self.decimals, decimals[shows].max(initial=0)))
+        lists = decimals[~whole]
+        if size[~whole].sum() >= MANY and lists.max() < EXACT:  # short lists show it together
+            self.decimals = int(max(self.decimals, lists.max()))
         # A law that shows no rounding itself, in no more decimals than one that did: [1.00, 0.00] after [0.71, 0.15, 0.15].
         decimals = np.where(shows, decimals, np.where(decimals <= self.decimals, self.decimals, EXACT))
         step = np.maximum(np.where(decimals < EXACT, 10.0**-decimals.astype(float) / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0))

@@ -39,8 +39,8 @@ def cast(values: Any, dtype: Any) -> Any:
 def law(values: list[float], dtype: Any) -> Any:
     """A law where it can be one, else as it is."""
     try:
-        found = np.array(values, dtype=float) / 1e10
-        if np.isfinite(found).all() and found.sum() > 0:
+        found = np.array(values, dtype=float)
+        if np.all((found >= 0) & (found < 1e300)) and found.sum() > 1e-300:
             values = (found / found.sum()).tolist()
     except (TypeError, ValueError, OverflowError):
         pass
@@ -70,7 +70,7 @@ def test_add(data: st.DataObject) -> None:
             if data.draw(st.booleans()):
                 audit.add(token, mass, **known)
             else:
-                ids = data.draw(st.lists(WHOLE, max_size=5, unique=True) | st.just(list(range(np.size(mass)))))
+                ids = data.draw(st.lists(WHOLE, max_size=5, unique=True) | st.just(list(range(len(mass)))))
                 own, whole = data.draw(NUMBER | OTHER), data.draw(st.booleans())
                 audit.add_top(token, ids, mass, own, whole=whole, **known)
         except CannotAudit as error:
