@@ -110,10 +110,26 @@ OVERLAPS = (
         "requests",
         "the token that another request's random number would give, by id",
     ),
-    Bet("number of an earlier batch by rank", "requests", "the token that an earlier batch's random number would give, by rank"),
-    Bet("number of an earlier batch by id", "requests", "the token that an earlier batch's random number would give, by id"),
-    Bet("numbers of the batch by rank", "requests", "a token where the random numbers of the batch's other requests lie, by rank"),
-    Bet("numbers of the batch by id", "requests", "a token where the random numbers of the batch's other requests lie, by id"),
+    Bet(
+        "number of an earlier batch by rank",
+        "requests",
+        "the token that an earlier batch's random number would give, by rank",
+    ),
+    Bet(
+        "number of an earlier batch by id",
+        "requests",
+        "the token that an earlier batch's random number would give, by id",
+    ),
+    Bet(
+        "numbers of the batch by rank",
+        "requests",
+        "a token where the random numbers of the batch's other requests lie, by rank",
+    ),
+    Bet(
+        "numbers of the batch by id",
+        "requests",
+        "a token where the random numbers of the batch's other requests lie, by id",
+    ),
     *(Bet(f"likeliest at place {i}", "place", f"the likeliest token, at place {i} of a step") for i in range(PLACES)),
     *(
         Bet(f"middle at place {i}", "place", f"a token far down the ranks, at place {i} of a step")

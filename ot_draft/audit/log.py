@@ -164,7 +164,15 @@ def _arrays(path: Path) -> dict[str, Array]:
     for name, array in arrays.items():
         kinds = "iu" if name in WHOLE else "b" if name == "whole" else "iuUS" if name in ("request", "batch") else "fiu"
         if array.dtype.kind not in kinds and array.size:
-            wanted = "whole numbers" if kinds == "iu" else "names or whole numbers" if "U" in kinds else "truth values" if kinds == "b" else "real numbers"
+            wanted = (
+                "whole numbers"
+                if kinds == "iu"
+                else "names or whole numbers"
+                if "U" in kinds
+                else "truth values"
+                if kinds == "b"
+                else "real numbers"
+            )
             raise CannotAudit(f"{path}: {name} is of type {array.dtype}: give {wanted}")
     return arrays
 

@@ -18,7 +18,12 @@ from .records import NO_TOKEN, Tokens
 WINDOW = 16  # tokens before that are remembered
 HEAVIEST = 8  # tokens of the law before that are remembered
 REQUESTS = 4096
-CELLS = (4096, 65_536, 262_144, 262_144)  # powers of two: of the tables by token, by pair of tokens, by three, and by law and token
+CELLS = (
+    4096,
+    65_536,
+    262_144,
+    262_144,
+)  # powers of two: of the tables by token, by pair of tokens, by three, and by law and token
 PRIORS = np.array([60.0, 1500.0])  # precisions of a prior of a cell's tilt, for biases of about 5 % and 1 %
 SHRINKAGE = 30.0  # variance of which the prior of a cell's relative excess is worth
 

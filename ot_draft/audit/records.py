@@ -20,7 +20,12 @@ from .rounding import OFF, decimals_of, explains, relative_of
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
 MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are below
-NUMBERS = {"request": 0, "position": -1, "batch": 0, "place": -1}  # what is known of a token beside its law, and what stands for unknown
+NUMBERS = {
+    "request": 0,
+    "position": -1,
+    "batch": 0,
+    "place": -1,
+}  # what is known of a token beside its law, and what stands for unknown
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,9 @@ def dense_block(token: Array, laws: Array, **known: Array) -> Tokens:
         raise CannotAudit(f"{wrong[0]} has shape {numbers[wrong[0]].shape} for {len(token)} tokens: give (T,)")
     for name in ("position", "place"):
         if len(token) and not -1 <= numbers[name].min() <= numbers[name].max() < MOST_IDS:
-            raise CannotAudit(f"{name} is {numbers[name].min()} to {numbers[name].max()}: give numbers from 0 on below {MOST_IDS}")
+            raise CannotAudit(
+                f"{name} is {numbers[name].min()} to {numbers[name].max()}: give numbers from 0 on below {MOST_IDS}"
+            )
     ids = np.argsort(-laws, axis=1, kind="stable")[:, :TOP]
     mass = np.take_along_axis(laws, ids, axis=1)
     relative, decimals = relative_of(mass), decimals_of(mass)
@@ -174,7 +181,12 @@ def real_numbers(values: Array, what: str) -> Array:
 def _array(values: Array, what: str) -> Array:
     try:
         return np.asarray(values)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # ragged lists, tensors elsewhere or of other types
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        OverflowError,
+    ) as error:  # ragged lists, tensors elsewhere or of other types
         raise CannotAudit(f"{what} are no array ({error}): give an array of numbers") from error
 
 

@@ -97,7 +97,7 @@ class Rounding:
         """
         listed = np.count_nonzero(mass, axis=1)
         missing = np.where(whole, np.abs(total - 1), np.maximum(total - 1, 0))
-        shows = (missing > 10.0**-decimals.astype(float) / 2) | (~whole & (size >= MANY))
+        shows = (missing > 10.0 ** -decimals.astype(float) / 2) | (~whole & (size >= MANY))
         shows &= decimals < EXACT
         self.decimals = int(max(self.decimals, decimals[shows].max(initial=0)))
         lists = decimals[~whole]
@@ -105,7 +105,9 @@ class Rounding:
             self.decimals = int(max(self.decimals, lists.max()))
         # A law that shows no rounding itself, in no more decimals than one that did: [1.00, 0.00] after [0.71, 0.15, 0.15].
         decimals = np.where(shows, decimals, np.where(decimals <= self.decimals, self.decimals, EXACT))
-        step = np.maximum(np.where(decimals < EXACT, 10.0**-decimals.astype(float) / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0))
+        step = np.maximum(
+            np.where(decimals < EXACT, 10.0 ** -decimals.astype(float) / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0)
+        )
         step = np.maximum(step, self.stated)
         if not step.any() and not relative.any():
             return np.zeros(len(mass)), np.full(len(mass), NOTHING * VOCABULARY)

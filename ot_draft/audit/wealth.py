@@ -90,7 +90,9 @@ class Wealth:
             high, low = m + room, np.maximum(m - room, 0.0)
         # The tilts come first: a row of the products is long then, which numpy multiplies several times as fast as many short ones.
         won, half = _products(y, self._slope, groups), len(self._slope) // 2
-        asked = np.concatenate([_products(high, self._bound[:half], groups), _products(low, self._bound[half:], groups)])
+        asked = np.concatenate(
+            [_products(high, self._bound[:half], groups), _products(low, self._bound[half:], groups)]
+        )
         self._log[used] += (np.log(won) - np.log(asked)).reshape(len(self._slope), groups, len(used)).sum(1).T
 
     def settle_learned(self, combined: Payout, context: Payout, slack: Array) -> None:
@@ -125,7 +127,8 @@ class Wealth:
         mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
                 self._combined + log(COMBINED_WEIGHT / self._combined.size),
                 self._context + log(CONTEXT_WEIGHT / self._context.size)]  # fmt: skip
-        found = float(np.logaddexp.reduce(np.concatenate(mine)))
+        with np.errstate(invalid="ignore"):
+            found = float(np.logaddexp.reduce(np.concatenate(mine)))
         if not np.isfinite(found):
             raise RuntimeError(f"the wealth of the audit's bets is {found}: an error of ot_draft, please report it")
         return found

@@ -40,7 +40,11 @@ def emitted(p: Array, q: Array, way: int, generator: np.random.Generator) -> Arr
 def audited(seed: int, tokens: int, level: float) -> Audit:
     """One audit; everything about it is drawn from the seed."""
     generator = np.random.default_rng([seed, 11])
-    n, kind, listed = int(generator.choice(SIZES)), int(generator.integers(6)), int(generator.choice([0, 0, 1, 5, 20, 64]))
+    n, kind, listed = (
+        int(generator.choice(SIZES)),
+        int(generator.integers(6)),
+        int(generator.choice([0, 0, 1, 5, 20, 64])),
+    )
     rows, length = int(generator.choice([1, 2, 8, 64])), int(generator.choice([1, 16, 200, 2000]))
     tokens = tokens if n < 500 else tokens // 3
     prompts = int(generator.choice([1, 5, 40, tokens]))  # contexts that come again and again, or once
@@ -51,9 +55,15 @@ def audited(seed: int, tokens: int, level: float) -> Audit:
         token, last, place = (x.ravel() for x in (text.token, text.last, text.place))
         p, q, request = pair.p[last], pair.q[last], np.repeat(np.arange(rows), text.token.shape[1])
     else:
-        some = softmax(generator.uniform(0.5, 5, (min(prompts, 400), 1)) * generator.normal(size=(min(prompts, 400), n)))
+        some = softmax(
+            generator.uniform(0.5, 5, (min(prompts, 400), 1)) * generator.normal(size=(min(prompts, 400), n))
+        )
         at = generator.integers(len(some), size=tokens)
-        p = some[at] if prompts < tokens else softmax(generator.uniform(0.5, 5, (tokens, 1)) * generator.normal(size=(tokens, n)))
+        p = (
+            some[at]
+            if prompts < tokens
+            else softmax(generator.uniform(0.5, 5, (tokens, 1)) * generator.normal(size=(tokens, n)))
+        )
         q = softmax(0.5 * np.log(p + 1e-12) + generator.normal(size=(1, n)))
         token = emitted(p, q, int(generator.integers(7 if n <= 100 else 4)), generator)
         place, request = np.full(tokens, -1), np.arange(tokens) // length
@@ -88,8 +98,12 @@ def main(first: int, runs: int, tokens: int, level: float) -> None:
     largest = np.array([audited(seed, tokens, level).verdict().log_largest for seed in range(first, first + runs)])
     alarms = [int((largest >= -np.log(each)).sum()) for each in (level, 1e-6)]
     quantiles = np.exp(np.quantile(largest, [0.5, 0.9, 0.99, 1.0])).round(2)
-    click.echo(f"{runs} right audits: {alarms[0]} false alarms at the level {level}, {alarms[1]} at 1e-6; largest e-values {quantiles}")
-    click.echo(f"the five largest: seeds {(first + np.argsort(-largest)[:5]).tolist()}, {np.exp(-np.sort(-largest)[:5]).round(1).tolist()}")
+    click.echo(
+        f"{runs} right audits: {alarms[0]} false alarms at the level {level}, {alarms[1]} at 1e-6; largest e-values {quantiles}"
+    )
+    click.echo(
+        f"the five largest: seeds {(first + np.argsort(-largest)[:5]).tolist()}, {np.exp(-np.sort(-largest)[:5]).round(1).tolist()}"
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,10 @@ def laws(generator: np.random.Generator, count: int, n: int = N) -> Array:
 
 def block(generator: np.random.Generator, listed: int, count: int = 60) -> Tokens:
     """Random tokens of three requests and two batches, with draft laws; listed < N: top tokens and the rest."""
-    p, q = laws(np.random.default_rng(9), 20)[generator.integers(20, size=count)], laws(generator, count)  # laws come again
+    p, q = (
+        laws(np.random.default_rng(9), 20)[generator.integers(20, size=count)],
+        laws(generator, count),
+    )  # laws come again
     known = {"request": generator.integers(3, size=count), "batch": generator.integers(2, size=count)}
     known["place"] = generator.integers(-1, 6, size=count)
     token = generator.integers(N, size=count)

@@ -17,7 +17,25 @@ from ot_draft.audit.log import KEYS
 from ot_draft.audit.wealth import Wealth
 
 EXTREME = st.sampled_from(
-    [0.0, -0.0, 1.0, 0.5, 5e-324, 1e-320, 1e-300, 1e-45, 2.0**-24, 1 - 1e-16, 1.0005, 1e308, -1e308, np.inf, -np.inf, np.nan, -1e-9]
+    [
+        0.0,
+        -0.0,
+        1.0,
+        0.5,
+        5e-324,
+        1e-320,
+        1e-300,
+        1e-45,
+        2.0**-24,
+        1 - 1e-16,
+        1.0005,
+        1e308,
+        -1e308,
+        np.inf,
+        -np.inf,
+        np.nan,
+        -1e-9,
+    ]
 )
 NUMBER = EXTREME | st.floats(0, 1)
 WHOLE = st.integers(-3, 6) | st.sampled_from([2**31, 2**62, 2**63, 2**64, 2**70, -(2**70), 10**100])
@@ -61,8 +79,16 @@ def settled(audit: Audit) -> None:
 def test_add(data: st.DataObject) -> None:
     audit = Audit()
     for _ in range(4):
-        known = data.draw(st.fixed_dictionaries({}, optional={name: WHOLE | OTHER for name in ("request", "position", "batch", "place")}))
-        mass = law(data.draw(LIST), data.draw(DTYPES)) if data.draw(st.booleans()) else cast(data.draw(LIST), data.draw(DTYPES))
+        known = data.draw(
+            st.fixed_dictionaries(
+                {}, optional={name: WHOLE | OTHER for name in ("request", "position", "batch", "place")}
+            )
+        )
+        mass = (
+            law(data.draw(LIST), data.draw(DTYPES))
+            if data.draw(st.booleans())
+            else cast(data.draw(LIST), data.draw(DTYPES))
+        )
         if data.draw(st.booleans()):
             known["draft_law"] = law(data.draw(LIST), data.draw(DTYPES))
         token = data.draw(WHOLE | OTHER)
@@ -82,11 +108,19 @@ def test_add(data: st.DataObject) -> None:
 @given(st.data())
 def test_add_many(data: st.DataObject) -> None:
     audit, rows = Audit(), data.draw(st.integers(0, 3))
-    laws = cast([law(data.draw(st.lists(NUMBER, min_size=3, max_size=3)), None) for _ in range(rows)], data.draw(DTYPES))
-    columns = st.lists(WHOLE | OTHER, min_size=rows, max_size=rows) | st.lists(st.integers(0, 2), min_size=rows, max_size=rows)
-    known = data.draw(st.fixed_dictionaries({}, optional={name: columns for name in ("request", "position", "batch", "place", "lwa")}))
+    laws = cast(
+        [law(data.draw(st.lists(NUMBER, min_size=3, max_size=3)), None) for _ in range(rows)], data.draw(DTYPES)
+    )
+    columns = st.lists(WHOLE | OTHER, min_size=rows, max_size=rows) | st.lists(
+        st.integers(0, 2), min_size=rows, max_size=rows
+    )
+    known = data.draw(
+        st.fixed_dictionaries({}, optional={name: columns for name in ("request", "position", "batch", "place", "lwa")})
+    )
     if data.draw(st.booleans()):
-        known["draft"] = cast([law(data.draw(st.lists(NUMBER, min_size=3, max_size=3)), None) for _ in range(rows)], None)
+        known["draft"] = cast(
+            [law(data.draw(st.lists(NUMBER, min_size=3, max_size=3)), None) for _ in range(rows)], None
+        )
     try:
         audit.add_many(data.draw(columns), laws, **known)
     except CannotAudit as error:

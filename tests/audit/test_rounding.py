@@ -89,7 +89,9 @@ def test_the_slack_is_above_the_distance_that_rounding_makes() -> None:
             top, true = (np.take_along_axis(x, order, axis=1) for x in (r, p))
             divided = top / np.maximum(top.sum(1, keepdims=True), 1)
             rest, true_rest = np.maximum(1 - divided.sum(1), 0), 1 - true.sum(1)
-            slack, nothing = rounding.read(divided, rest, top.sum(1), 0 * size + order.shape[1], ~whole, relative_of(r), decimals)
+            slack, nothing = rounding.read(
+                divided, rest, top.sum(1), 0 * size + order.shape[1], ~whole, relative_of(r), decimals
+            )
             distance = (np.abs(divided - true).sum(1) + np.abs(rest - true_rest)) / 2
             assert np.all(distance <= slack + 1e-12) and np.all(true_rest <= nothing + slack + rest)
 

@@ -119,7 +119,9 @@ def from_position_200_on(pair: Pair, generator: Generator) -> Emitted:
 
 def every_sixteenth_token(pair: Pair, generator: Generator) -> Emitted:
     """The edge of a page of the cache: every sixteenth token is drawn from another row's law."""
-    return _switched(pair, generator.random((ROWS, TOKENS // ROWS)), lambda column, last: np.full(len(last), column % 16 == 15))
+    return _switched(
+        pair, generator.random((ROWS, TOKENS // ROWS)), lambda column, last: np.full(len(last), column % 16 == 15)
+    )
 
 
 def the_first_token_is_greedy(pair: Pair, generator: Generator) -> Emitted:
@@ -133,7 +135,9 @@ def the_first_token_is_greedy(pair: Pair, generator: Generator) -> Emitted:
 
 def the_last_row_of_a_batch(pair: Pair, generator: Generator) -> Emitted:
     """Only the eighth row of a batch is drawn from another row's law."""
-    return _switched(pair, generator.random((ROWS, TOKENS // ROWS)), lambda column, last: np.arange(len(last)) == ROWS - 1)
+    return _switched(
+        pair, generator.random((ROWS, TOKENS // ROWS)), lambda column, last: np.arange(len(last)) == ROWS - 1
+    )
 
 
 def after_rare_tokens(pair: Pair, generator: Generator) -> Emitted:
