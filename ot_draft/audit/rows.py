@@ -63,9 +63,9 @@ def dense_row(law: Array, where: str) -> Row:
     least = float(np.minimum.reduce(law))
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(law, dtype=np.float64))
-    if not (least >= 0 and abs(total - 1) <= OFF):  # `not >=` is true of NaN
-        if not (least >= 0 and math.isfinite(total) and explains(law[law > 0].astype(np.float64), len(law), True)):
-            raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {least:.6g}: give probabilities")
+    near = abs(total - 1) <= OFF or (math.isfinite(total) and explains(law[law > 0].astype(np.float64), len(law), True))
+    if not (least >= 0 and near):  # `not >=` is true of NaN
+        raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {least:.6g}: give probabilities")
     if len(law) <= TOP:
         return Row(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
     ids = np.flatnonzero(law > LIGHT)

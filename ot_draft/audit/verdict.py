@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log
 from typing import Any, Protocol
@@ -144,8 +143,8 @@ class Verdict:
         need = -log(audit.level)
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
-        return cls(tokens, audit.skipped, without, str(audit.left_out), crossed is not None, crossed, audit.level, now, largest, most, audit.confidence,
-                   bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
+        return cls(tokens, audit.skipped, without, str(audit.left_out), crossed is not None, crossed, audit.level, now, largest, most,
+                   audit.confidence, bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
 
     def __str__(self) -> str:
         if self.biased:
@@ -161,10 +160,9 @@ class Verdict:
                 f"tokens (at most {UNREADABLE:.0%} may be): {self.left_out}"
             )
         said = (
-            f"no bias found in {self.tokens:,} tokens: each of the {EVENTS:,} events tested (sets of ranks, of probabilities, of parts of "
-            f"the unit interval) came, on average over all tokens, as often as reported, up to {self.bound:.3g}, with "
-            f"{self.confidence:.4g} confidence for all of them; e-value {_power(self.log_e_value)}. This is no bound for what changes its "
-            "sign from token to token"
+            f"no bias found in {self.tokens:,} tokens: on {EVENTS:,} sets of ranks, of probabilities, of parts of the unit interval, what "
+            f"came differs from what was reported by less than {self.bound:.3g}, on average over all tokens, with {self.confidence:.4g} "
+            f"confidence (no bound for a bias whose sign changes from context to context); e-value {_power(self.log_e_value)}"
         )
         return (
             said if self.more is None else f"{said}. It hints at a bias: about {self.more:,} tokens more would decide"

@@ -22,7 +22,6 @@ from ..arrays import Array
 from .bets import BETS
 from .learner import PRECISIONS, REACH, Payout
 from .past import CELLS, PRIORS
-from .rounding import NOTHING
 
 TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
 TILT_WEIGHTS = (
@@ -117,8 +116,9 @@ class Wealth:
     def charge(self, tokens: int) -> None:
         """Take from every bet what it loses at most, for tokens of which nothing is known: right whatever they were."""
         self._log -= tokens * np.log1p(np.where(self._slope > 0, self._bound, 1 / (1 + self._slope) - 1))
-        for learned in (self._combined, self._context):
-            learned -= tokens * np.log((1 + REACH * (1 + self._tolerance)) / (1 - REACH))
+        learned = tokens * np.log((1 + REACH * (1 + self._tolerance)) / (1 - REACH))
+        self._combined -= learned
+        self._context -= learned
         self._no_mass += tokens * np.log1p(-STAKES)
 
     @property

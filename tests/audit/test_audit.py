@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sizes import Sized
 
 import ot_draft as ot
 from ot_draft.audit import Audit, CannotAudit, audit_log
 from ot_draft.audit.bets import BETS
 from ot_draft.audit.wealth import Wealth
-
-from sizes import Sized
 
 from . import right_ones
 from .chains import Pair, as_log, distance, inverse, random_pair, right, run, share_for

@@ -12,7 +12,7 @@ import numpy as np
 
 from ot_draft.arrays import Array
 
-from .chains import LENGTH, Emitted, Pair, Tables, inverse, right, run
+from .chains import LENGTH, Emitted, Pair, inverse, right
 
 TOKENS = 40_000
 ROWS = 8  # requests of a batch
