@@ -14,9 +14,10 @@ from .bound import Bound
 from .learner import Learner, in_context
 from .past import Past
 from .records import Tokens, dense_block
-from .rows import Added, dense_row, number_of, stack, top_row
-from .verdict import Excess, Verdict
-from .wealth import NOTHING, Wealth
+from .rounding import NOTHING, Rounding
+from .rows import Added, dense_row, number_of, probability, stack, top_row, whole_number
+from .verdict import Excess, LeftOut, Verdict
+from .wealth import Wealth
 
 BLOCK = 512  # tokens whose bets are settled together
 LEVEL = 1e-6
@@ -28,23 +29,28 @@ class Audit:
     """Whether tokens follow the laws reported for them: an e-value that may be looked at after every token.
 
     level: probability of ever calling right tokens biased. confidence: of the bound on what bias is left. tolerance: relative error
-    that the reported probabilities may have. Memory is constant. Sources: Ville 1939; Shafer 2021 (testing by betting); Fan, Grama,
+    that the reported probabilities may have; rounding: absolute error of each of them, beside what they show themselves (numbers of 16
+    bits, decimals whose sum misses 1). Memory is constant. Sources: Ville 1939; Shafer 2021 (testing by betting); Fan, Grama,
     Liu 2015 (the bound).
     """
 
-    def __init__(self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE) -> None:
+    def __init__(
+        self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE, rounding: float = 0.0
+    ) -> None:
         for name, value in (("level", level), ("confidence", confidence)):
             if not 0 < value < 1:
                 raise CannotAudit(f"{name} is {value}: give a number between 0 and 1")
         if not 0 <= tolerance < 0.1:
             raise CannotAudit(f"tolerance is {tolerance}: give a relative error from 0 up to 0.1")
+        if not 0 <= rounding < 0.1:
+            raise CannotAudit(f"rounding is {rounding}: give an absolute error from 0 up to 0.1")
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
         self._past, self._wealth, self._bound, self._excess = Past(), Wealth(tolerance), Bound(), Excess()
-        self._learner = Learner()
+        self._learner, self._rounding = Learner(), Rounding(rounding)
         self._rows: list[Added] = []
         self._largest = 0.0
         self._crossed: int | None = None
-        self.skipped = 0
+        self.skipped, self.left_out = 0, LeftOut()
 
     def add(
         self, token: int, law: Array, *, request: object = 0, position: int = -1, batch: object = 0, place: int = -1,
@@ -58,7 +64,8 @@ class Audit:
         """
         where = f"token {self.tokens}"
         row, law = dense_row(law, where), np.asarray(law)
-        if not 0 <= token < len(law):
+        token = whole_number(token, "token", where)
+        if token >= len(law):
             raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
         draft = None
         if draft_law is not None:
@@ -66,25 +73,28 @@ class Audit:
             if len(draft_law) != len(law):
                 raise CannotAudit(f"{where}: a draft law of {len(draft_law)} tokens for a law of {len(law)}")
             draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
-        names = (number_of(request), position, number_of(batch), place)
-        self._take(Added(int(token), row, float(law[token]), *names, draft))
+        self._take(Added(token, row, float(law[token]), *_names(request, position, batch, place, where), draft))
 
     def add_top(
         self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = 0,
-        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False
+        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
+        error: float = 0.0
     ) -> None:  # fmt: skip
         """One emitted token, its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
 
         own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
-        no other token can come. The list must not depend on the token: leave away the entry that servers append for it.
+        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list must not
+        depend on the token: leave away the entry that servers append for it.
         """
-        row = top_row(ids, probabilities, f"token {self.tokens}", whole)
+        where = f"token {self.tokens}"
+        row = top_row(ids, probabilities, where, whole, probability(error, "error", where))
         draft = None
         if draft_law is not None:
-            there = top_row(ids, draft_law, f"token {self.tokens}, draft law")
+            there = top_row(ids, draft_law, f"{where}, draft law")
             draft = there.mass / there.total
-        names = (number_of(request), position, number_of(batch), place)
-        self._take(Added(int(token), row, float(own), *names, draft))
+        own = probability(own, "own", where)
+        token = whole_number(token, "token", where)
+        self._take(Added(token, row, own, *_names(request, position, batch, place, where), draft))
 
     def add_many(self, tokens: Array, laws: Array, **known: Array) -> None:
         """Emitted tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
@@ -107,21 +117,30 @@ class Audit:
         """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
         tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
         seen = self._past.read(tokens)
+        slack, nothing = self._rounding.read(tokens.mass, tokens.rest, tokens.total, tokens.size, tokens.whole,
+                                             tokens.relative, tokens.decimals)  # fmt: skip
         scored = scores(tokens, self._past, seen)
         y_scored, m_scored = scored.outcomes(tokens)
         y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
-        self._wealth.settle(y, m)
-        self._wealth.settle_learned(self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen))
+        self._wealth.settle(y, m, slack)
+        combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
+        self._wealth.settle_learned(combined, context, slack)
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
-        none = int(np.count_nonzero(own < NOTHING))
-        self._wealth.settle_no_mass(none, len(tokens) - none)
-        self._excess.add(y, m, none)
-        self._bound.add(tokens)
+        none = own < NOTHING
+        self._wealth.settle_no_mass(none, nothing)
+        self._excess.add(y, m, np.count_nonzero(none))
+        self._bound.add(tokens, slack)
         self._past.learn(tokens, seen)
         self._learner.learn(tokens, scored, y_scored, m_scored)
         self._largest = max(self._largest, self._wealth.total)
         if self._crossed is None and self._largest >= -log(self.level):
             self._crossed = self._bound.count
+
+    def leave_out(self, reason: str, where: str) -> None:
+        """Count a token that cannot be read, for a reason that may depend on it: every bet loses what it can lose at most."""
+        self._flush()
+        self.left_out.add(reason, where)
+        self._wealth.charge(1)
 
     def skip(self, tokens: int = 1) -> None:
         """Count tokens that were left out, for a reason that does not depend on them."""
@@ -148,3 +167,9 @@ class Audit:
         """What can be said after the tokens so far."""
         self._flush()
         return Verdict.of(self, self._wealth, self._bound, self._excess, self._largest, self._crossed)
+
+
+def _names(request: object, position: int, batch: object, place: int, where: str) -> tuple[int, int, int, int]:
+    """Request, position, batch and place as numbers; CannotAudit where they are none."""
+    return (number_of(request, where), whole_number(position, "position", where, -1),
+            number_of(batch, where), whole_number(place, "place", where, -1))  # fmt: skip

@@ -68,12 +68,13 @@ SCORED = (
     Bet("same token again", "learned", "a token that came too often so far"),
     Bet("same pair again", "learned", "a token that came too often so far after the one before"),
     Bet("same three again", "learned", "a token that came too often so far after the two before"),
+    Bet("same law again", "learned", "a token that came too often so far under the same law"),
     Bet("common token", "learned", "a token that is likelier on average than here"),
     Bet("repeat of the last", "repeat", "the token before, again"),
     Bet("repeat of the last but one", "repeat", "the token before the last, again"),
     *(Bet(f"repeat within {w}", "repeat", f"one of the last {w} tokens, again") for w in WINDOWS),
     Bet("law before", "neighbours", "a token that the law of the place before prefers"),
-    Bet("token of another request", "requests", "the token of another request at this position"),
+    Bet("token of another request", "requests", "the token of another request at this position under the same law"),
     Bet("draft law", "draft law", "a token that the draft model prefers"),
     Bet("overlap with the draft law", "draft law", "a token that is drafted as often as it should come"),
     Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
@@ -108,6 +109,26 @@ OVERLAPS = (
         "number of another request by id",
         "requests",
         "the token that another request's random number would give, by id",
+    ),
+    Bet(
+        "number of an earlier batch by rank",
+        "requests",
+        "the token that an earlier batch's random number would give, by rank",
+    ),
+    Bet(
+        "number of an earlier batch by id",
+        "requests",
+        "the token that an earlier batch's random number would give, by id",
+    ),
+    Bet(
+        "numbers of the batch by rank",
+        "requests",
+        "a token where the random numbers of the batch's other requests lie, by rank",
+    ),
+    Bet(
+        "numbers of the batch by id",
+        "requests",
+        "a token where the random numbers of the batch's other requests lie, by id",
     ),
     *(Bet(f"likeliest at place {i}", "place", f"the likeliest token, at place {i} of a step") for i in range(PLACES)),
     *(
@@ -192,9 +213,9 @@ def _middles(tokens: Tokens) -> list[Score]:
 def _learned(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
     """A half for the rest, which no table knows."""
     columns: list[Score] = [
-        (np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(tokens, seen)
+        (np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(seen)
     ]
-    return [*columns, (_prefers(past.average(tokens), tokens.mass), 0.5)]
+    return [*columns, (_prefers(past.average(seen), tokens.mass), 0.5)]
 
 
 def _prefers(other: Array, mass: Array) -> Array:
@@ -263,7 +284,12 @@ def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
 
 
 def _requests(tokens: Tokens, seen: Seen) -> list[Column]:
-    return [overlap(tokens.by_rank, seen.other_by_rank), overlap(tokens.by_id, seen.other_by_id)]
+    """The mean of any function of the unit interval over the token's interval has the function's own mean, as `overlap` has."""
+    windows = (tokens.by_rank, seen.other_by_rank), (tokens.by_id, seen.other_by_id)
+    earlier = (tokens.by_rank, seen.earlier_by_rank), (tokens.by_id, seen.earlier_by_id)
+    columns = [overlap(interval, window) for interval, window in (*windows, *earlier)]
+    halves = zip(np.hsplit(tokens.shares, 2), np.hsplit(seen.crowd, 2), strict=True)
+    return columns + [((shares * crowd).sum(1), crowd.mean(1)) for shares, crowd in halves]
 
 
 def _place(tokens: Tokens) -> list[Column]:

@@ -36,19 +36,21 @@ SLOPES = 2.0 ** -np.arange(1, 14)  # s: each is best at one number of tokens, fr
 UNIONS = ((np.arange(1, 2 ** (CELLS - 1))[:, None] >> np.arange(CELLS)) & 1).astype(
     float
 )  # with their complements: all
+EVENTS = 2 * len(PARTITIONS) * len(UNIONS)
 
 
 class Bound:
     """Sums over tokens, for every partition: constant memory."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count, self._slack = 0, 0.0
         self._sum = np.zeros((len(PARTITIONS), CELLS))
         self._square = np.zeros((len(PARTITIONS), CELLS, CELLS))
 
-    def add(self, tokens: Tokens) -> None:
-        """Count a block."""
+    def add(self, tokens: Tokens, slack: Array) -> None:
+        """Count a block; slack (T,): by how much the reported laws may miss the true ones (`rounding`)."""
         self.count += len(tokens)
+        self._slack += float(slack.sum())
         for i, (y, m) in enumerate((_ranks(tokens), _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
             difference = y - m
             self._sum[i] += difference.sum(0)
@@ -65,7 +67,7 @@ class Bound:
             room = (-log(share) + _psi(SLOPES) * spread[:, None]) / SLOPES
             found.append(float((np.abs(UNIONS @ total) + room.min(axis=1)).max() / self.count))
         worst = int(np.argmax(found))
-        return min(1.0, found[worst] + tolerance), PARTITIONS[worst]
+        return min(1.0, found[worst] + tolerance + self._slack / self.count), PARTITIONS[worst]
 
     def seen(self) -> tuple[float, str]:
         """Total variation between what came and what was reported, on average, on the partition where it is largest."""

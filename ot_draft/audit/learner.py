@@ -29,7 +29,7 @@ Payout = tuple[Array, Array, Array]  # y, its mean, and its mean without signs (
 
 def in_context(tokens: Tokens, past: Past, seen: Seen) -> Payout:
     """Tilts of the emitted tokens, in [-REACH, REACH], by every table of the past and every prior."""
-    tilts = np.concatenate([table.tilts(cells) for table, cells in past.tables(tokens, seen)])
+    tilts = np.concatenate([table.tilts(cells) for table, cells in past.tables(seen)])
     listed = np.where(tokens.ids >= 0, np.clip(tilts, -REACH, REACH), 0.0)
     return _payout(Scores(listed, np.zeros(listed.shape[:2])), tokens)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy as np
 from ..arrays import Array
 from ..errors import CannotAudit
 from .audit import Audit
+from .records import real_numbers
+from .rounding import log_error
 
-LONGEST = 64 * 2**20  # characters of a line
+LONGEST = 64 * 2**20  # bytes of a line
 KNOWN = ("request", "position", "batch", "place")
 KEYS = {*KNOWN, "token", "law", "ids", "probabilities", "logprobs", "own", "whole", "draft_law"}
+WHOLE = ("token", "ids", "position", "place")  # arrays that hold whole numbers
 PIECE = 4096  # rows of an .npz file that are worked on at once
 Advance = Callable[[float], None]
 
@@ -27,59 +31,74 @@ def audit_log(path: Path, audit: Audit, advance: Advance = lambda share: None) -
     A line of a .jsonl file: {"token": 5, "law": [...]}, or {"token": 5, "ids": [...], "probabilities" or "logprobs": [...]} with the
     heaviest tokens alone and optionally "own", the probability of the emitted one, and "whole": true if no other token can come; beside
     that "request", "position", "batch", "place" and "draft_law" as in `Audit.add`. An .npz file: arrays of the same names, one row
-    a token ("ids" with -1 where a row has fewer). CannotAudit names the line and what is wrong in it.
+    a token ("ids" with -1 where a row has fewer). A line or row that cannot be read is left out and counted (`Audit.leave_out`).
+    CannotAudit where the file as a whole cannot be read, or nothing in it.
     """
     if path.suffix == ".npz":
         _read_arrays(path, audit, advance)
-        return
-    try:
-        with path.open(encoding="utf-8") as file:
-            size = max(path.stat().st_size, 1)
-            read = 0
-            for number, line in _lines(file, path):
-                read += len(line)
-                if line.strip():
-                    add_line(audit, line, f"{path.name}, line {number}")
-                if number % 1000 == 0:
-                    advance(min(1.0, read / size))
-    except (OSError, UnicodeDecodeError) as error:
-        raise CannotAudit(f"{path}: {error}") from error
+    else:
+        try:
+            with path.open("rb") as file:
+                _read_lines(file, path, audit, advance)
+        except OSError as error:
+            raise CannotAudit(f"{path}: {error}") from error
+    if audit.left_out.tokens and not audit.tokens:
+        raise CannotAudit(f"{path}: none of {audit.left_out.tokens:,} tokens can be read: {audit.left_out}")
 
 
-def _lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
-    number = 0
+def _read_lines(file: BinaryIO, path: Path, audit: Audit, advance: Advance) -> None:
+    size, read = max(path.stat().st_size, 1), 0
+    for number, line in enumerate(_lines(file), 1):
+        read += len(line)
+        if line.strip():
+            try:
+                add_line(audit, line)
+            except CannotAudit as error:
+                audit.leave_out(_reason(error), f"{path.name}, line {number}")
+        if number % 1000 == 0:
+            advance(min(1.0, read / size))
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines; of one that is too long the first LONGEST bytes, the rest is passed over."""
     while line := file.readline(LONGEST):
-        number += 1
-        if len(line) >= LONGEST:
-            raise CannotAudit(f"{path.name}, line {number}: longer than {LONGEST:,} characters: write one token a line")
-        yield number, line
+        yield line
+        while len(line) == LONGEST and not line.endswith(b"\n"):
+            line = file.readline(LONGEST)
 
 
-def add_line(audit: Audit, line: str, where: str) -> None:
-    """Add the token of one line of a log; `where` names it in errors."""
+def _reason(error: CannotAudit) -> str:
+    """Without "token 17" in front, which counts those that were read."""
+    return str(error).partition(": ")[2]
+
+
+def add_line(audit: Audit, line: bytes) -> None:
+    """Add the token of one line of a log; CannotAudit where it cannot be read."""
+    if len(line) >= LONGEST:
+        raise CannotAudit(f"line: longer than {LONGEST:,} bytes: write one token a line")
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, object_pairs_hook=_named_once)
     except (ValueError, RecursionError) as error:
-        raise CannotAudit(f"{where}: not JSON ({str(error)[:80]}): write one object a line") from error
+        raise CannotAudit(f"line: not JSON ({str(error)[:80]}): write one object a line") from error
     if not isinstance(entry, dict):
-        raise CannotAudit(f"{where}: {str(entry)[:40]} is no object: write one object a line")
+        raise CannotAudit(f"line: {str(entry)[:40]} is no object: write one object a line")
     if unknown := sorted(set(entry) - KEYS - {"drafts", "accepted"}):
-        raise CannotAudit(f"{where}: {unknown[0]!r} is not known: the names are {', '.join(sorted(KEYS))}")
-    try:
-        _add(audit, entry)
-    except CannotAudit as error:
-        raise CannotAudit(f"{where}: {str(error).partition(': ')[2]}") from error
-    except (TypeError, ValueError, OverflowError) as error:
-        raise CannotAudit(f"{where}: {error}") from error
+        raise CannotAudit(f"line: {unknown[0]!r:.40} is not known: the names are {', '.join(sorted(KEYS))}")
+    _add(audit, entry)
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entry = dict(pairs)
+    if len(entry) < len(pairs):
+        raise ValueError("a name stands twice")
+    return entry
 
 
 def _add(audit: Audit, entry: dict[str, Any]) -> None:
-    if "token" not in entry or type(entry["token"]) is not int:
+    """An entry has the names of KEYS, with what JSON or an array held."""
+    if not isinstance(entry.get("token"), int | np.integer) or isinstance(entry["token"], bool):
         raise CannotAudit('line: the token is missing, or no whole number: write "token": 5')
     known: dict[str, Any] = {name: entry[name] for name in KNOWN if name in entry}
-    for name in ("position", "place"):
-        if type(known.get(name, 0)) is not int:
-            raise CannotAudit(f"line: {name} is {known[name]!r}: give a whole number")
     if "draft_law" in entry:
         known["draft_law"] = _numbers(entry, "draft_law")
     if "law" in entry:
@@ -87,64 +106,98 @@ def _add(audit: Audit, entry: dict[str, Any]) -> None:
         return
     if "ids" not in entry or ("probabilities" in entry) == ("logprobs" in entry):
         raise CannotAudit("line: no law: give law, or ids with either probabilities or logprobs")
-    if not all(type(token) is int for token in entry["ids"]):
-        raise CannotAudit("line: ids are not whole numbers")
-    mass = _numbers(entry, "probabilities") if "probabilities" in entry else _exponentials(_numbers(entry, "logprobs"))
-    own = float(entry.get("own", "nan"))
-    audit.add_top(entry["token"], np.array(entry["ids"]), mass, own, whole=bool(entry.get("whole")), **known)
+    whole = entry.get("whole", False)
+    if type(whole) is not bool:
+        raise CannotAudit(f"line: whole is {whole!r:.40}: give true or false")
+    if "logprobs" in entry:
+        logs = _numbers(entry, "logprobs")
+        mass, known["error"] = _exponentials(logs), log_error(logs)
+    else:
+        mass = _numbers(entry, "probabilities")
+    audit.add_top(entry["token"], entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
+
+
+def _numbers(entry: dict[str, Any], name: str) -> Array:
+    found = real_numbers(entry[name], f"line: {name}")
+    if found.ndim != 1 or np.isnan(found).any():
+        raise CannotAudit(f"line: {name} is no list of numbers: give real numbers")
+    return found
 
 
 def _exponentials(logs: Array) -> Array:
-    if np.isnan(logs).any() or logs.max(initial=0.0) > 1e-2:
+    if logs.max(initial=0.0) > 1e-2:
         raise CannotAudit(f"line: logprobs hold {logs.max():g}: give logarithms of probabilities")
     return np.exp(np.minimum(logs, 0.0))
 
 
-def _numbers(entry: dict[str, Any], name: str) -> Array:
-    found = np.array(entry[name], dtype=np.float64)
-    if found.ndim != 1 or np.isnan(found).any():
-        raise CannotAudit(f"line: {name} is no list of numbers")
-    return found
-
-
 def _read_arrays(path: Path, audit: Audit, advance: Advance) -> None:
+    arrays = _arrays(path)
+    count = len(arrays["token"])
+    for start in range(0, count, PIECE):
+        piece = {name: array[start : start + PIECE] for name, array in arrays.items()}
+        if not _add_piece(audit, piece):
+            for row in range(len(piece["token"])):
+                try:
+                    _add(audit, _entry(piece, row))
+                except CannotAudit as error:
+                    audit.leave_out(_reason(error), f"{path.name}, row {start + row}")
+        advance(min(1.0, (start + PIECE) / count))
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """The arrays of a file, of the same length; CannotAudit where they are not, or hold what is repaired only by guessing."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise CannotAudit(f"{path}: no readable .npz file: {error}") from error
+            arrays: dict[str, Array] = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error, MemoryError, NotImplementedError, RuntimeError,
+            AttributeError, TypeError, OverflowError, KeyError, SyntaxError) as error:  # fmt: skip
+        raise CannotAudit(f"{path}: no readable .npz file: {str(error)[:200]}") from error
     if unknown := sorted(set(arrays) - KEYS):
         raise CannotAudit(f"{path}: {unknown[0]!r} is not known: the names are {', '.join(sorted(KEYS))}")
     if "token" not in arrays or not {"law", "ids"} & set(arrays):
         raise CannotAudit(
             f"{path}: give the arrays token, and law or ids with probabilities; here are {', '.join(arrays) or 'none'}"
         )
-    count = len(arrays["token"])
-    if short := [name for name, array in arrays.items() if array.ndim < 1 or len(array) != count]:
-        raise CannotAudit(f"{path}: {short[0]} has shape {arrays[short[0]].shape}, and there are {count} tokens")
-    for start in range(0, count, PIECE):
-        piece = {name: array[start : start + PIECE] for name, array in arrays.items()}
-        if "law" in arrays:
-            known = {name: piece[name] for name in KNOWN if name in piece}
-            known |= {"draft": piece["draft_law"]} if "draft_law" in piece else {}
-            audit.add_many(piece["token"], piece["law"], **known)
-        else:
-            for row in range(len(piece["token"])):
-                _add_row(audit, piece, row, f"{path.name}, row {start + row}")
-        advance(min(1.0, (start + PIECE) / count))
+    if short := [name for name, array in arrays.items() if array.ndim < 1 or len(array) != arrays["token"].size]:
+        name = short[0]
+        raise CannotAudit(f"{path}: {name} has shape {arrays[name].shape}, and there are {arrays['token'].size} tokens")
+    for name, array in arrays.items():
+        kinds = "iu" if name in WHOLE else "b" if name == "whole" else "iuUS" if name in ("request", "batch") else "fiu"
+        if array.dtype.kind not in kinds and array.size:
+            wanted = (
+                "whole numbers"
+                if kinds == "iu"
+                else "names or whole numbers"
+                if "U" in kinds
+                else "truth values"
+                if kinds == "b"
+                else "real numbers"
+            )
+            raise CannotAudit(f"{path}: {name} is of type {array.dtype}: give {wanted}")
+    return arrays
 
 
-def _add_row(audit: Audit, piece: dict[str, Array], row: int, where: str) -> None:
-    listed = piece["ids"][row] >= 0
-    entry: dict[str, Any] = {name: piece[name][row][listed] for name in ("probabilities", "logprobs") if name in piece}
-    known = {name: int(piece[name][row]) for name in KNOWN if name in piece}
-    known |= {"draft_law": piece["draft_law"][row][listed]} if "draft_law" in piece else {}
+def _add_piece(audit: Audit, piece: dict[str, Array]) -> bool:
+    """Add whole laws at once; False where one by one shows which of them cannot be read, or the laws are lists."""
+    if "law" not in piece or any(piece[name].dtype.kind in "US" for name in ("request", "batch") if name in piece):
+        return False
+    known = {name: piece[name] for name in KNOWN if name in piece}
+    known |= {"draft": piece["draft_law"]} if "draft_law" in piece else {}
     try:
-        if len(entry) != 1:
-            raise CannotAudit("row: give either probabilities or logprobs")
-        mass = entry["probabilities"] if "probabilities" in entry else _exponentials(entry["logprobs"])
-        own = float(piece["own"][row]) if "own" in piece else float("nan")
-        whole = bool(piece["whole"][row]) if "whole" in piece else False
-        audit.add_top(int(piece["token"][row]), piece["ids"][row][listed], mass, own, whole=whole, **known)
-    except CannotAudit as error:
-        raise CannotAudit(f"{where}: {str(error).partition(': ')[2]}") from error
+        audit.add_many(piece["token"], piece["law"], **known)
+    except CannotAudit:
+        return False
+    return True
+
+
+def _entry(piece: dict[str, Array], row: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {name: array[row] for name, array in piece.items()}
+    if "law" not in entry and "ids" in entry:
+        listed = entry["ids"] >= 0
+        for name in {"ids", "probabilities", "logprobs", "draft_law"} & set(entry):
+            if np.shape(entry[name]) != listed.shape:
+                raise CannotAudit(f"row: {name} has shape {np.shape(entry[name])}, ids have {listed.shape}")
+            entry[name] = entry[name][listed]
+    if "whole" in entry:
+        entry["whole"] = bool(entry["whole"])
+    return entry

@@ -16,9 +16,10 @@ NATS = 2.302585092994046  # in a power of ten
 
 def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] = ()) -> str:
     """The verdict on a subject (an address, a file), notes on how it was asked, the families of bets and all bets."""
-    kind, word = ("bad", "biased") if verdict.biased else ("good", "no bias found")
+    kind = "bad" if verdict.biased or not verdict.decided else "good"
     facts = [*notes, ("tokens", f"{verdict.tokens:,}"), ("left out", f"{verdict.skipped:,}"),
-             ("bound of the total variation a token, as far as these tests see it",
+             ("cannot be read", f"{verdict.unreadable:,} {verdict.left_out}"),
+             ("bound of what the events tested came too often or too rarely, on average over all tokens",
               f"{verdict.bound:.3g} at {verdict.confidence:.4g} confidence; seen: {verdict.seen:.3g}")]  # fmt: skip
     facts += [(f"tokens for a bound of {target}", f"about {tokens:,}") for target, tokens in verdict.for_bounds.items()]
     families = [[name, _ten(value)] for name, value in sorted(verdict.families.items(), key=lambda item: -item[1])]
@@ -37,7 +38,7 @@ def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] =
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Audit of {escape(subject)}</title>\n<style>{STYLE}{OF_VERDICTS}</style>\n</head>\n<body>\n"
-        f'<h1>Audit of {escape(subject)}</h1>\n<p><span class="verdict {kind}">{word}</span></p>\n'
+        f'<h1>Audit of {escape(subject)}</h1>\n<p><span class="verdict {kind}">{verdict.word}</span></p>\n'
         f"<p>{escape(str(verdict))}.</p>\n{_table(('', ''), [list(fact) for fact in facts])}"
         f"<h2>By family</h2>\n{_table(('family of bets', 'power of ten of its e-value'), families)}"
         "<h2>Every bet</h2>\n<p>What came and what the laws had said, in shares of the tokens that the bet applies to.</p>\n"

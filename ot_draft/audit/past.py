@@ -1,6 +1,6 @@
 """What the bets may know: the tokens before, their laws and intervals, other requests, and what came too often so far.
 
-Constant memory: the last REQUESTS requests, MOMENTS positions of batches, and tables of fixed size indexed by hashed tokens.
+Constant memory: the last REQUESTS requests, and tables of fixed size indexed by hashed tokens, laws and moments.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..arrays import Array
+from .moments import FACTOR, Crowd, Groups, Last, mixed
 from .records import NO_TOKEN, Tokens
 
 WINDOW = 16  # tokens before that are remembered
 HEAVIEST = 8  # tokens of the law before that are remembered
 REQUESTS = 4096
-MOMENTS = 65_536
-CELLS = (4096, 65_536, 262_144)  # of the tables by token, by pair of tokens, and by three
+CELLS = (
+    4096,
+    65_536,
+    262_144,
+    262_144,
+)  # powers of two: of the tables by token, by pair of tokens, by three, and by law and token
 PRIORS = np.array([60.0, 1500.0])  # precisions of a prior of a cell's tilt, for biases of about 5 % and 1 %
 SHRINKAGE = 30.0  # variance of which the prior of a cell's relative excess is worth
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplying by it scatters neighbours
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,10 @@ class Seen:
 
     before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids, as far as they were
     among its heaviest. by_rank, by_id,
-    other_by_rank, other_by_id: intervals [start, end), empty ones where there is none. other (T,): token of the request read
-    before at the same batch and position.
+    other_by_rank, other_by_id: intervals [start, end), empty ones where there is none: of the place before, and of the request read
+    before at the same batch and position. earlier_by_rank, earlier_by_id: of the request read before at this position, in whatever
+    batch. other (T,): token of the last request there whose law was the same. crowd (T, 2 BINS): where
+    the numbers of all requests there lay (`moments.Crowd`). cells: of this law's heaviest tokens in the tables, (T, N) each.
     """
 
     before: Array
@@ -41,6 +47,10 @@ class Seen:
     other: Array
     other_by_rank: tuple[Array, Array]
     other_by_id: tuple[Array, Array]
+    earlier_by_rank: tuple[Array, Array]
+    earlier_by_id: tuple[Array, Array]
+    crowd: Array
+    cells: tuple[Array, ...]
 
 
 @dataclass
@@ -88,7 +98,8 @@ class Past:
 
     def __init__(self) -> None:
         self._ends: OrderedDict[int, End] = OrderedDict()
-        self._moments: OrderedDict[tuple[int, int], tuple[float, ...]] = OrderedDict()
+        self._last, self._crowd, self._same_law = Last(np.zeros(4)), Crowd(), Last(np.array([-2]))
+        self._earlier = Last(np.zeros(4))
         self._tables = tuple(Table(cells) for cells in CELLS)
         self._masses = np.zeros(CELLS[0])
 
@@ -109,58 +120,50 @@ class Past:
             at[start:end] += group * WINDOW
             if position[start] < 0:
                 position[start:end] = last.length + np.arange(end - start)
-            before = np.concatenate(every[-2:])[-WINDOW:]
+            before = np.concatenate(every[-2:])[-WINDOW:].copy()
             heaviest = [side[end - 1].copy() for side in laws]
             self._ends[request] = End(before, heaviest[0], heaviest[1], own[end - 1].copy(), last.length + end - start)
         while len(self._ends) > REQUESTS:
             self._ends.popitem(last=False)
-        other = self._others(tokens, position, own)
+        groups = Groups.of(mixed(tokens.batch, position))
+        other, crowd = self._last.read(groups, own), self._crowd.read(groups, tokens.shares)
+        earlier = self._earlier.read(Groups.of(mixed(position)), own)
+        same = self._same_law.read(Groups.of(mixed(tokens.batch, position, tokens.context)), tokens.token[:, None])
+        windows = np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)]
         return Seen(
-            np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)], _matched(tokens.ids, ids, mass), _pair(intervals, 0),
-            _pair(intervals, 2), other[:, 0].astype(np.int64), _pair(other, 1), _pair(other, 3)
+            windows, _matched(tokens.ids, ids, mass), _pair(intervals, 0),
+            _pair(intervals, 2), same[:, 0], _pair(other, 0), _pair(other, 2), _pair(earlier, 0), _pair(earlier, 2), crowd,
+            _cells(tokens, windows)
         )  # fmt: skip
 
-    def _others(self, tokens: Tokens, position: Array, own: Array) -> Array:
-        """Token and intervals of the request read before at the same batch and position: (T, 5), token -2 where there is none."""
-        nobody = (-2.0, 0.0, 0.0, 0.0, 0.0)
-        found, moments = [], self._moments
-        mine = np.concatenate([tokens.token[:, None], own], axis=1).tolist()
-        for batch, at, row in zip(tokens.batch.tolist(), position.tolist(), mine, strict=True):
-            found.append(moments.get((batch, at), nobody))
-            moments[batch, at] = row
-        while len(moments) > MOMENTS:
-            moments.popitem(last=False)
-        return np.array(found)
+    def tables(self, seen: Seen) -> Iterator[tuple[Table, Array]]:
+        """The tables, and the cells of the tokens' heaviest in them."""
+        return zip(self._tables, seen.cells, strict=True)
 
-    def tables(self, tokens: Tokens, seen: Seen) -> Iterator[tuple[Table, Array]]:
-        """The tables, and the cells of the tokens' heaviest in them: by token, by token and the one before, and by the two before."""
-        ids = tokens.ids.astype(np.uint64)
-        last, second = (seen.before[:, [-back]].astype(np.uint64) for back in (1, 2))
-        pair = ids + last * np.uint64(1_000_003)
-        three = pair + second * np.uint64(998_244_353)
-        for table, keys in zip(self._tables, (ids, pair, three), strict=True):
-            yield table, _cells(keys, table.cells)
-
-    def average(self, tokens: Tokens) -> Array:
+    def average(self, seen: Seen) -> Array:
         """Mean mass so far of the tokens' heaviest, over all laws: (T, N)."""
-        total = self._masses.sum()
-        return self._masses[_cells(tokens.ids.astype(np.uint64), CELLS[0])] / (total or 1.0)
+        return self._masses[seen.cells[0]] / (self._masses.sum() or 1.0)
 
     def learn(self, tokens: Tokens, seen: Seen) -> None:
         """Fill the tables with a block, once all bets on it are settled."""
         came = (np.arange(tokens.mass.shape[1]) == tokens.slot[:, None]).astype(float)
-        for table, cells in self.tables(tokens, seen):
+        for table, cells in self.tables(seen):
             table.learn(cells, tokens.mass, came)
-        cells = _cells(tokens.ids.astype(np.uint64), CELLS[0])
-        np.add.at(self._masses, cells.ravel(), tokens.mass.ravel())
+        np.add.at(self._masses, seen.cells[0].ravel(), tokens.mass.ravel())
 
 
 def _pair(columns: Array, first: int) -> tuple[Array, Array]:
     return columns[:, first], columns[:, first + 1]
 
 
-def _cells(keys: Array, cells: int) -> Array:
-    return ((keys * _FACTOR) >> np.uint64(40)).astype(np.int64) % cells
+def _cells(tokens: Tokens, before: Array) -> tuple[Array, ...]:
+    """Of every listed token: by itself, with the token before, with the two before, and with the law."""
+    ids, second, last = tokens.ids.astype(np.uint64), *before[:, -2:].T.astype(np.uint64)[:, :, None]
+    pair = ids + last * np.uint64(1_000_003)
+    keys = (ids, pair, pair + second * np.uint64(998_244_353), ids + tokens.context[:, None])
+    return tuple(
+        ((key * FACTOR) >> np.uint64(40)).astype(np.int64) & (cells - 1) for key, cells in zip(keys, CELLS, strict=True)
+    )
 
 
 def _matched(ids: Array, other_ids: Array, other_mass: Array) -> Array:

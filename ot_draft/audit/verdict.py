@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log
 from typing import Any, Protocol
@@ -10,12 +11,39 @@ import numpy as np
 
 from ..arrays import Array
 from .bets import BETS
-from .bound import Bound
-from .wealth import NO_MASS, NOTHING, Wealth
+from .bound import EVENTS, Bound
+from .rounding import NOTHING
+from .wealth import NO_MASS, Wealth
 
 SUSPICIOUS = log(20)  # an e-value of which one says how many tokens would decide
 TARGETS = (0.05, 0.01, 0.001)  # bounds for which the number of tokens is told
-SHOWN = 3
+UNREADABLE = 0.05  # share of tokens left out above which nothing is decided
+KINDS = 20  # of reasons that are told apart
+SHOWN = 3  # of them in a sentence
+
+
+class LeftOut:
+    """Tokens that could not be read: how many for each kind of reason, and where the first of each stood."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.kinds: dict[str, list[Any]] = {}
+
+    def add(self, reason: str, where: str) -> None:
+        """Count one. Reasons that differ in numbers and quoted words alone are of one kind."""
+        self.tokens += 1
+        kind = re.sub(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.,e+-]*|\bnan\b|\binf\b", "...", reason)
+        if kind not in self.kinds and len(self.kinds) >= KINDS:
+            kind = "another reason"
+        self.kinds.setdefault(kind, [0, f"{where}: {reason}"])[0] += 1
+
+    @property
+    def reasons(self) -> tuple[tuple[int, str], ...]:
+        """How many of each kind, the most frequent first, and the first of them."""
+        return tuple(sorted(((count, first) for count, first in self.kinds.values()), key=lambda kind: -kind[0]))
+
+    def __str__(self) -> str:
+        return "; ".join(f"{first} ({count:,} of this kind)" for count, first in self.reasons[:SHOWN])
 
 
 class Judge(Protocol):
@@ -25,6 +53,7 @@ class Judge(Protocol):
     confidence: float
     tolerance: float
     skipped: int
+    left_out: LeftOut
 
 
 class Excess:
@@ -61,14 +90,20 @@ class Verdict:
     """The verdict.
 
     biased: whether the e-value ever reached 1 / level, after decided_at tokens. log_e_value: now; log_largest: at its largest.
+    skipped: tokens left out for a reason that does not depend on them; unreadable: those left out for another, with the first of each
+    kind in left_out. decided: False where these are too many to call the others right; the wealth is charged for them, so that
+    `biased` holds whatever they were.
     bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
-    on average over the tokens (see `bound`); seen: by how much it differed. families: logarithm of each family's own e-value.
+    on average over the tokens (see `bound`), those left out included; seen: by how much it differed in those that were read.
+    families: logarithm of each family's own e-value.
     findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
     for_bounds: tokens in all after which the bound would be so small, about.
     """
 
     tokens: int
     skipped: int
+    unreadable: int
+    left_out: str
     biased: bool
     decided_at: int | None
     level: float
@@ -90,6 +125,8 @@ class Verdict:
         """The verdict on what an audit has read."""
         tokens, now = bound.count, wealth.total
         most, loosest = bound.largest(audit.confidence, audit.tolerance)
+        without = audit.left_out.tokens
+        most = (most * tokens + without) / max(tokens + without, 1) if tokens else most
         alone = wealth.bets()
         findings = [
             Finding(
@@ -106,8 +143,8 @@ class Verdict:
         need = -log(audit.level)
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
-        return cls(tokens, audit.skipped, crossed is not None, crossed, audit.level, now, largest, most, audit.confidence,
-                   bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
+        return cls(tokens, audit.skipped, without, str(audit.left_out), crossed is not None, crossed, audit.level, now, largest, most,
+                   audit.confidence, bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
 
     def __str__(self) -> str:
         if self.biased:
@@ -116,17 +153,34 @@ class Verdict:
                 f"biased: e-value {_power(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
                 f"What gave it away: {strongest.event}: {strongest.came:.4%} came, {strongest.expected:.4%} were reported"
             )
+        if not self.decided:
+            every = self.tokens + self.unreadable
+            return (
+                f"cannot be decided: {self.unreadable:,} of {every:,} tokens cannot be read, and what is left out may depend on the "
+                f"tokens (at most {UNREADABLE:.0%} may be): {self.left_out}"
+            )
         said = (
-            f"no bias found in {self.tokens:,} tokens: total variation a token, as far as these tests see it, below {self.bound:.3g} "
-            f"with {self.confidence:.4g} confidence; e-value {_power(self.log_e_value)}"
+            f"no bias found in {self.tokens:,} tokens: on {EVENTS:,} sets of ranks, of probabilities, of parts of the unit interval, what "
+            f"came differs from what was reported by less than {self.bound:.3g}, on average over all tokens, with {self.confidence:.4g} "
+            f"confidence (no bound for a bias whose sign changes from context to context); e-value {_power(self.log_e_value)}"
         )
         return (
             said if self.more is None else f"{said}. It hints at a bias: about {self.more:,} tokens more would decide"
         )
 
+    @property
+    def decided(self) -> bool:
+        """Whether "biased" or "no bias found" can be said: not if over UNREADABLE of the tokens were left out, and the rest look right."""
+        return self.biased or self.unreadable <= UNREADABLE * (self.tokens + self.unreadable)
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        return {"verdict": "biased" if self.biased else "no bias found", **asdict(self), "text": str(self)}
+        return {"verdict": self.word, **asdict(self), "text": str(self)}
+
+    @property
+    def word(self) -> str:
+        """Biased, no bias found, or cannot be decided."""
+        return "biased" if self.biased else "no bias found" if self.decided else "cannot be decided"
 
 
 def _power(logarithm: float) -> str:

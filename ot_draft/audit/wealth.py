@@ -3,7 +3,7 @@
 Lemma. Let y in [0, 1] have mean m given the past, and let c > -1 be chosen from the past. Then (1 + c y) / (1 + c m) is
 nonnegative and has mean 1 given the past. (The mean of 1 + c y is 1 + c m, which is positive.) If m is known only up to a factor,
 true mean in [(1 - t) m, (1 + t) m], then (1 + c y) / (1 + c m (1 + t)) for c > 0, and (1 + c y) / (1 + c m (1 - t)) for c < 0,
-has mean at most 1.
+has mean at most 1. If m is known up to d beside, the mean of y being at most d off, then m + d for c > 0 and m - d for c < 0 do.
 
 So the product over tokens is a martingale (with t > 0 a supermartingale) that starts at 1, for every bet and every c; so is a mean
 of them with weights fixed beforehand. By Ville's inequality it ever reaches 1/a with probability at most a, however long one looks
@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import Array
 from .bets import BETS
-from .learner import PRECISIONS, Payout
+from .learner import PRECISIONS, REACH, Payout
 from .past import CELLS, PRIORS
 
 TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
@@ -42,7 +42,7 @@ FAMILIES = {  # weight of each; shared alike among its bets
     "mass": 0.11,
     "entropy": 0.12,
     "calibration": 0.12,
-    "learned": 0.03,
+    "learned": 0.08,
     "repeat": 0.05,
     "neighbours": 0.06,
     "requests": 0.05,
@@ -55,8 +55,6 @@ CONTEXT = "context"
 CONTEXT_WEIGHT = 0.08
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
-NOTHING = 1e-15  # a probability below this is no mass
-VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 STAKES = np.array([1e-2, 1e-4, 1e-6])  # on the next token being one of no mass
 GROUP = 32  # tokens whose factors are multiplied before a logarithm is taken; 32 factors of e^5 stay far from overflow
 
@@ -80,32 +78,48 @@ class Wealth:
         self._combined = np.zeros(len(PRECISIONS))
         self._context = np.zeros(len(CELLS) * len(PRIORS))
 
-    def settle(self, y: Array, m: Array) -> None:
-        """Pay out a block of bets: y, m (T, K)."""
+    def settle(self, y: Array, m: Array, slack: Array) -> None:
+        """Pay out a block of bets: y, m (T, K); slack (T,): by how much the reported law may miss the true one (`rounding`)."""
         used = np.flatnonzero(m.any(axis=0))
-        groups = -(-len(y) // GROUP)
+        groups, y, m = -(-len(y) // GROUP), y[:, used], m[:, used]
+        high = low = m
+        if slack.any():
+            # Nothing is staked on what has no mass: under a law that is rounded it may come.
+            y, room = np.where(m > 0, y, 0.0), np.where(m > 0, slack[:, None], 0.0)
+            high, low = m + room, np.maximum(m - room, 0.0)
         # The tilts come first: a row of the products is long then, which numpy multiplies several times as fast as many short ones.
-        won, asked = (_products(side[:, used], steps, groups) for side, steps in ((y, self._slope), (m, self._bound)))
+        won, half = _products(y, self._slope, groups), len(self._slope) // 2
+        asked = np.concatenate(
+            [_products(high, self._bound[:half], groups), _products(low, self._bound[half:], groups)]
+        )
         self._log[used] += (np.log(won) - np.log(asked)).reshape(len(self._slope), groups, len(used)).sum(1).T
 
-    def settle_learned(self, combined: Payout, context: Payout) -> None:
+    def settle_learned(self, combined: Payout, context: Payout, slack: Array) -> None:
         """Pay out the learner's bets, with y in [-REACH, REACH], all at c = 1, the learned weights being believed.
 
-        A relative error t of the probabilities moves the mean m by at most t times the mean of |y|.
+        A relative error t of the probabilities moves the mean m by at most t times the mean of |y|, a total variation by twice REACH.
         """
-        paid = [
-            np.log((1 + y) / (1 + m + self._tolerance * spread)).sum(axis=0) for y, m, spread in (combined, context)
-        ]
+        room = 2 * REACH * slack[:, None]
+        paid = [np.log((1 + y) / (1 + m + self._tolerance * spread + room)).sum(axis=0)
+                for y, m, spread in (combined, context)]  # fmt: skip
         self._combined += paid[0]
         self._context += paid[1]
 
-    def settle_no_mass(self, came: int, others: int) -> None:
-        """Pay out the bet on tokens of no mass.
+    def settle_no_mass(self, came: Array, most: Array) -> None:
+        """Pay out the bet on tokens of no mass: which came, and what mass m they have at most, VOCABULARY * NOTHING or more: (T,).
 
-        The event "p(x) below NOTHING" has a mass of at most VOCABULARY * NOTHING =: m, whatever the law. With a stake w the factor
-        is 1 - w + w / m where it happens and 1 - w where not: mean at most 1.
+        With a stake w the factor is 1 - w + w / m where it happens and 1 - w where not: mean at most 1.
         """
-        self._no_mass += others * np.log1p(-STAKES) + came * np.log1p(-STAKES + STAKES / (VOCABULARY * NOTHING))
+        self._no_mass += np.count_nonzero(~came) * np.log1p(-STAKES)
+        self._no_mass += np.log1p(-STAKES + STAKES / most[came, None]).sum(axis=0)
+
+    def charge(self, tokens: int) -> None:
+        """Take from every bet what it loses at most, for tokens of which nothing is known: right whatever they were."""
+        self._log -= tokens * np.log1p(np.where(self._slope > 0, self._bound, 1 / (1 + self._slope) - 1))
+        learned = tokens * np.log((1 + REACH * (1 + self._tolerance)) / (1 - REACH))
+        self._combined -= learned
+        self._context -= learned
+        self._no_mass += tokens * np.log1p(-STAKES)
 
     @property
     def total(self) -> float:
@@ -113,7 +127,11 @@ class Wealth:
         mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
                 self._combined + log(COMBINED_WEIGHT / self._combined.size),
                 self._context + log(CONTEXT_WEIGHT / self._context.size)]  # fmt: skip
-        return float(np.logaddexp.reduce(np.concatenate(mine)))
+        with np.errstate(invalid="ignore"):
+            found = float(np.logaddexp.reduce(np.concatenate(mine)))
+        if not np.isfinite(found):
+            raise RuntimeError(f"the wealth of the audit's bets is {found}: an error of ot_draft, please report it")
+        return found
 
     def families(self) -> dict[str, float]:
         """Logarithm of the wealth of each family alone, had it started with 1."""

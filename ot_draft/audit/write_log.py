@@ -1,8 +1,9 @@
-"""Writing a log for `ot-draft audit LOG`, from a decoding loop or from an engine."""
+"""Writing a log for `ot-draft audit LOG`, from a decoding loop or from an engine; the tokens of a decoding step with their laws."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from .rows import dense_row
+from ..errors import CannotAudit
+from .rows import dense_row, whole_number
 
 
 class LogWriter:
@@ -25,7 +27,10 @@ class LogWriter:
 
         CannotAudit where the law is none.
         """
-        ids, mass, rest = dense_row(law, f"token {self.tokens}").cut()
+        where = f"token {self.tokens}"
+        ids, mass, rest = dense_row(law, where).cut()
+        if whole_number(token, "token", where) >= len(law):
+            raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
         line = {"token": int(token), "ids": ids.tolist(), "probabilities": mass.tolist(), "own": float(law[token])}
         line |= known
         if rest == 0:
@@ -50,3 +55,19 @@ class LogWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array | None]]:
+    """Token, target's law (n,) and draft model's law (n,) for every token that a step added to one text.
+
+    The law of a token is that at the node it follows: the root, or the accepted draft before it. The draft model's law is None
+    behind the last drafted token. No place in the step is given: with a rule that decides on whole paths, a token that is known to
+    be the third of its step does not follow the target's law, though the text does. CannotAudit for a step without laws.
+    """
+    if step.p is None or step.q is None:
+        raise CannotAudit(f"step {step.number} has no laws: decode with Options(laws=True)")
+    p, q = step.p[row].double().cpu().numpy(), step.q[row].double().cpu().numpy()
+    nodes = [0, *step.nodes[row].tolist()]
+    for token, node in zip(step.tokens(row), nodes, strict=False):
+        drafted = q[node] if node < len(q) and abs(q[node].sum() - 1) < 1e-3 else None
+        yield token, p[node], drafted

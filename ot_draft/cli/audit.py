@@ -75,7 +75,7 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
         verdict = judge.verdict()
         _write(verdict, subject, notes, json_file, html)
     differs = dict(notes).get("reference", "").startswith(DIFFERS)
-    sys.exit(1 if verdict.biased or differs else 0)
+    sys.exit(1 if verdict.biased or differs else 0 if verdict.decided else 2)
 
 
 def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:

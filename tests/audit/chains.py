@@ -126,11 +126,12 @@ def share_for(pair: Pair, wrong: Tables, bias: float) -> float:
 
 @dataclass(frozen=True)
 class Emitted:
-    """Tokens of R requests, T each: token, place in the step, last token before (R, T)."""
+    """Tokens of R requests, T each: token, place in the step, last token before (R, T); batch (R,), None if all ran together."""
 
     token: Array
     place: Array
     last: Array
+    batch: Array | None = None
 
 
 def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, generator: np.random.Generator) -> Emitted:
@@ -152,6 +153,18 @@ def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, gen
         place = np.where(taken & ~at_end, place + 1, 0)
         state = state % pair.n * pair.n + token
     return Emitted(*(np.stack(column, axis=1) for column in zip(*columns, strict=True)))
+
+
+def as_log(pair: Pair, emitted: Emitted, with_draft: bool) -> dict[str, Array]:
+    """The arrays of an .npz log, 32 tokens of each request after one another, as a server would write it."""
+    requests, length = emitted.token.shape
+    request, position = np.divmod(np.arange(requests * length), length)
+    order = np.lexsort((position, request, position // 32))
+    batch = np.zeros(requests, dtype=int) if emitted.batch is None else emitted.batch
+    last = emitted.last.ravel()[order]
+    arrays = {"token": emitted.token.ravel()[order], "law": pair.p[last], "request": request[order], "position": position[order],
+              "batch": batch[request[order]], "place": emitted.place.ravel()[order]}  # fmt: skip
+    return arrays | ({"draft_law": pair.q[last]} if with_draft else {})
 
 
 def _chosen(wrongly: Array, wrong: Array, good: Array, state: Array) -> Array:

@@ -94,6 +94,66 @@ def test_a_line_that_cannot_be_read_is_named(line: str, said: str, tmp_path: Pat
     assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
 
 
+def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Each kind with the first of its lines; the verdict is on the rest, and bounds what is missing too."""
+    bad = ["{", '{"token": 1}', '{"token": 1, "law": [0, 0]}', '{"token": 1, "law": [1e999, 0]}', "[" * 100_000, "\\ud800",
+           '{"token": 1180591620717411303424, "law": [0.5, 0.5]}', '{"token": 1, "token": 2, "law": [0.5, 0.5]}']  # fmt: skip
+    good = [json.dumps(entry) for entry in lines(None, 4000, dense=True)]
+    wrong = [json.dumps(entry) for entry in lines("bonus_greedy", 8000, dense=True)]
+    log = tmp_path / "log.jsonl"
+    log.write_bytes("\n".join([good[0], *bad, *bad, *good[1:]]).encode() + b'\n{"token": 1, "law": "\xff"}\n{"tok')
+    done = audit(str(log), "--json", "-")
+    verdict = json.loads(done.stdout)
+    assert done.exit_code == 0 and (verdict["tokens"], verdict["unreadable"]) == (4000, 18), done.output
+    assert "log.jsonl, line 2: not JSON" in verdict["left_out"] and verdict["bound"] > 18 / 4018
+    log.write_text("\n".join([*bad * 20, *wrong]))
+    assert audit(str(log)).exit_code == 1
+    log.write_text("\n".join([*bad * 40, *good]))
+    done = audit(str(log), "--json", "-")
+    verdict = json.loads(done.stdout)
+    assert done.exit_code == 2 and verdict["verdict"] == "cannot be decided" and "320 of 4,320" in verdict["text"]
+    log.write_text("\n".join(bad))
+    assert audit(str(log)).exit_code == 2 and "none of 8 tokens can be read" in " ".join(audit(str(log)).output.split())
+
+
+LAWS = {"token": np.zeros(3, dtype=int), "law": np.full((3, 2), 0.5)}
+LISTS = {"token": np.zeros(3, dtype=int), "ids": np.zeros((3, 1), dtype=int), "probabilities": np.full((3, 1), 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        (LAWS | {"token": np.full(3, 0.7)}, "token is of type float64: give whole numbers"),
+        (LAWS | {"law": np.full((3, 2), 0.5 + 0j)}, "law is of type complex128: give real numbers"),
+        (LAWS | {"request": np.array([np.nan, 1, 2])}, "request is of type float64"),
+        (LISTS | {"ids": np.full((3, 1), 0.5)}, "ids is of type float64"),
+        (LISTS | {"whole": np.array(["no", "no", "no"])}, "whole is of type <U2"),
+        (LISTS | {"position": np.array([0.5, 1, 2])}, "position is of type float64"),
+        (LISTS | {"probabilities": np.full((3, 2), 0.5)}, "none of 3 tokens can be read"),
+        ({"token": np.zeros(()), "law": np.zeros((1, 2))}, "token has shape ()"),
+    ],
+)
+def test_arrays_that_would_have_to_be_repaired_are_refused(arrays: dict[str, Any], said: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", **arrays)
+    done = audit(str(tmp_path / "log.npz"))
+    assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+
+
+def test_rows_of_arrays_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
+    entries = lines(None, 2000, dense=True)
+    token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "law"))
+    law[1234, 0] = np.nan
+    np.savez(tmp_path / "log.npz", token=token, law=law, request=np.array([entry["request"] for entry in entries]))
+    done = audit(str(tmp_path / "log.npz"), "--json", "-")
+    verdict = json.loads(done.stdout)
+    assert done.exit_code == 0 and verdict["unreadable"] == 1 and "row 1234" in verdict["left_out"], done.output
+    (tmp_path / "array.npz").write_bytes((tmp_path / "log.npz").read_bytes()[:-60])
+    with (tmp_path / "one.npz").open("wb") as file:
+        np.save(file, law)
+    for name in ("array.npz", "one.npz"):
+        assert audit(str(tmp_path / name)).exit_code == 2
+
+
 def test_no_log() -> None:
     assert "begins with http" in audit("nothing.jsonl").output
 

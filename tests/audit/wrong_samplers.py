@@ -229,6 +229,67 @@ def second_draft_against_a_raw_residual(pair: Pair) -> Tables:
     return with_tables(good, refused=whatever_was_refused(second + (1 - second.sum(-1, keepdims=True)) * p))
 
 
+def shared_noise(p: Array, q: Array) -> Array:
+    """The law of the token in a refused draft's place where draft and this one are drawn with the same exponential noise E: (S, n).
+
+    The draft has the least E / q. That least is an exponential number M whatever the draft, and E = q M + F with fresh exponential F,
+    so that in the race of E / r, r the residual, token x starts at M times q(x) / r(x), and then wins at the rate r(x). With tokens in the
+    order of s = q / r, R and Q the sums of r and q over the first so many: P(x) = sum over the intervals of s from s(x) on of the
+    integral of r(x) / (1 + R s - Q)^2.
+    """
+    r = residual(p, q)
+    start = np.where(r > 0, q / np.where(r > 0, r, 1), np.inf)
+    order = np.argsort(start, axis=-1)
+    s, sorted_r, sorted_q = (np.take_along_axis(side, order, -1) for side in (start, r, q))
+    rate, debt = np.cumsum(sorted_r, -1), np.cumsum(np.where(np.isfinite(s), sorted_q, 0), -1)
+    begin = np.where(np.isfinite(s), s, 0)
+    end = np.concatenate([s[:, 1:], np.full((len(s), 1), np.inf)], axis=-1)
+    value = 1 / (1 + rate * begin - debt)
+    at_end = np.where(np.isfinite(end), 1 / (1 + rate * np.where(np.isfinite(end), end, 0) - debt), 0.0)
+    inside = np.where(np.isfinite(s), (value - at_end) / rate, 0.0)
+    law = np.empty_like(r)
+    np.put_along_axis(law, order, sorted_r * np.cumsum(inside[:, ::-1], -1)[:, ::-1], -1)
+    return law
+
+
+def noise_of_the_draft_again(pair: Pair) -> Tables:
+    """The exponential noise that drew the draft draws the token in its place too (an engine did)."""
+    return with_tables(right(pair), refused=whatever_was_refused(shared_noise(_p(pair), _q(pair))))
+
+
+def _bent(pair: Pair, factor: Array) -> Tables:
+    mass = _p(pair) * factor
+    return _tested(mass / mass.sum(-1, keepdims=True), _q(pair), _q(pair))
+
+
+def odds_bent_by_context(pair: Pair) -> Tables:
+    """Odds of the tokens of even id are 20 % too large after tokens of even id, too small after the others."""
+    states, even = np.arange(pair.n**2)[:, None], np.arange(pair.n) % 2 == 0
+    return _bent(pair, np.where(even, np.where(states % 2 == 0, 1.2, 1 / 1.2), 1.0))
+
+
+def odds_bent_by_parity(pair: Pair) -> Tables:
+    """Odds of the tokens of even id are 20 % too large."""
+    return _bent(pair, np.where(np.arange(pair.n) % 2 == 0, 1.2, 1.0))
+
+
+def likeliest_bent_by_context(pair: Pair) -> Tables:
+    """Odds of the likeliest token are 20 % too large or too small, by the context."""
+    states = np.arange(pair.n**2)[:, None]
+    return _bent(pair, np.where(_point(_p(pair)) > 0, np.where(states % 2 == 0, 1.2, 1 / 1.2), 1.0))
+
+
+def logits_of_half_steps(pair: Pair) -> Tables:
+    """Logarithms of the target are rounded to halves."""
+    return _bent(pair, np.exp(np.round(2 * np.log(_p(pair))) / 2) / _p(pair))
+
+
+def q_mixed_in(pair: Pair) -> Tables:
+    """The target is mixed with a tenth of the draft's law."""
+    mass = 0.9 * _p(pair) + 0.1 * _q(pair)
+    return _tested(mass, _q(pair), _q(pair))
+
+
 TABLES: dict[str, Callable[[Pair], Tables]] = {
     make.__name__: make
     for make in (
@@ -237,7 +298,8 @@ TABLES: dict[str, Callable[[Pair], Tables]] = {
         residual_without_the_draft, residual_of_absolute_difference, residual_with_a_floor, residual_greedy,
         bonus_from_the_draft, bonus_of_the_row_before, bonus_greedy, lenient, fixed_threshold, typical_acceptance,
         always_taken, ratio_upside_down, forgotten_division, top_p_after_the_test, top_k_bonus, min_p_target,
-        coarse_target, banned_token, repetition_penalty, second_draft_against_a_raw_residual,
+        coarse_target, banned_token, repetition_penalty, second_draft_against_a_raw_residual, noise_of_the_draft_again,
+        odds_bent_by_context, odds_bent_by_parity, likeliest_bent_by_context, logits_of_half_steps, q_mixed_in,
     )
 }  # fmt: skip
 

@@ -1,0 +1,113 @@
+"""What other requests did at the same moment: at the same position of the same batch, all that were read before.
+
+Two replicas with one seed, or one random number for a whole batch, give tokens whose intervals of the unit interval overlap with
+those of another row, whichever that is. Comparing all pairs of a batch is avoided: every moment keeps the sum of the densities that
+the rows before spread over their intervals, in BINS bins, and a row is compared with that sum. The cost is linear in the rows, but
+for the sorting.
+
+Fair. Given the past and the reported laws, rows of one batch are independent under the null hypothesis, so that rows read before, in
+whatever order, say nothing about the token of the next: the sum is a function chosen beforehand like any other. In a batch of k rows
+of which each has one partner, the sum's excess at the partner's interval is 1/k of the partner's density, its spread is that of the
+other rows' intervals; the logarithm of the wealth grows by about v / 2k a token, v the mean of 1/length - 1 over the intervals.
+
+Constant memory: SLOTS keys by their hash, a later one takes the place of an earlier one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array
+
+BINS = 16
+SLOTS = 16_384
+MOST_ROWS = 64.0  # of one moment that are remembered at full weight: without batches, all requests are of one
+FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplying by it scatters neighbours
+
+
+def mixed(*keys: Array) -> Array:
+    """One hash of several whole numbers a row: (T,) each -> (T,)."""
+    found = np.zeros(1, dtype=np.uint64)
+    for key in keys:
+        found = (found ^ (found >> np.uint64(29))) * FACTOR + key.astype(np.uint64)
+    found = (found ^ (found >> np.uint64(32))) * FACTOR
+    return found ^ (found >> np.uint64(29))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows of a block sorted by a key (T,), rows of one key in the order in which they came: G groups.
+
+    order (T,): the rows; start, end, key, slot (G,): first and last row of each group, its key, and its place in a table.
+    """
+
+    order: Array
+    start: Array
+    end: Array
+    key: Array
+    slot: Array
+
+    @classmethod
+    def of(cls, key: Array) -> Groups:
+        """The groups of a block."""
+        order = np.argsort(key, kind="stable")
+        there = key[order]
+        start = np.flatnonzero(np.r_[True, there[1:] != there[:-1]])
+        key = there[start]
+        return cls(order, start, np.r_[start[1:], len(there)] - 1, key, (key % np.uint64(SLOTS)).astype(np.int64))
+
+    def spread(self, of_groups: Array) -> Array:
+        """What is said of groups (G, ...) for each of their rows (T, ...)."""
+        return np.repeat(of_groups, self.end - self.start + 1, axis=0)
+
+    def back(self, rows: Array) -> Array:
+        """Rows (T, ...) as they stood before sorting."""
+        found = np.empty_like(rows)
+        found[self.order] = rows
+        return found
+
+
+class Last:
+    """The last row of each key: numbers (D,)."""
+
+    def __init__(self, nobody: Array) -> None:
+        self._key, self._nobody = np.zeros(SLOTS, dtype=np.uint64), nobody
+        self._rows = np.tile(nobody, (SLOTS, 1))
+
+    def read(self, groups: Groups, rows: Array) -> Array:
+        """For every row of a block (T, D) the one before it of the same key, `nobody` where there is none; the last are kept."""
+        known = self._key[groups.slot] == groups.key
+        rows = rows[groups.order]
+        found = np.roll(rows, 1, axis=0)
+        found[groups.start] = np.where(known[:, None], self._rows[groups.slot], self._nobody)
+        self._key[groups.slot], self._rows[groups.slot] = groups.key, rows[groups.end]
+        return groups.back(found)
+
+
+class Crowd:
+    """Densities of all rows of each key, added up."""
+
+    def __init__(self) -> None:
+        self._key, self._rows = np.zeros(SLOTS, dtype=np.uint64), np.zeros(SLOTS)
+        self._density = np.zeros((SLOTS, 2 * BINS), dtype=np.float32)
+
+    def read(self, groups: Groups, shares: Array) -> Array:
+        """For every row of a block the densities of all rows before it of the same key, over their sum and that of uniform ones.
+
+        shares (T, 2 BINS): parts of the row's interval in the bins, by rank and by id. The answer is (T, 2 BINS): 1/2 everywhere if the
+        rows before are spread uniformly, 0 if there are none.
+        """
+        known = self._key[groups.slot] == groups.key
+        density = BINS * shares[groups.order]
+        # In each group's first row: what is in the table, less what the groups before it in the block sum to.
+        before = np.concatenate([np.zeros((1, 2 * BINS)), np.cumsum(density, axis=0)[:-1]])
+        before += groups.spread(np.where(known[:, None], self._density[groups.slot], 0.0) - before[groups.start])
+        before = np.maximum(before, 0.0)  # of rounding
+        rows = groups.spread(np.where(known, self._rows[groups.slot], 0.0) - groups.start) + np.arange(len(density))
+        every = rows[groups.end] + 1
+        weight = np.minimum(1.0, MOST_ROWS / every)
+        self._key[groups.slot], self._rows[groups.slot] = groups.key, weight * every
+        self._density[groups.slot] = weight[:, None] * (before + density)[groups.end]
+        return groups.back(before / np.maximum(before + rows[:, None], 1e-300))

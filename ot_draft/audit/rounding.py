@@ -1,0 +1,127 @@
+"""How exact reported probabilities are. What was rounded away is not held against the sampler.
+
+Numbers of 16 bits and decimals in print are told by their values: nearly no law has all its masses among so few numbers unless it was
+rounded to them. A law p that is reported as r, each |p(x) - r(x)| <= u r(x) + g, differs from r, divided by its sum where it is whole,
+by at most `slack` in total variation:
+
+    with R = sum of r, over n tokens, s of them with r > 0:   u R + n g,   and for a whole law also   2 (u R + s g) + (1 - R)+
+
+(The first: half the sum of |p - r|, and the division, or the mass of the rest, moves at most as much again. The second: sum of
+(p - r)+ over tokens with r > 0 is at most u R + s g; tokens with r = 0 have together p = 1 - p(the others) <= 1 - R + u R + s g.)
+The mean of any payoff in [0, 1] is then known up to `slack`, and no more is asked of the tokens. A larger slack only makes an e-value
+smaller, so that evidence of rounding may come from any law of the log so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array
+
+OFF = 1e-3  # by how much the masses of a law may miss 1 without being rounded: sums of float32 and of float16
+FLOAT16, BFLOAT16 = 2.0**-10, 2.0**-8  # relative: a unit in the last place
+SMALLEST = 2.0**-24  # of float16, below which a mass is 0
+EXACT = 99  # decimals of a law that is not written in few of them
+DECIMALS = range(8, 1, -1)
+SINGLE = 6  # decimals up to which numbers of float32 are told from all others
+MANY = 8  # masses of a list, or of all lists that come together, that all have few decimals are rounded ones
+FEW = 4  # logarithms below which nothing is concluded from their decimals
+NOTHING = 1e-15  # a probability below this is no mass
+VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
+
+
+def relative_of(mass: Array) -> Array:
+    """Relative error of reported masses (T, N), in descending order, by the number type that holds them all: (T,), 0 from 32 bits on."""
+    found = np.zeros(len(mass))
+    for error, held in ((FLOAT16, _in_float16), (BFLOAT16, _in_bfloat16)):
+        rows = np.flatnonzero(held(mass[:, :1]) & (mass[:, 0] > 0))
+        found[rows[held(mass[rows])]] = error
+    return found
+
+
+def _in_float16(mass: Array) -> Array:
+    return (mass.astype(np.float16) == mass).all(1)
+
+
+def _in_bfloat16(mass: Array) -> Array:
+    single = mass.astype(np.float32)
+    return ((single == mass) & ((single.view(np.uint32) & 0xFFFF) == 0)).all(1)
+
+
+def decimals_of(mass: Array) -> Array:
+    """The fewest decimals, from 2 to 8, that write all masses of a row (T, N): (T,), EXACT where there are none."""
+    found = np.full(len(mass), EXACT)
+    first = mass[:, :1]
+    rows = np.flatnonzero(_written(first, DECIMALS[0]) | _written(first, SINGLE))
+    for decimals in DECIMALS if len(rows) else ():
+        found[rows[_written(mass[rows], decimals)]] = decimals
+    return found
+
+
+def _written(mass: Array, decimals: int) -> Array:
+    near = np.rint(mass * 10.0**decimals) / 10.0**decimals
+    same = near == mass
+    if decimals <= SINGLE:
+        same |= near.astype(np.float32) == mass
+    return same.all(1)
+
+
+def explains(mass: Array, size: int, whole: bool) -> bool:
+    """Whether rounding explains that the masses (m,) of a law of `size` tokens miss 1."""
+    if not len(mass) or mass.max() > 1 + OFF:
+        return False
+    mass, missing = np.sort(mass)[::-1], float(mass.sum()) - 1
+    missing = abs(missing) if whole else max(missing, 0.0)
+    relative, decimals = float(relative_of(mass[None])[0]), int(decimals_of(mass[None])[0])
+    room = relative + size * SMALLEST if relative else 0.0
+    if decimals < EXACT:
+        room = max(room, np.count_nonzero(mass) * 10.0**-decimals / 2)
+    return missing <= room + 1e-9
+
+
+@dataclass
+class Rounding:
+    """What the laws so far show of their rounding; stated: an absolute error that every reported probability may have."""
+
+    stated: float = 0.0
+    decimals: int = 0  # of the finest print so far
+
+    def read(
+        self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array
+    ) -> tuple[Array, Array]:
+        """Slack of every law, and the mass that its tokens of no reported mass may have at most: (T,) each.
+
+        mass (T, N), rest (T,): normalised; the others (T,) as in `Tokens`.
+        """
+        listed = np.count_nonzero(mass, axis=1)
+        missing = np.where(whole, np.abs(total - 1), np.maximum(total - 1, 0))
+        shows = (missing > 10.0 ** -decimals.astype(float) / 2) | (~whole & (size >= MANY))
+        shows &= decimals < EXACT
+        self.decimals = int(max(self.decimals, decimals[shows].max(initial=0)))
+        lists = decimals[~whole]
+        if size[~whole].sum() >= MANY and lists.max() < EXACT:  # short lists show it together
+            self.decimals = int(max(self.decimals, lists.max()))
+        # A law that shows no rounding itself, in no more decimals than one that did: [1.00, 0.00] after [0.71, 0.15, 0.15].
+        decimals = np.where(shows, decimals, np.where(decimals <= self.decimals, self.decimals, EXACT))
+        step = np.maximum(
+            np.where(decimals < EXACT, 10.0 ** -decimals.astype(float) / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0)
+        )
+        step = np.maximum(step, self.stated)
+        if not step.any() and not relative.any():
+            return np.zeros(len(mass)), np.full(len(mass), NOTHING * VOCABULARY)
+        positive = np.where(whole, listed + rest * total / np.maximum(step, 1e-300), size)
+        spread, short = relative * total + positive * step, np.maximum(1 - total, 0.0)
+        slack = np.minimum(relative * total + size * step, np.where(whole, 2 * spread + short, np.inf))
+        nothing = np.minimum(np.where(whole, size, VOCABULARY) * step, spread + short)
+        return np.minimum(slack, 1.0), np.minimum(nothing + NOTHING * VOCABULARY, 1.0)
+
+
+def log_error(logs: Array) -> float:
+    """The relative error of exp of logarithms (m,) as they were reported: from 16 bits, or few decimals; 0 for all others."""
+    finite = -logs[np.isfinite(logs) & (logs < 0)][None]
+    if finite.size < FEW:
+        return 0.0
+    relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite)[0])
+    return float(np.expm1(max(relative * finite.max(), 10.0**-decimals / 2 if decimals < EXACT else 0.0)))
