@@ -14,9 +14,14 @@ OF_VERDICTS = """
 NATS = 2.302585092994046  # in a power of ten
 
 
-def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] = ()) -> str:
-    """The verdict on a subject (an address, a file), notes on how it was asked, the families of bets and all bets."""
+def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] = (), undecided: str = "") -> str:
+    """The verdict on a subject (an address, a file), notes on how it was asked, the families of bets and all bets.
+
+    undecided: why nothing can be concluded from it, if so.
+    """
     kind, word = ("bad", "biased") if verdict.biased else ("good", "no bias found")
+    if undecided:
+        kind, word = "bad", "cannot be decided"
     facts = [*notes, ("tokens", f"{verdict.tokens:,}"), ("left out", f"{verdict.skipped:,}"),
              ("bound of the total variation a token, as far as these tests see it",
               f"{verdict.bound:.3g} at {verdict.confidence:.4g} confidence; seen: {verdict.seen:.3g}")]  # fmt: skip
@@ -38,7 +43,7 @@ def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] =
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Audit of {escape(subject)}</title>\n<style>{STYLE}{OF_VERDICTS}</style>\n</head>\n<body>\n"
         f'<h1>Audit of {escape(subject)}</h1>\n<p><span class="verdict {kind}">{word}</span></p>\n'
-        f"<p>{escape(str(verdict))}.</p>\n{_table(('', ''), [list(fact) for fact in facts])}"
+        f"<p>{escape(undecided or str(verdict))}.</p>\n{_table(('', ''), [list(fact) for fact in facts])}"
         f"<h2>By family</h2>\n{_table(('family of bets', 'power of ten of its e-value'), families)}"
         "<h2>Every bet</h2>\n<p>What came and what the laws had said, in shares of the tokens that the bet applies to.</p>\n"
         f"{_table(('event', 'family', 'tokens', 'came', 'reported', 'power of ten'), bets)}</body>\n</html>\n"

@@ -85,7 +85,7 @@ def number_of(name: object) -> int:
     """A whole number for a request's or batch's name: itself, or 62 bits of a text's digest."""
     if isinstance(name, int | np.integer):
         return int(name)
-    return int.from_bytes(blake2b(str(name).encode(), digest_size=8).digest(), "big") >> 2
+    return int.from_bytes(blake2b(str(name).encode(errors="surrogatepass"), digest_size=8).digest(), "big") >> 2
 
 
 def stack(rows: Sequence[Added]) -> Tokens:
