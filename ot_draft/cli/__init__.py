@@ -10,9 +10,9 @@ from .. import __version__
 from ..errors import MissingPackage
 from .console import progress_bar
 from .options import Numbers, parts, whole_numbers
-from .refused import Refused, no_verdict
+from .refused import Command, Refused, no_verdict
 
-__all__ = ["Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
+__all__ = ["Command", "Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
 
 COMMANDS = {
     "audit": "ot_draft.cli.audit:audit",

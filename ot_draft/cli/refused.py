@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
@@ -20,6 +21,15 @@ class Refused(click.ClickException):
     """Wrong input: one line on stderr, exit status 2."""
 
     exit_code = 2
+
+
+class Command(click.Command):
+    """A command that ends by `no_verdict` where it is run by itself, not as a part of `ot-draft`."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        with no_verdict():
+            return super().invoke(context)
 
 
 @contextmanager
