@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,8 @@ TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
 ALL = 1e-4  # a list that misses less than this is the whole law
 LOWEST = -1e4  # log-probabilities from here down are 0 (vLLM prints -9999, llama.cpp the lowest float)
 UNREPORTED = "unreported"  # how an answer ended whose last token is counted and not shown
-UNREADABLE = "\ufffd"  # in the text of a part of a character: many tokens have it
+UNREADABLE, UNCLEAR = "\ufffd", ("",)  # texts that many tokens have: parts of a character, and marks that are not printed
+NAMELESS = -10
 LARGEST_ID = 2**31  # no vocabulary is larger
 OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits; what it does to the bets: `reported.Lists`
 CONTRADICTS = 0.02  # two reports of one probability in one answer may differ by this, for the same reason
@@ -41,8 +43,8 @@ class NoLaw(BadAnswer):
 class Emitted:
     """One emitted token: its number, log-probability, and all listed tokens with theirs, heaviest first.
 
-    The number is -3 where the list has another token of its text. by_text: named by their texts, not by ids; as_mass: as probabilities,
-    not logarithms. certain: whether its name says which token it is.
+    The number is -3 where its name does not say which token it is, and so are those from NAMELESS down in ids: by_text, named by their
+    texts, not by ids. as_mass: given as probabilities, not logarithms.
     """
 
     token: int
@@ -51,7 +53,11 @@ class Emitted:
     logs: Array
     by_text: bool = False
     as_mass: bool = False
-    certain: bool = True
+
+    def named(self, listed: int) -> tuple[Array, Array]:
+        """Of the heaviest `listed` tokens those whose names say which they are, with their probabilities."""
+        clear = self.ids[:listed] >= 0
+        return self.ids[:listed][clear], np.exp(self.logs[:listed][clear])
 
 
 @dataclass(frozen=True)
@@ -159,27 +165,28 @@ def _emitted(own: Named, others: Sequence[Named]) -> Emitted:
     """The list as it came, heaviest first; what was appended because it was emitted is told later, from many lists."""
     if not others:
         raise BadAnswer("no other tokens are listed: the server must report the likeliest ones")
-    names, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
     by_text = any(isinstance(name, str) and not TOKEN_ID.fullmatch(name) for name, *_ in others)
-    token = _consistent(_number(own[0]), own[1], names, logs, by_text)
-    ids, at = np.unique(names, return_inverse=True)
-    if len(ids) < len(names):  # tokens of one text are one
-        logs = np.log(np.maximum(np.bincount(at, np.exp(logs)), math.exp(-700)))
-        names = ids
-    certain = token >= 0 and not (by_text and (UNREADABLE in str(own[0]) or len(ids) < len(others)))
-    order = np.lexsort((names, -logs))
-    return Emitted(token, own[1], names[order], logs[order], by_text, own[2], certain)
+    ids, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
+    if by_text:
+        times = Counter(ids.tolist())
+        unclear = [name in UNCLEAR or UNREADABLE in str(name) or times[number] > 1
+                   for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
+        ids = np.where(unclear, NAMELESS - np.arange(len(ids)), ids)
+    token = _consistent(_number(own[0]), own[1], ids, logs, by_text)
+    certain = not by_text or not (token < 0 or own[0] in UNCLEAR or UNREADABLE in str(own[0]))
+    order = np.lexsort((ids, -logs))
+    return Emitted(token if certain else -3, own[1], ids[order], logs[order], by_text, own[2])
 
 
 def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) -> int:
     """The emitted token, -3 where others of its text are listed; BadAnswer where the list contradicts itself or what was emitted."""
     mass, own = np.exp(logs), math.exp(log)
     at = np.flatnonzero(ids == token)
-    total = float(mass.sum()) + (0.0 if len(at) else own)
+    total = float(mass.sum()) + (0.0 if len(at) or by_text else own)
     if total > 1 + OVER:
         raise BadAnswer(f"the probabilities of a list sum to {total:.4g}")
     if by_text:
-        return -3 if len(at) and np.abs(logs[at] - log).min() > 1e-2 else token
+        return -3 if len(at) and abs(logs[at[0]] - log) > 1e-2 else token
     if len(np.unique(ids)) < len(ids):
         raise BadAnswer("a token is listed twice")
     if len(at) and abs(float(mass[at[0]]) - own) > CONTRADICTS:

@@ -51,14 +51,16 @@ class Contexts:
         """Compare an answer with what was reported before. listed: tokens of each list that count; slack: error of a sum of masses."""
         key = hash((number_of(prompt) if isinstance(prompt, str) else tuple(prompt),))
         for emitted in answer.tokens:
-            ids, mass = emitted.ids[:listed], np.exp(emitted.logs[:listed])
+            ids, mass = emitted.named(listed)
+            if not len(ids):
+                break
             self._places += 1
             self._sure += bool(mass[0] > 1 - SURE)
             before = self._last.pop(key, None)
             if before is not None:
                 self._compare((ids, mass, emitted.token), before, slack)
             self._last[key] = (ids, mass, emitted.token)
-            if not emitted.certain:
+            if emitted.token < 0:  # any of several tokens
                 break
             key = hash((key, emitted.token))
         while len(self._last) > CONTEXTS:

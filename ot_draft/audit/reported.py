@@ -104,12 +104,11 @@ def _tie(mass: Array, kept: Array) -> bool:
 class Lists:
     """How a server lists tokens: how many of them, and how exact their probabilities are, as far as its answers show.
 
-    asked: how many it was asked for. What is learned only ever tightens, and is learned from a whole wave before any token of it is
-    bet on.
+    What is learned only ever tightens, and is learned from a whole wave before any token of it is bet on.
     """
 
-    def __init__(self, asked: int) -> None:
-        self._asked, self._shortest, self._by_text = asked, asked, False
+    def __init__(self, reported: Reported) -> None:
+        self._reported, self._shortest, self._by_text = reported, reported.listed, False
         self._digits, self._as_mass = DIGITS, False  # that fit all numbers so far
         self._values: set[float] = set()
         self._zero, self._over = False, 0.0
@@ -122,7 +121,7 @@ class Lists:
                 self._shortest = min(self._shortest, len(mass))
             self._by_text |= emitted.by_text
             self._as_mass |= emitted.as_mass
-            self._over = max(self._over, float(mass[: self._asked].sum()) - 1)
+            self._over = max(self._over, float(mass[: self._reported.listed].sum()) - 1)
             self._zero |= bool(mass[-1] == 0)
             if self._digits:
                 numbers = (mass if emitted.as_mass else emitted.logs)[(mass > 0) & (mass < 1)]
@@ -131,11 +130,13 @@ class Lists:
 
     @property
     def listed(self) -> int:
-        """Tokens of a list that stand there for their mass; one more may be there because it was emitted.
+        """Tokens of a list that stand there for their mass.
 
-        By text two tokens can fall together; a list is shorter then, and an appended token not told by its length.
+        One more may be there because it was emitted, or stand in the place of the last, so that one is left away unless it can be told
+        by its mass. By text two tokens can fall together, and the list is shorter then.
         """
-        return max(1, self._shortest - 2) if self._by_text else self._shortest
+        spare = 2 * self._by_text + (not self._reported.whole)
+        return max(1, self._shortest - spare)
 
     @property
     def rounding(self) -> float:
@@ -153,18 +154,21 @@ class Lists:
         """The least mass that anything is bet on."""
         return max(SIGNIFICANT * self.rounding if self._as_mass else 0.0, SIGNIFICANT_REST * self.error)
 
-    def law(self, emitted: Emitted, reported: Reported) -> tuple[Array, Array] | None:
+    def law(self, emitted: Emitted) -> tuple[Array, Array] | None:
         """Tokens and their masses, those that are too light for their error left to the rest; None where nothing remains.
 
         It is seen by the law alone which these are.
         """
-        ids, mass = emitted.ids[: self.listed], reported.law(emitted.logs[: self.listed])
-        if mass is None or not mass.sum() > 0:
+        ids, mass = emitted.ids[: self.listed], self._reported.law(emitted.logs[: self.listed])
+        if mass is None or not mass.sum() > 0 or (emitted.by_text and self._reported.whole and (ids < 0).any()):
+            return None
+        ids, mass = ids[ids >= 0], mass[ids >= 0]
+        if not len(ids):
             return None
         if not self.error:
             return ids, mass
         mass = mass / max(1.0, mass.sum())
-        if reported.whole:
+        if self._reported.whole:
             return None if (mass[mass > 0] < self.least).any() else (ids, mass)
         heavy = np.ones(len(mass), bool) if not self._as_mass else mass >= self.least
         kept = int(np.count_nonzero(heavy & (1 - np.cumsum(mass) >= self.least)))

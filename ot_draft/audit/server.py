@@ -102,7 +102,7 @@ class _Run:
     def __init__(self, client: Client, plan: Plan, reported: Reported, audit: Audit) -> None:
         self.outcome = Outcome()
         self._client, self._plan, self._reported, self._audit = client, plan, reported, audit
-        self._contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported.listed)
+        self._contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
         self._fields = _fields(plan, reported)
         self._waves, self._asked, self._empty = 0, 0, 0
         self._answered: set[tuple[int, int]] = set()  # shapes of waves
@@ -149,7 +149,7 @@ class _Run:
 
     def _bet(self, answer: Answer, request: int) -> None:
         for position, emitted in enumerate(answer.tokens):
-            found = self._lists.law(emitted, self._reported)
+            found = self._lists.law(emitted)
             if found is None:
                 self._audit.skip()
                 continue
