@@ -20,7 +20,10 @@ TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
 ALL = 1e-4  # a list that misses less than this is the whole law
 LOWEST = -1e4  # log-probabilities from here down are 0 (vLLM prints -9999, llama.cpp the lowest float)
 UNREPORTED = "unreported"  # how an answer ended whose last token is counted and not shown
-UNREADABLE, UNCLEAR = "\ufffd", ("",)  # texts that many tokens have: parts of a character, and marks that are not printed
+UNREADABLE, UNCLEAR = (
+    "\ufffd",
+    ("",),
+)  # texts that many tokens have: parts of a character, and marks that are not printed
 NAMELESS = -10
 LARGEST_ID = 2**31  # no vocabulary is larger
 OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits; what it does to the bets: `reported.Lists`
@@ -107,7 +110,9 @@ def read_answer(body: bytes, most: int) -> Answer:
     return Answer(tuple(_emitted(*entry) for entry in entries), finish)
 
 
-Named = tuple[Any, float, bool]  # a token as the server names it, its log-probability, whether that was said as a probability
+Named = tuple[
+    Any, float, bool
+]  # a token as the server names it, its log-probability, whether that was said as a probability
 
 
 def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named]]]:

@@ -24,7 +24,9 @@ KEYS = ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY")  # of the environment, the first
 MOST_BYTES = 8 * 2**20  # of an answer
 RETRIES = 3  # of a request that met a busy server, an error of the server's, or a connection that broke off
 BUSY = (408, 425, 429)  # beside all from 500 on
-BACKOFF = 0.25  # seconds before the first of them, doubled for each further one, where the server names no time (Retry-After)
+BACKOFF = (
+    0.25  # seconds before the first of them, doubled for each further one, where the server names no time (Retry-After)
+)
 LONGEST_WAIT = 30.0  # seconds: the most that Retry-After is honoured for, at a time
 PATIENCE = 120.0  # seconds of waiting in an audit, all of it together
 HERE = ("localhost", "127.0.0.1", "::1")
@@ -69,7 +71,7 @@ def endpoint(url: str) -> str:
     except ValueError:  # of the port, or of brackets
         good = False
     if not good or any(c.isspace() or not c.isprintable() for c in url):
-        raise CannotAudit(f"{ascii(url)}: give an address like http://localhost:8000")
+        raise CannotAudit(f"{url!a}: give an address like http://localhost:8000")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise CannotAudit(
             f"{parts.hostname}: the address holds more than host and path: a key comes from {KEYS[0]} alone"
@@ -114,8 +116,11 @@ class Client:
         try:
             httpx.URL(self.url)
         except httpx.InvalidURL as error:
-            raise CannotAudit(f"{ascii(url)}: {error}: give an address like http://localhost:8000") from error
-        self._errors, self._broken = (httpx.HTTPError, httpx.StreamError), (httpx.NetworkError, httpx.RemoteProtocolError)
+            raise CannotAudit(f"{url!a}: {error}: give an address like http://localhost:8000") from error
+        self._errors, self._broken = (
+            (httpx.HTTPError, httpx.StreamError),
+            (httpx.NetworkError, httpx.RemoteProtocolError),
+        )
         self._unreachable = httpx.ConnectError
         self._http = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False, trust_env=False,
                                        limits=httpx.Limits(max_connections=256))  # fmt: skip
@@ -185,7 +190,9 @@ class Client:
             said = self._clean(body.decode("utf-8", "replace"))
             raise RefusedRequest(f"{self.url}{path} refuses with status {status}: {said}")
         if not 200 <= status < 300:
-            raise RefusedRequest(f"{self.url}{path} sends elsewhere (status {status}), which is not followed: give the address itself")
+            raise RefusedRequest(
+                f"{self.url}{path} sends elsewhere (status {status}), which is not followed: give the address itself"
+            )
 
     async def _body(self, answer: Any) -> bytes:
         parts, size = [], 0

@@ -141,7 +141,9 @@ class Lists:
     @property
     def rounding(self) -> float:
         """Half a unit of the last digit that is printed; 0 where the numbers are as exact as floats are."""
-        rounded = self._digits and (len(self._values) >= VARIETY or self._over > EXACT or (self._zero and self._as_mass))
+        rounded = self._digits and (
+            len(self._values) >= VARIETY or self._over > EXACT or (self._zero and self._as_mass)
+        )
         return 0.5 * 10.0 ** -min(self._digits) if rounded and self._values else 0.0
 
     @property

@@ -34,7 +34,13 @@ PROMPTS = (
     "import numpy as np\n\n",
 )
 COPIES = 2  # of each prompt one after the other: requests that may share random numbers, and whose laws must agree
-MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))  # requests at a time and tokens an answer, wave by wave, over and over
+MIX = (
+    (8, 16),
+    (32, 16),
+    (1, 256),
+    (8, 16),
+    (4, 256),
+)  # requests at a time and tokens an answer, wave by wave, over and over
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 UNREADABLE = 0.05  # share of answers that may be unreadable
 
@@ -59,7 +65,9 @@ class Plan:
 def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple[tuple[int, int], ...]:
     """Shapes of waves from the numbers that are given, in turn; those that are not are MIX's."""
     together, tokens = list(concurrency) or [c for c, _ in MIX], list(lengths) or [n for _, n in MIX]
-    return tuple((together[i % len(together)], tokens[i % len(tokens)]) for i in range(math.lcm(len(together), len(tokens))))
+    return tuple(
+        (together[i % len(together)], tokens[i % len(tokens)]) for i in range(math.lcm(len(together), len(tokens)))
+    )
 
 
 @dataclass
@@ -174,7 +182,7 @@ class _Run:
         audit, outcome = self._audit, self.outcome
         outcome.contexts, outcome.rounding = str(self._contexts), self._said_of_rounding()
         outcome.undecided = self._ends.refusal() or self._contexts.refusal(self._reported.leaves_to_chance)
-        if outcome.undecided and self._contexts.partings >= PARTINGS or self._ends.refusal():
+        if (outcome.undecided and self._contexts.partings >= PARTINGS) or self._ends.refusal():
             return True
         unreadable = outcome.unreadable.total()
         broken = self._empty >= FAILURES or unreadable > max(20, 0.5 * outcome.answers)
@@ -198,7 +206,11 @@ class _Run:
 
     def _said_of_rounding(self) -> str:
         lists = self._lists
-        return f"masses are off by up to {lists.error:.2g}; nothing is bet on less than {lists.least:.2g}" if lists.error else ""
+        return (
+            f"masses are off by up to {lists.error:.2g}; nothing is bet on less than {lists.least:.2g}"
+            if lists.error
+            else ""
+        )
 
     def _reasons(self) -> str:
         return "; ".join(f"{reason} ({times} times)" for reason, times in self.outcome.unreadable.most_common(3))
@@ -219,7 +231,13 @@ def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
 
 def _fields(plan: Plan, law: Reported) -> dict[str, Any]:
     dialect = DIALECTS[plan.engine]
-    fields = {"model": plan.model, "temperature": law.temperature, "top_p": law.top_p, "logprobs": law.listed, **dialect.fields}
+    fields = {
+        "model": plan.model,
+        "temperature": law.temperature,
+        "top_p": law.top_p,
+        "logprobs": law.listed,
+        **dialect.fields,
+    }
     if law.mode == "processed":
         fields |= dialect.processed or {}
     if law.top_k or dialect.all_tokens is not None:

@@ -37,8 +37,15 @@ MOST_TOGETHER = 256
 @click.option("--prompts", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="Texts to continue, one a line; a line in JSON is a text, or token ids [default: sixteen of our own].")  # fmt: skip
 @click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="To read in all, at most.")
-@click.option("--lengths", "--length", type=Numbers(), help="Tokens an answer, in turn [default: 16, and 256 in two waves of five].")
-@click.option("--concurrency", type=Numbers(), help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32].")
+@click.option(
+    "--lengths",
+    "--length",
+    type=Numbers(),
+    help="Tokens an answer, in turn [default: 16, and 256 in two waves of five].",
+)
+@click.option(
+    "--concurrency", type=Numbers(), help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32]."
+)
 @click.option("--temperature", type=float, default=1.0, show_default=True)
 @click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
 @click.option("--top-p", type=float, default=1.0, show_default=True)

@@ -14,7 +14,11 @@ import click
 
 from .. import __version__
 
-INTERNAL, INTERRUPTED, PIPE_CLOSED = 70, 130, 141  # EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
+INTERNAL, INTERRUPTED, PIPE_CLOSED = (
+    70,
+    130,
+    141,
+)  # EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
 
 
 class Refused(click.ClickException):

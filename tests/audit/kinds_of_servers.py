@@ -19,7 +19,9 @@ from .completions_server import Generate, Handler, columns, completion, entries
 
 N = 48
 END = 7  # the token that ends a text, where one does
-Report = Callable[[Array, Array, np.random.Generator], Array]  # tokens (T,), their laws (T, n) -> the laws reported (T, n)
+Report = Callable[
+    [Array, Array, np.random.Generator], Array
+]  # tokens (T,), their laws (T, n) -> the laws reported (T, n)
 
 
 def as_it_is(tokens: Array, laws: Array, generator: np.random.Generator) -> Array:
@@ -31,7 +33,8 @@ class Source:
     """A Markov chain whose first state is the prompt's: tokens with the laws that they were drawn from, as `report` tells them.
 
     noise: spread of what every batch adds to the logits of sampler and report alike. ends: mass of END, which ends a text then;
-    hides_end: and is not shown. raw: whether the report is before temperature, top-k and top-p, or after.
+    hides_end: and is not shown. raw: whether the report is before temperature, top-k and top-p, or after. late, crowded: from this
+    position on, or with more requests at a time, six of ten tokens are the likeliest ones, whatever the law.
     """
 
     report: Report = as_it_is
@@ -40,6 +43,9 @@ class Source:
     hides_end: bool = False
     raw: bool = False
     seed: int = 0
+    late: int = 10**6
+    crowded: int = 10**6
+    at_once: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -51,19 +57,30 @@ class Source:
         self.generator = np.random.default_rng(self.seed)
 
     def __call__(self, fields: dict[str, Any]) -> tuple[Array, Array]:
+        self.at_once += 1
+        time.sleep(0.01 * (self.crowded < 10**6))
+        late = 0 if self.at_once > self.crowded else self.late
+        try:
+            return self.answer(fields, late)
+        finally:
+            self.at_once -= 1
+
+    def answer(self, fields: dict[str, Any], late: int) -> tuple[Array, Array]:
         with self.lock:
             noisy = softmax(np.log(self.p + 1e-30) + self.noise * self.generator.normal(size=self.p.shape))
             drawn = shaped(noisy, fields)
             state, tokens, states = crc32(str(fields["prompt"]).encode()) % N, [], []
             sums = drawn.cumsum(1)
-            for uniform in self.generator.random(fields["max_tokens"]):
+            for position, uniform in enumerate(self.generator.random(fields["max_tokens"])):
                 states.append(state)
-                state = min(int(np.searchsorted(sums[state], uniform * sums[state, -1], side="right")), N - 1)
+                drawn_token = min(int(np.searchsorted(sums[state], uniform * sums[state, -1], side="right")), N - 1)
+                wrongly = position >= late and self.generator.random() < 0.6
+                state = int(drawn[state].argmax()) if wrongly else drawn_token
                 tokens.append(state)
                 if self.ends and state == END and not fields.get("ignore_eos"):
                     break
             laws, ids = (noisy if self.raw else drawn)[states], np.array(tokens)
-            if self.hides_end and tokens[-1] == END:
+            if self.hides_end and tokens[-1] == END and not fields.get("ignore_eos"):
                 laws, ids = laws[:-1], ids[:-1]
             return ids, self.report(ids, laws, self.generator)
 
@@ -240,7 +257,11 @@ def send(handler: Handler, *parts: bytes, pause: float = 0.0, times: int = 1) ->
     return True
 
 
-def body(fields: dict[str, Any], change: Callable[[dict[str, Any]], Any] = lambda whole: None, generate: Generate | None = None) -> bytes:
+def body(
+    fields: dict[str, Any],
+    change: Callable[[dict[str, Any]], Any] = lambda whole: None,
+    generate: Generate | None = None,
+) -> bytes:
     """A good answer, changed."""
     tokens, laws = (generate or Source())(fields)
     whole = completion(tokens, columns(tokens, laws, fields["logprobs"]))

@@ -18,7 +18,12 @@ from click.testing import CliRunner
 from ot_draft.cli import CLONE, COMMANDS, main
 
 HERE = Path(__file__).parents[2]
-BY_THEMSELVES = ("ot_draft.cli.capture.replay", "ot_draft.cli.decode.replay", "figures.__main__", "proofs_checks.__main__")
+BY_THEMSELVES = (
+    "ot_draft.cli.capture.replay",
+    "ot_draft.cli.decode.replay",
+    "figures.__main__",
+    "proofs_checks.__main__",
+)
 
 
 def failing(error: BaseException) -> Any:
@@ -67,14 +72,18 @@ def test_how_a_command_ends(error: BaseException, status: int, monkeypatch: pyte
 
 @pytest.mark.few(1)
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals of POSIX")
-@pytest.mark.parametrize("words", [("compare", "--help"), ("audit", "log.jsonl"), ("audit", "log.jsonl", "--json", "-")])
+@pytest.mark.parametrize(
+    "words", [("compare", "--help"), ("audit", "log.jsonl"), ("audit", "log.jsonl", "--json", "-")]
+)
 def test_a_reader_that_goes_away(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"token": 0, "law": [0.5, 0.5]}\n' * 20)
     read, write = os.pipe()
     os.close(read)
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     command = [sys.executable, "-m", "ot_draft", *words]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment, check=False)
+    done = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment, check=False
+    )
     os.close(write)
     assert done.returncode == 141, done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
