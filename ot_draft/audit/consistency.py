@@ -139,7 +139,7 @@ class Ends:
     def add(self, prompt: str | Sequence[int], answer: Answer, asked: int) -> None:
         """Count an answer to a request of `asked` tokens."""
         tokens = [emitted.token for emitted in answer.tokens]
-        self._inside.update(tokens[:-1])
+        self._inside.update(token for token in tokens[:-1] if token >= 0)
         if answer.finish == UNREPORTED:
             self._empty += 1
             return
@@ -156,7 +156,7 @@ class Ends:
 
     def refusal(self) -> str:
         """Why the tokens would look biased although they are not, "" if nothing speaks for it."""
-        ordinary = sum(times for token, times in self._last.items() if token in self._inside or token < 0)
+        ordinary = sum(times for token, times in self._last.items() if token in self._inside)
         ended = self._last.total() + self._empty
         unreported = ended if len(self._last) > ENDS else ordinary + self._empty
         if unreported < FEWEST_ENDS or 2 * unreported < ended:

@@ -207,7 +207,7 @@ def by_text(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:
 def chat_by_text(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:
     """Objects as chat completions have them, without ids; some tokens share a text, and both are listed."""
     made = entries(tokens, laws, listed)
-    for each in [*made["content"], *(other for each in made["content"] for other in each["top_logprobs"])]:
+    for each in [*made["content"], *(other for row in made["content"] for other in row["top_logprobs"])]:
         number = each.pop("id")
         each |= {"token": "\ufffd" if number % 16 == 3 else f" t{number}", "bytes": [32, 116]}
     return made
