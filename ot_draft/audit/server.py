@@ -158,7 +158,9 @@ class _Run:
     def _bet(self, answer: Answer, request: int) -> None:
         for position, emitted in enumerate(answer.tokens):
             found = self._lists.law(emitted)
-            if found is None or (self._reported.whole and emitted.token < 0):  # a name that does not say which of the kept it is
+            if found is None or (
+                self._reported.whole and emitted.token < 0
+            ):  # a name that does not say which of the kept it is
                 self._audit.skip()
                 continue
             own = 0.0 if self._reported.whole else math.nan if self._lists.error else math.exp(emitted.log)
