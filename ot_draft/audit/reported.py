@@ -109,7 +109,8 @@ class Lists:
 
     def __init__(self, reported: Reported) -> None:
         self._reported, self._shortest, self._by_text = reported, reported.listed, False
-        self._digits, self._as_mass = DIGITS, False  # that fit all numbers so far
+        self._digits: tuple[int, ...] = DIGITS  # that fit all numbers so far
+        self._as_mass = False
         self._values: set[float] = set()
         self._zero, self._over = False, 0.0
 
