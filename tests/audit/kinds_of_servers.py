@@ -58,7 +58,7 @@ class Source:
 
     def __call__(self, fields: dict[str, Any]) -> tuple[Array, Array]:
         self.at_once += 1
-        time.sleep(0.01 * (self.crowded < 10**6))
+        time.sleep(0.15 * (self.crowded < 10**6))
         late = 0 if self.at_once > self.crowded else self.late
         try:
             return self.answer(fields, late)

@@ -50,7 +50,7 @@ LYING = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("given", "style"), [each[1:] for each in LYING], ids=[each[0] for each in LYING])
 def test_a_report_that_is_no_function_of_the_context(given: dict[str, Any], style: Any) -> None:
     done, _ = asked(Source(**given), style=style, tokens=8000)
@@ -58,6 +58,7 @@ def test_a_report_that_is_no_function_of_the_context(given: dict[str, Any], styl
     assert NO_FUNCTION in said(done)
 
 
+@pytest.mark.thorough
 def test_a_report_that_is_sure_of_answers_that_never_change() -> None:
     """Its own token alone, and the same answer to the same prompt: nothing that could be compared differs."""
 
@@ -72,7 +73,7 @@ def test_a_report_that_is_sure_of_answers_that_never_change() -> None:
 
 @pytest.mark.parametrize("mass", [0.05, 0.004])
 @pytest.mark.parametrize("style", [columns, entries, kinds.by_text], ids=["columns", "entries", "by text"])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_last_token_that_nobody_counts(mass: float, style: Any) -> None:
     done, _ = asked(Source(ends=mass, hides_end=True), style=style, tokens=6000)
     assert done.exit_code == 2 and "not reported" in said(done) and "--ignore-eos" in said(done), done.output
@@ -80,6 +81,7 @@ def test_a_last_token_that_nobody_counts(mass: float, style: Any) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.thorough
 def test_contexts_that_are_full_are_no_ends() -> None:
     """Answers cut for their length, at the same place for one prompt."""
 
@@ -115,7 +117,7 @@ RIGHT: dict[str, tuple[dict[str, Any], Any, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_false_alarm(name: str) -> None:
     given, style, owner, words = RIGHT[name]
@@ -252,7 +254,7 @@ BROKEN["more tokens than asked"] = (
 )
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", DRIPPING)
 def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
     misbehave, words = DRIPPING[name]
@@ -263,7 +265,7 @@ def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
     assert len(server.seen) <= 1 + 4 * 2
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_cannot_be_read_is_no_verdict(name: str) -> None:
     misbehave, words = BROKEN[name]
@@ -274,7 +276,7 @@ def test_what_cannot_be_read_is_no_verdict(name: str) -> None:
     assert time.monotonic() - begun < 20
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [name for name in BROKEN if name != "no log-probabilities"])
 def test_few_of_it_are_left_out_and_counted_and_many_are_too_many(name: str) -> None:
     """Of 60 answers two, or a quarter: the verdict on the rest is given, or refused, with what was left out."""
@@ -303,6 +305,7 @@ RETRIED = {name for name, _ in BROKEN.items() if name in (
 # Busy servers.
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("said_as", ["seconds", "date"])
 def test_retry_after_is_honoured(said_as: str) -> None:
     refused: list[float] = []
@@ -331,6 +334,7 @@ def test_waiting_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("line", [b"400 Bad Request", b"429 Too Many Requests", b"500 Internal Server Error"])
 def test_one_refusal_does_not_end_an_audit(line: bytes) -> None:
     count: list[int] = []

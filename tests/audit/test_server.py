@@ -87,7 +87,7 @@ def test_a_right_server_passes(style: Callable[..., Any], owner: str, tmp_path: 
 @pytest.mark.parametrize("name", ["greedy_draft", "always_taken", "bonus_of_the_row_before"])
 def test_a_wrong_server_is_found(name: str) -> None:
     with serving(sampler(TABLES[name])) as (url, _):
-        done = audit(url, "--tokens", "12000", "--length", "128")
+        done = audit(url, "--tokens", "12000", "--length", "128", "--concurrency", "8")
     assert done.exit_code == 1, done.output
     assert "biased" in done.output and "What gave it away" in done.output
 
