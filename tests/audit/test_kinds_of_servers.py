@@ -366,6 +366,7 @@ def test_a_server_without_room_is_asked_for_less() -> None:
     assert len(long) == 1 + 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("position", "together"), [(200, 10**6), (10**6, 8)], ids=["from position 200 on", "above 8 at a time"]
 )
