@@ -12,11 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from figures import report, store, style
 from figures.scripts import NAMES, script
+from ot_draft.cli import Command
 
 LIST = f"NAMES, all without any: {', '.join(NAMES)}."
 
 
-@click.command(epilog=LIST)
+@click.command(cls=Command, epilog=LIST)
 @click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAMES]...")
 @click.option("--full", is_flag=True, help="More points, pairs and patience: from minutes to an hour.")
 @click.option("--force", is_flag=True, help="Recompute what is cached, too.")

@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from ot_draft.cli import Command
+
 from . import page
 from .statement import Outcome
 
@@ -53,7 +55,7 @@ COLOURS = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("names", nargs=-1, type=click.Choice(list(MODULES)), metavar="[NAMES]...")
 @click.option(
     "--without", multiple=True, type=click.Choice(list(MODULES)), metavar="NAME", help="Leave out; may be repeated."

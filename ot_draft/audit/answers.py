@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,20 +19,48 @@ from .rows import number_of
 TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
 ALL = 1e-4  # a list that misses less than this is the whole law
 LOWEST = -1e4  # log-probabilities from here down are 0 (vLLM prints -9999, llama.cpp the lowest float)
+UNREPORTED = "unreported"  # how an answer ended whose last token is counted and not shown
+UNREADABLE, UNCLEAR = (
+    "\ufffd",
+    ("",),
+)  # texts that many tokens have: parts of a character, and marks that are not printed
+NAMELESS = -10
+LARGEST_ID = 2**31  # no vocabulary is larger
+OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits; what it does to the bets: `reported.Lists`
+CONTRADICTS = 0.02  # two reports of one probability in one answer may differ by this, for the same reason
+NO_LAW = (
+    "no log-probabilities in it: let the server report them (vLLM: --max-logprobs 20; llama.cpp and SGLang do by themselves; a hosted "
+    "service may refuse), or write a log inside the engine (docs/audit.md, Logs)"
+)
 
 
 class BadAnswer(CannotAudit):
     """An answer of a server that cannot be read."""
 
 
+class NoLaw(BadAnswer):
+    """An answer without log-probabilities."""
+
+
 @dataclass(frozen=True)
 class Emitted:
-    """One emitted token: its number, log-probability, and the listed tokens with theirs, heaviest first."""
+    """One emitted token: its number, log-probability, and all listed tokens with theirs, heaviest first.
+
+    The number is -3 where its name does not say which token it is, and so are those from NAMELESS down in ids: by_text, named by their
+    texts, not by ids. as_mass: given as probabilities, not logarithms.
+    """
 
     token: int
     log: float
     ids: Array
     logs: Array
+    by_text: bool = False
+    as_mass: bool = False
+
+    def named(self, listed: int) -> tuple[Array, Array]:
+        """Of the heaviest `listed` tokens those whose names say which they are, with their probabilities."""
+        clear = self.ids[:listed] >= 0
+        return self.ids[:listed][clear], np.exp(self.logs[:listed][clear])
 
 
 @dataclass(frozen=True)
@@ -57,18 +86,17 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} stands in it")
 
 
-def read_answer(body: bytes, listed: int, most: int) -> Answer:
-    """The answer to a request of at most `most` tokens, each with `listed` others; BadAnswer where it is none."""
+def read_answer(body: bytes, most: int) -> Answer:
+    """The answer to a request of at most `most` tokens; BadAnswer where it is none."""
     found = parsed(body)
     try:
         choice = found["choices"][0]
-        logprobs = choice["logprobs"]
-        if logprobs is None:
-            raise BadAnswer("no log-probabilities in it: the server must be allowed to report them")
-        entries = list(_entries(logprobs))
+        if choice.get("logprobs") is None:
+            raise NoLaw(NO_LAW)
+        entries = list(_entries(choice["logprobs"]))
         finish = str(choice.get("finish_reason") or "")
         said = (found.get("usage") or {}).get("completion_tokens")
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
         if isinstance(error, CannotAudit):
             raise
         raise BadAnswer(f"not a completion with log-probabilities: {type(error).__name__} {str(error)[:60]}") from error
@@ -76,14 +104,15 @@ def read_answer(body: bytes, listed: int, most: int) -> Answer:
         raise BadAnswer(f"{len(entries)} tokens where at most {most} were asked for")
     if said is not None and said != len(entries):
         if finish == "stop" and said == len(entries) + 1:
-            raise CannotAudit(
-                "answers end with a token that is not reported; left out, it would bias the others: add --ignore-eos"
-            )
-        raise BadAnswer(f"it says that it has {str(said)[:20]} tokens, and reports {len(entries)}")
-    return Answer(tuple(_emitted(*entry, listed) for entry in entries), finish)
+            finish = UNREPORTED
+        else:
+            raise BadAnswer(f"it says that it has {str(said)[:20]} tokens, and reports {len(entries)}")
+    return Answer(tuple(_emitted(*entry) for entry in entries), finish)
 
 
-Named = tuple[Any, float]  # a token as the server names it, and its log-probability
+Named = tuple[
+    Any, float, bool
+]  # a token as the server names it, its log-probability, whether that was said as a probability
 
 
 def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named]]]:
@@ -97,46 +126,76 @@ def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named]]]:
     if not len(tokens) == len(logs) == len(lists):
         raise BadAnswer(f"{len(tokens)} tokens, {len(logs)} log-probabilities and {len(lists)} lists of others")
     for token, log, others in zip(tokens, logs, lists, strict=True):
-        yield (token, _log(log)), [(name, _log(value)) for name, value in others.items()]
+        yield (token, _log(log), False), [(name, _log(value), False) for name, value in others.items()]
 
 
 def _named(entry: Any) -> Named:
     name = entry["id"] if "id" in entry else entry["token"]
-    if "prob" in entry:
-        value = float(entry["prob"])
-        return name, math.log(value) if value > 0 else LOWEST
-    return name, _log(entry["logprob"])
+    if "prob" not in entry:
+        return name, _log(entry["logprob"]), False
+    mass = _real(entry["prob"])
+    if not mass >= 0:
+        raise BadAnswer(f"a probability is {mass:g}")
+    return name, _log(math.log(mass)) if mass > 0 else LOWEST, True
 
 
 def _log(value: Any) -> float:
-    number = float(value)
+    number = _real(value)
     if math.isnan(number) or number > 1e-2:
         raise BadAnswer(f"a log-probability is {number:g}")
-    return min(number, 0.0)
+    return max(min(number, 0.0), LOWEST)
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise BadAnswer(f"{_short(value)} stands where a number belongs")
+    return float(value)
+
+
+def _short(value: object) -> str:
+    return ascii(value)[:40]
 
 
 def _number(name: Any) -> int:
-    if isinstance(name, str) and (found := TOKEN_ID.fullmatch(name)):
-        return int(found[1])
-    return number_of(name)
+    """An id as it is, a text by its digest."""
+    if isinstance(name, str):
+        found = TOKEN_ID.fullmatch(name)
+        return int(found[1]) if found else number_of(name)
+    if type(name) is not int or not 0 <= name < LARGEST_ID:
+        raise BadAnswer(f"{_short(name)} names a token: no id, no text")
+    return name
 
 
-def _emitted(own: Named, others: Sequence[Named], listed: int) -> Emitted:
-    """The list without what was appended because it was emitted: which tokens stand in it must depend on the law alone."""
+def _emitted(own: Named, others: Sequence[Named]) -> Emitted:
+    """The list as it came, heaviest first; what was appended because it was emitted is told later, from many lists."""
     if not others:
         raise BadAnswer("no other tokens are listed: the server must report the likeliest ones")
-    token = _number(own[0])
-    ids, logs = np.array([_number(name) for name, _ in others]), np.array([log for _, log in others])
+    by_text = any(isinstance(name, str) and not TOKEN_ID.fullmatch(name) for name, *_ in others)
+    ids, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
+    if by_text:
+        times = Counter(ids.tolist())
+        unclear = [name in UNCLEAR or UNREADABLE in str(name) or times[number] > 1
+                   for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
+        ids = np.where(unclear, NAMELESS - np.arange(len(ids)), ids)
+    token = _consistent(_number(own[0]), own[1], ids, logs, by_text)
+    certain = not by_text or not (token < 0 or own[0] in UNCLEAR or UNREADABLE in str(own[0]))
+    order = np.lexsort((ids, -logs))
+    return Emitted(token if certain else -3, own[1], ids[order], logs[order], by_text, own[2])
+
+
+def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) -> int:
+    """The emitted token, -3 where others of its text are listed; BadAnswer where the list contradicts itself or what was emitted."""
+    mass, own = np.exp(logs), math.exp(log)
+    at = np.flatnonzero(ids == token)
+    total = float(mass.sum()) + (0.0 if len(at) or by_text else own)
+    if total > 1 + OVER:
+        raise BadAnswer(f"the probabilities of a list sum to {total:.4g}")
+    if by_text:
+        return -3 if len(at) and abs(logs[at[0]] - log) > 1e-2 else token
     if len(np.unique(ids)) < len(ids):
         raise BadAnswer("a token is listed twice")
-    order = np.lexsort((ids, -logs))
-    ids, logs = ids[order], logs[order]
-    at = np.flatnonzero(ids == token)
-    if len(at) and abs(logs[at[0]] - own[1]) > 1e-2:  # another token of the same text
-        token = -3
-    if np.exp(logs).sum() < 1 - ALL:
-        # By text two tokens can fall together; the list is then shorter, and an appended token not told by its length.
-        named = not any(isinstance(name, str) and not TOKEN_ID.fullmatch(name) for name, _ in others)
-        kept = min(listed if named else listed - 2, len(ids))
-        ids, logs = ids[: max(kept, 1)], logs[: max(kept, 1)]
-    return Emitted(token, own[1], ids, logs)
+    if len(at) and abs(float(mass[at[0]]) - own) > CONTRADICTS:
+        raise BadAnswer(f"token {token} has probability {own:.4g}, and {mass[at[0]]:.4g} in the list beside it")
+    if not len(at) and own > mass.min() + CONTRADICTS:
+        raise BadAnswer(f"token {token} of probability {own:.4g} is not among those listed, which have less")
+    return token

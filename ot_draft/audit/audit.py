@@ -51,6 +51,7 @@ class Audit:
         self._largest = 0.0
         self._crossed: int | None = None
         self.skipped, self.left_out = 0, LeftOut()
+        self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
 
     def add(
         self, token: int, law: Array, *, request: object = 0, position: int = -1, batch: object = 0, place: int = -1,

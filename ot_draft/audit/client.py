@@ -1,13 +1,19 @@
 """The transport: one server, and nothing else. No redirect, no proxy, no credentials but the key from the environment.
 
-Every answer is read piece by piece under a limit of bytes and one of seconds, whatever the server says about its length.
+Every exchange, from connecting to the last trailer, has one deadline and a limit of bytes, whatever the server says about its length.
+A server that is busy is asked again, as often and as late as RETRIES and the limits below it say.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import time
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +22,13 @@ from .answers import Answer, BadAnswer, parsed, read_answer
 
 KEYS = ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY")  # of the environment, the first that is set
 MOST_BYTES = 8 * 2**20  # of an answer
+RETRIES = 3  # of a request that met a busy server, an error of the server's, or a connection that broke off
+BUSY = (408, 425, 429)  # beside all from 500 on
+BACKOFF = (
+    0.25  # seconds before the first of them, doubled for each further one, where the server names no time (Retry-After)
+)
+LONGEST_WAIT = 30.0  # seconds: the most that Retry-After is honoured for, at a time
+PATIENCE = 120.0  # seconds of waiting in an audit, all of it together
 HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -52,9 +65,13 @@ OWNERS = {
 
 def endpoint(url: str) -> str:
     """Where the server's API begins, .../v1; CannotAudit where the text is no http address."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CannotAudit(f"{url}: give an address like http://localhost:8000")
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of the port, or of brackets
+        good = False
+    if not good or any(c.isspace() or not c.isprintable() for c in url):
+        raise CannotAudit(f"{url!a}: give an address like http://localhost:8000")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise CannotAudit(
             f"{parts.hostname}: the address holds more than host and path: a key comes from {KEYS[0]} alone"
@@ -63,10 +80,22 @@ def endpoint(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path if path.endswith('/v1') else path + '/v1'}"
 
 
-class Client:
-    """A server that is asked for completions.
+class Busy(BadAnswer):
+    """The server may answer later: after so many seconds, if it said when."""
 
-    seconds: for one answer as a whole. CannotAudit if the server cannot be reached, refuses, or sends elsewhere.
+    def __init__(self, said: str, seconds: float | None = None) -> None:
+        super().__init__(said)
+        self.seconds = seconds
+
+
+class RefusedRequest(BadAnswer):
+    """A request that the server will not answer, however often it is asked."""
+
+
+class Client:
+    """A server that is asked for completions, several at a time.
+
+    seconds: for one exchange as a whole. CannotAudit if the address is none, or a key would be sent in the clear.
     """
 
     def __init__(self, url: str, seconds: float = 60.0, most_bytes: int = MOST_BYTES) -> None:
@@ -81,56 +110,96 @@ class Client:
             raise CannotAudit(
                 f"{parts.hostname}: a key would be sent there unencrypted: use https, or unset {', '.join(KEYS)}"
             )
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise CannotAudit("the key in the environment holds characters that no header can: set it again")
         headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {self._key}"} if self._key else {})
-        self._errors = httpx.HTTPError
-        self._http = httpx.Client(headers=headers, timeout=httpx.Timeout(seconds, connect=min(seconds, 10.0)),
-                                  follow_redirects=False, trust_env=False, limits=httpx.Limits(max_connections=256))  # fmt: skip
+        try:
+            httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise CannotAudit(f"{url!a}: {error}: give an address like http://localhost:8000") from error
+        self._errors, self._broken = (
+            (httpx.HTTPError, httpx.StreamError),
+            (httpx.NetworkError, httpx.RemoteProtocolError),
+        )
+        self._unreachable = httpx.ConnectError
+        self._http = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False, trust_env=False,
+                                       limits=httpx.Limits(max_connections=256))  # fmt: skip
+        self._loop, self._waited, self._until = asyncio.Runner(), 0.0, 0.0
 
     def close(self) -> None:
         """Close all connections."""
-        self._http.close()
+        self._loop.run(self._http.aclose())
+        self._loop.close()
 
     def models(self) -> list[tuple[str, str]]:
         """Names of the models served, and who owns them: by that word engines are told apart."""
         try:
-            found = parsed(self._ask("GET", "/models", None)).get("data")
-            return [(str(each["id"]), str(each.get("owned_by", ""))) for each in found or []]
+            found = parsed(self._loop.run(self._ask("GET", "/models", None))).get("data")
+            named = [(str(each["id"]), str(each.get("owned_by", ""))) for each in found or []]
         except (BadAnswer, KeyError, TypeError, AttributeError) as error:
-            raise CannotAudit(f"{self.url}/models gives no list of models ({error}): name one with --model") from error
+            said = self._clean(str(error))
+            raise CannotAudit(f"{self.url}/models gives no list of models ({said}): name one with --model") from error
+        if not all(name.isprintable() for name, _ in named):
+            raise CannotAudit(f"{self.url}/models names a model that cannot be printed: name one with --model")
+        return named
 
-    def complete(self, fields: dict[str, Any]) -> Answer:
-        """One completion; BadAnswer where the answer cannot be read."""
-        body = self._ask("POST", "/completions", fields)
-        return read_answer(body, int(fields["logprobs"]), int(fields["max_tokens"]))
+    def complete(self, requests: Sequence[dict[str, Any]]) -> list[Answer | BadAnswer]:
+        """The answers to requests that are sent together; BadAnswer where one cannot be read."""
+        bodies = self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
+        return [_answer(body, int(fields["max_tokens"])) for body, fields in zip(bodies, requests, strict=True)]
 
-    def _ask(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
-        deadline = time.monotonic() + self.seconds
+    async def _ask(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
+        for attempt in range(RETRIES):
+            try:
+                return await self._exchange(method, path, fields)
+            except Busy as error:
+                asked = BACKOFF * 2**attempt if error.seconds is None else error.seconds
+                if not self._patient(wait := min(asked, LONGEST_WAIT)):
+                    raise
+                await asyncio.sleep(wait)
+        return await self._exchange(method, path, fields)
+
+    def _patient(self, wait: float) -> bool:
+        """Whether PATIENCE lasts for waiting so long from now on; requests that wait at the same time wait once."""
+        now = time.monotonic()
+        more = max(0.0, now + wait - max(self._until, now))
+        if self._waited + more > PATIENCE:
+            return False
+        self._waited, self._until = self._waited + more, max(self._until, now + wait)
+        return True
+
+    async def _exchange(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
         try:
-            with self._http.stream(method, self.url + path, json=fields) as answer:
-                if answer.is_redirect or 300 <= answer.status_code < 400:
-                    raise CannotAudit(
-                        f"{self.url}{path} sends elsewhere, which is not followed: give the address itself"
-                    )
+            async with asyncio.timeout(self.seconds), self._http.stream(method, self.url + path, json=fields) as answer:
                 if answer.headers.get("content-encoding", "identity") != "identity":
                     raise BadAnswer("compressed, although that was not asked for")
-                body = self._read(answer, deadline)
+                body = await self._body(answer)
+        except TimeoutError as error:
+            raise BadAnswer(f"not whole after {self.seconds:g} seconds") from error
         except self._errors as error:
-            raise BadAnswer(f"{type(error).__name__}: {self._clean(str(error))}") from error
-        if answer.status_code >= 500:
-            raise BadAnswer(f"status {answer.status_code}")
-        if answer.status_code >= 400:
-            said = self._clean(body.decode("utf-8", "replace"))
-            raise CannotAudit(f"{self.url}{path} refuses with status {answer.status_code}: {said}")
+            said = f"{type(error).__name__}: {self._clean(str(error))}"
+            broken = isinstance(error, self._broken) and not isinstance(error, self._unreachable)
+            raise (Busy if broken else BadAnswer)(said) from error
+        self._judge(answer.status_code, answer.headers, path, body)
         return body
 
-    def _read(self, answer: Any, deadline: float) -> bytes:
+    def _judge(self, status: int, headers: Any, path: str, body: bytes) -> None:
+        if status >= 500 or status in BUSY:
+            raise Busy(f"status {status}", _seconds(headers.get("retry-after", "")))
+        if status >= 400:
+            said = self._clean(body.decode("utf-8", "replace"))
+            raise RefusedRequest(f"{self.url}{path} refuses with status {status}: {said}")
+        if not 200 <= status < 300:
+            raise RefusedRequest(
+                f"{self.url}{path} sends elsewhere (status {status}), which is not followed: give the address itself"
+            )
+
+    async def _body(self, answer: Any) -> bytes:
         parts, size = [], 0
-        for part in answer.iter_raw():
+        async for part in answer.aiter_raw():
             size += len(part)
             if size > self.most_bytes:
                 raise BadAnswer(f"longer than {self.most_bytes:,} bytes")
-            if time.monotonic() > deadline:
-                raise BadAnswer(f"not whole after {self.seconds:g} seconds")
             parts.append(part)
         return b"".join(parts)
 
@@ -138,3 +207,33 @@ class Client:
         """A server's own words, short, in one line, without the key that it may echo."""
         text = text.replace(self._key, "...") if self._key else text
         return " ".join("".join(c if c.isprintable() else " " for c in text[:2000]).split())[:200]
+
+
+async def _together(calls: Sequence[Coroutine[Any, Any, bytes]]) -> list[bytes | BadAnswer]:
+    async def kept(call: Coroutine[Any, Any, bytes]) -> bytes | BadAnswer:
+        try:
+            return await call
+        except BadAnswer as error:
+            return error
+
+    return list(await asyncio.gather(*(kept(call) for call in calls)))
+
+
+def _answer(body: bytes | BadAnswer, most: int) -> Answer | BadAnswer:
+    if isinstance(body, BadAnswer):
+        return body
+    try:
+        return read_answer(body, most)
+    except BadAnswer as error:
+        return error
+
+
+def _seconds(text: str) -> float | None:
+    """What Retry-After says, in seconds from now: a number of them, or a date; None for anything else."""
+    if re.fullmatch(r"\s*\d{1,9}\s*", text):
+        return float(text)
+    try:
+        then = parsedate_to_datetime(text)
+        return max(0.0, (then - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None

@@ -16,7 +16,7 @@ NATS = 2.302585092994046  # in a power of ten
 
 def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] = ()) -> str:
     """The verdict on a subject (an address, a file), notes on how it was asked, the families of bets and all bets."""
-    kind = "bad" if verdict.biased or not verdict.decided else "good"
+    kind = "bad" if verdict.biased or verdict.undecided else "good"
     facts = [*notes, ("tokens", f"{verdict.tokens:,}"), ("left out", f"{verdict.skipped:,}"),
              ("cannot be read", f"{verdict.unreadable:,} {verdict.left_out}"),
              ("bound of what the events tested came too often or too rarely, on average over all tokens",

@@ -1,21 +1,19 @@
-"""The audit of a running server: short completions are asked for, several at a time, and every token is bet on."""
+"""The audit of a running server: completions are asked for, short and long, alone and several at a time; every token is bet on."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any
 
-import numpy as np
-
 from ..errors import CannotAudit
-from .answers import Answer, BadAnswer
+from .answers import Answer, BadAnswer, NoLaw
 from .audit import Audit
-from .client import DIALECTS, OWNERS, Client, Dialect
-from .reported import Reported
+from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
+from .consistency import PARTINGS, Contexts, Ends
+from .reported import ROUGHEST, Lists, Reported
 
 PROMPTS = (
     "The old lighthouse keeper climbed the stairs and",
@@ -35,73 +33,188 @@ PROMPTS = (
     "The train was late again, so",
     "import numpy as np\n\n",
 )
-COPIES = 2  # of each prompt in a wave: requests of one batch that may share random numbers
-FAILURES = 8  # waves in a row without any readable answer, after which the audit gives up
+COPIES = 2  # of each prompt one after the other: requests that may share random numbers, and whose laws must agree
+MIX = (
+    (8, 16),
+    (32, 16),
+    (1, 256),
+    (8, 16),
+    (4, 256),
+)  # requests at a time and tokens an answer, wave by wave, over and over
+FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 UNREADABLE = 0.05  # share of answers that may be unreadable
+
+Prompt = str | list[int]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to ask: prompts (texts, or lists of token ids), tokens in all, tokens an answer, requests at a time, and of whom."""
+    """What to ask: prompts (texts, or lists of token ids), tokens in all, and of whom.
 
-    prompts: Sequence[str | list[int]] = PROMPTS
+    shapes: requests at a time and tokens an answer, of one wave after the other.
+    """
+
+    prompts: Sequence[Prompt] = PROMPTS
     tokens: int = 20_000
-    length: int = 16
-    concurrency: int = 8
+    shapes: tuple[tuple[int, int], ...] = MIX
     ignore_eos: bool = False
     model: str = ""
     engine: str = "auto"
 
 
+def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple[tuple[int, int], ...]:
+    """Shapes of waves from the numbers that are given, in turn; those that are not are MIX's."""
+    together, tokens = list(concurrency) or [c for c, _ in MIX], list(lengths) or [n for _, n in MIX]
+    return tuple(
+        (together[i % len(together)], tokens[i % len(tokens)]) for i in range(math.lcm(len(together), len(tokens)))
+    )
+
+
 @dataclass
 class Outcome:
-    """What happened beside the tokens: answers, and the unreadable ones by reason."""
+    """What happened beside the tokens.
+
+    answers, and the unreadable ones by reason. left_out: shapes of waves that the server would not answer, with its reason. contexts,
+    rounding: a line each, for the reader.
+    """
 
     answers: int = 0
     unreadable: Counter[str] = field(default_factory=Counter)
+    left_out: dict[tuple[int, int], str] = field(default_factory=dict)
+    contexts: str = ""
+    rounding: str = ""
 
 
 def audit_server(
     client: Client, plan: Plan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
-    on_answer: Callable[[str | list[int], Answer], None] = lambda prompt, answer: None
+    on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None
 ) -> Outcome:  # fmt: skip
-    """Ask until the tokens of a plan from `introduce` are read, or the audit calls them biased.
+    """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
 
-    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. CannotAudit if the server refuses, or too
-    much of what it answers cannot be read.
+    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. CannotAudit if nothing can be read.
     """
-    if not plan.prompts or plan.tokens < 1 or plan.length < 1 or plan.concurrency < 1:
+    if not plan.prompts or plan.tokens < 1 or not plan.shapes or min(min(shape) for shape in plan.shapes) < 1:
         raise CannotAudit("give at least one prompt, token, token an answer and request at a time")
-    outcome, fields = Outcome(), _fields(plan, reported)
-    with ThreadPoolExecutor(plan.concurrency) as pool:
-        empty = 0
-        for wave in count():
-            first = wave * plan.concurrency
-            prompts = [plan.prompts[(i // COPIES) % len(plan.prompts)] for i in range(first, first + plan.concurrency)]
-            answers = list(pool.map(lambda prompt: _answer(client, fields | {"prompt": prompt}), prompts))
-            read = 0
-            for i, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-                outcome.answers += 1
-                if isinstance(answer, BadAnswer):
-                    outcome.unreadable[str(answer)] += 1
-                    continue
-                _add(audit, answer, reported, first + i, wave)
-                on_answer(prompt, answer)
-                read += len(answer.tokens)
-            empty = 0 if read else empty + 1
-            _give_up(outcome, empty, audit)
-            on_wave(audit.tokens)
-            if audit.tokens + audit.skipped >= plan.tokens or audit.biased:
-                break
-    _enough(outcome, audit)
-    return outcome
+    run = _Run(client, plan, reported, audit)
+    while not run.ended():
+        for prompt, answer in run.wave():
+            on_answer(prompt, answer)
+        on_wave(audit.tokens)
+    return run.outcome
 
 
-def _answer(client: Client, fields: dict[str, Any]) -> Answer | BadAnswer:
-    try:
-        return client.complete(fields)
-    except BadAnswer as error:
-        return error
+class _Run:
+    """An audit on its way: what was asked so far, and what the answers were like."""
+
+    def __init__(self, client: Client, plan: Plan, reported: Reported, audit: Audit) -> None:
+        self.outcome = Outcome()
+        self._client, self._plan, self._reported, self._audit = client, plan, reported, audit
+        self._contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
+        self._fields = _fields(plan, reported)
+        self._waves, self._asked, self._empty = 0, 0, 0
+        self._answered: set[tuple[int, int]] = set()  # shapes of waves
+
+    def wave(self) -> list[tuple[Prompt, Answer]]:
+        """Ask the next wave, and bet on its tokens: the answers that could be read, with their prompts."""
+        shape = self._shape()
+        numbers = range(self._asked, self._asked + shape[0])
+        prompts = [self._plan.prompts[i // COPIES % len(self._plan.prompts)] for i in numbers]
+        requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
+        answers = self._client.complete(requests)
+        self._waves, self._asked = self._waves + 1, self._asked + shape[0]
+        bad = [answer for answer in answers if isinstance(answer, BadAnswer)]
+        if self._leave_out(shape, bad):
+            return []
+        self.outcome.answers += len(answers)
+        self.outcome.unreadable.update(str(each) for each in bad)
+        good = [(i, prompt, answer) for i, prompt, answer in zip(numbers, prompts, answers, strict=True)
+                if not isinstance(answer, BadAnswer)]  # fmt: skip
+        self._lists.learn(answer for _, _, answer in good)
+        for request, prompt, answer in good:
+            self._ends.add(prompt, answer, shape[1])
+            self._contexts.add(prompt, answer, self._lists.listed, self._lists.error)
+            self._bet(answer, request)
+        self._give_up(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
+        return [(prompt, answer) for _, prompt, answer in good]
+
+    def _shape(self) -> tuple[int, int]:
+        left = [shape for shape in self._plan.shapes if shape not in self.outcome.left_out]
+        return left[self._waves % len(left)]
+
+    def _leave_out(self, shape: tuple[int, int], bad: Sequence[BadAnswer]) -> bool:
+        """Whether the first wave of a shape failed, where others were answered: the server has not room for it, it is not asked for again.
+
+        The whole wave is left out: which of its answers could be read may hang on their tokens.
+        """
+        failed = 2 * len(bad) > shape[0]
+        if not failed:
+            self._answered.add(shape)
+        if not failed or shape in self._answered or not self._answered:
+            return False
+        self.outcome.left_out[shape] = str(bad[0])
+        return True
+
+    def _bet(self, answer: Answer, request: int) -> None:
+        for position, emitted in enumerate(answer.tokens):
+            found = self._lists.law(emitted)
+            if found is None or (
+                self._reported.whole and emitted.token < 0
+            ):  # a name that does not say which of the kept it is
+                self._audit.skip()
+                continue
+            own = 0.0 if self._reported.whole else math.nan if self._lists.error else math.exp(emitted.log)
+            self._audit.add_top(emitted.token, *found, own, request=request, position=position, batch=self._waves,
+                                whole=self._reported.whole)  # fmt: skip
+
+    def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
+        """CannotAudit where it is clear that no more will come of it."""
+        self._empty = 0 if read else self._empty + 1
+        hopeless = bad and not self._audit.tokens and self._audit.skipped == 0
+        for kind in (NoLaw, RefusedRequest):
+            if hopeless and not read and all(isinstance(each, kind) for each in bad):
+                raise CannotAudit(str(bad[0]))
+        if self._empty >= FAILURES and not self._audit.tokens:
+            raise CannotAudit(f"{self._empty} waves of requests in a row without a readable token: {self._reasons()}")
+
+    def ended(self) -> bool:
+        """Whether there is nothing more to ask; the outcome is complete then."""
+        if not self._waves:
+            return False
+        audit, outcome = self._audit, self.outcome
+        outcome.contexts, outcome.rounding = str(self._contexts), self._said_of_rounding()
+        audit.undecided = self._ends.refusal() or self._contexts.refusal(self._reported.leaves_to_chance)
+        if (audit.undecided and self._contexts.partings >= PARTINGS) or self._ends.refusal():
+            return True
+        unreadable = outcome.unreadable.total()
+        broken = self._empty >= FAILURES or unreadable > max(20, 0.5 * outcome.answers)
+        found = audit.biased and self._contexts.partings >= PARTINGS
+        if not (found or broken or audit.tokens + audit.skipped >= self._plan.tokens):
+            return False
+        audit.undecided = audit.undecided or self._too_little()
+        return True
+
+    def _too_little(self) -> str:
+        """Why too much is missing to conclude anything: answers that are left out may have been of one kind."""
+        audit, outcome = self._audit, self.outcome
+        unreadable = outcome.unreadable.total()
+        if unreadable > UNREADABLE * outcome.answers:
+            return f"{unreadable} of {outcome.answers} answers cannot be read, too many to leave out: {self._reasons()}"
+        if self._lists.least > ROUGHEST:
+            return f"the probabilities are too rough: {outcome.rounding}"
+        if not audit.tokens:
+            return f"no token of {audit.skipped} has a law that can be known: list more tokens, or ask without top-p"
+        return ""
+
+    def _said_of_rounding(self) -> str:
+        lists = self._lists
+        return (
+            f"masses are off by up to {lists.error:.2g}; nothing is bet on less than {lists.least:.2g}"
+            if lists.error
+            else ""
+        )
+
+    def _reasons(self) -> str:
+        return "; ".join(f"{reason} ({times} times)" for reason, times in self.outcome.unreadable.most_common(3))
 
 
 def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
@@ -119,8 +232,13 @@ def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
 
 def _fields(plan: Plan, law: Reported) -> dict[str, Any]:
     dialect = DIALECTS[plan.engine]
-    fields = {"model": plan.model, "max_tokens": plan.length, "temperature": law.temperature, "top_p": law.top_p,
-              "logprobs": law.listed, **dialect.fields}  # fmt: skip
+    fields = {
+        "model": plan.model,
+        "temperature": law.temperature,
+        "top_p": law.top_p,
+        "logprobs": law.listed,
+        **dialect.fields,
+    }
     if law.mode == "processed":
         fields |= dialect.processed or {}
     if law.top_k or dialect.all_tokens is not None:
@@ -128,40 +246,3 @@ def _fields(plan: Plan, law: Reported) -> dict[str, Any]:
     if plan.ignore_eos:
         fields["ignore_eos"] = True
     return fields
-
-
-def _add(audit: Audit, answer: Answer, reported: Reported, request: int, batch: int) -> None:
-    for position, emitted in enumerate(answer.tokens):
-        mass = reported.law(emitted.logs)
-        if mass is None:
-            audit.skip()
-            continue
-        own = 0.0 if reported.whole else float(np.exp(emitted.log))
-        audit.add_top(
-            emitted.token, emitted.ids, mass, own, request=request, position=position, batch=batch, whole=reported.whole
-        )
-
-
-def _give_up(outcome: Outcome, empty: int, audit: Audit) -> None:
-    if empty >= FAILURES:
-        raise CannotAudit(f"{empty} waves of requests in a row without a readable token: {_reasons(outcome)}")
-    unreadable = outcome.unreadable.total()
-    if unreadable > max(20, 0.5 * outcome.answers):
-        raise CannotAudit(f"{unreadable} of {outcome.answers} answers cannot be read: {_reasons(outcome)}")
-
-
-def _enough(outcome: Outcome, audit: Audit) -> None:
-    """Answers that are left out must be few: their tokens may have been of one kind."""
-    unreadable = outcome.unreadable.total()
-    if unreadable > UNREADABLE * outcome.answers and not audit.biased:
-        raise CannotAudit(
-            f"{unreadable} of {outcome.answers} answers cannot be read, too many to leave out: {_reasons(outcome)}"
-        )
-    if not audit.tokens:
-        raise CannotAudit(
-            f"no token of {audit.skipped} has a law that can be known: list more tokens, or ask without top-p"
-        )
-
-
-def _reasons(outcome: Outcome) -> str:
-    return "; ".join(f"{reason} ({times} times)" for reason, times in outcome.unreadable.most_common(3))

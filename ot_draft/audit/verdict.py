@@ -54,6 +54,7 @@ class Judge(Protocol):
     tolerance: float
     skipped: int
     left_out: LeftOut
+    undecided: str
 
 
 class Excess:
@@ -91,8 +92,8 @@ class Verdict:
 
     biased: whether the e-value ever reached 1 / level, after decided_at tokens. log_e_value: now; log_largest: at its largest.
     skipped: tokens left out for a reason that does not depend on them; unreadable: those left out for another, with the first of each
-    kind in left_out. decided: False where these are too many to call the others right; the wealth is charged for them, so that
-    `biased` holds whatever they were.
+    kind in left_out. undecided: why neither "biased" nor "no bias found" can be said, "" if one can: what the audit was told, or, where
+    the rest is not biased, too many unreadable tokens. The wealth is charged for these, so that `biased` holds whatever they were.
     bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
     on average over the tokens (see `bound`), those left out included; seen: by how much it differed in those that were read.
     families: logarithm of each family's own e-value.
@@ -104,6 +105,7 @@ class Verdict:
     skipped: int
     unreadable: int
     left_out: str
+    undecided: str
     biased: bool
     decided_at: int | None
     level: float
@@ -143,21 +145,18 @@ class Verdict:
         need = -log(audit.level)
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
-        return cls(tokens, audit.skipped, without, str(audit.left_out), crossed is not None, crossed, audit.level, now, largest, most,
+        undecided = audit.undecided or ("" if crossed is not None else _too_many(tokens, audit.left_out))
+        return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed, audit.level, now, largest, most,
                    audit.confidence, bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
 
     def __str__(self) -> str:
+        if self.undecided:
+            return f"cannot be decided: {self.undecided}"
         if self.biased:
             strongest = self.findings[0]
             return (
                 f"biased: e-value {_power(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
                 f"What gave it away: {strongest.event}: {strongest.came:.4%} came, {strongest.expected:.4%} were reported"
-            )
-        if not self.decided:
-            every = self.tokens + self.unreadable
-            return (
-                f"cannot be decided: {self.unreadable:,} of {every:,} tokens cannot be read, and what is left out may depend on the "
-                f"tokens (at most {UNREADABLE:.0%} may be): {self.left_out}"
             )
         said = (
             f"no bias found in {self.tokens:,} tokens: on {EVENTS:,} sets of ranks, of probabilities, of parts of the unit interval, what "
@@ -168,11 +167,6 @@ class Verdict:
             said if self.more is None else f"{said}. It hints at a bias: about {self.more:,} tokens more would decide"
         )
 
-    @property
-    def decided(self) -> bool:
-        """Whether "biased" or "no bias found" can be said: not if over UNREADABLE of the tokens were left out, and the rest look right."""
-        return self.biased or self.unreadable <= UNREADABLE * (self.tokens + self.unreadable)
-
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
         return {"verdict": self.word, **asdict(self), "text": str(self)}
@@ -180,7 +174,18 @@ class Verdict:
     @property
     def word(self) -> str:
         """Biased, no bias found, or cannot be decided."""
-        return "biased" if self.biased else "no bias found" if self.decided else "cannot be decided"
+        return "cannot be decided" if self.undecided else "biased" if self.biased else "no bias found"
+
+
+def _too_many(read: int, left_out: LeftOut) -> str:
+    """Why what was read cannot be called right, if over UNREADABLE of all tokens were left out."""
+    every = read + left_out.tokens
+    if left_out.tokens <= UNREADABLE * every:
+        return ""
+    return (
+        f"{left_out.tokens:,} of {every:,} tokens cannot be read, and what is left out may depend on the tokens (at most "
+        f"{UNREADABLE:.0%} may be): {left_out}"
+    )
 
 
 def _power(logarithm: float) -> str:

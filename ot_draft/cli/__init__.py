@@ -10,9 +10,9 @@ from .. import __version__
 from ..errors import MissingPackage
 from .console import progress_bar
 from .options import Numbers, parts, whole_numbers
-from .refused import Refused
+from .refused import Command, Refused, no_verdict
 
-__all__ = ["Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
+__all__ = ["Command", "Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
 
 COMMANDS = {
     "audit": "ot_draft.cli.audit:audit",
@@ -56,14 +56,15 @@ class LazyGroup(click.Group):
 
     def invoke(self, context: click.Context) -> object:
         """Run the command; a package that is not installed is one line with its extra, whichever command misses it."""
-        try:
-            return super().invoke(context)
-        except MissingPackage as error:
-            raise Refused(str(error)) from error
-        except ModuleNotFoundError as error:
-            if error.name not in EXTRAS:
-                raise
-            raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
+        with no_verdict():
+            try:
+                return super().invoke(context)
+            except MissingPackage as error:
+                raise Refused(str(error)) from error
+            except ModuleNotFoundError as error:
+                if error.name not in EXTRAS:
+                    raise
+                raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
 
 
 def _outside_a_clone(name: str, folder: str) -> click.Command:
@@ -94,4 +95,8 @@ def decode_command() -> click.Command:
 @click.command(cls=LazyGroup)
 @click.version_option(__version__)
 def main() -> None:
-    """Draft selection in speculative decoding: optimum, rules, checks."""
+    """Draft selection in speculative decoding: optimum, rules, checks.
+
+    Every command: exit status 2 for wrong input (check: 64), 70 for an error of ours, 130 for Ctrl-C, 141 where the reader of the
+    output went away.
+    """

@@ -17,6 +17,7 @@ from ..audit.page import html_page
 from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
 from .console import one_line, print_json, progress_bar, table_console
+from .options import Numbers
 from .refused import Refused
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
 ROWS = 8  # bets in the table
+UNDECIDED = 2  # exit status
+MOST_TOGETHER = 256
 
 
 @click.command()
@@ -34,8 +37,15 @@ ROWS = 8  # bets in the table
 @click.option("--prompts", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="Texts to continue, one a line; a line in JSON is a text, or token ids [default: sixteen of our own].")  # fmt: skip
 @click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="To read in all, at most.")
-@click.option("--length", type=click.IntRange(1), default=16, show_default=True, help="Tokens an answer.")
-@click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True, help="Requests at a time.")
+@click.option(
+    "--lengths",
+    "--length",
+    type=Numbers(),
+    help="Tokens an answer, in turn [default: 16, and 256 in two waves of five].",
+)
+@click.option(
+    "--concurrency", type=Numbers(), help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32]."
+)
 @click.option("--temperature", type=float, default=1.0, show_default=True)
 @click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
 @click.option("--top-p", type=float, default=1.0, show_default=True)
@@ -46,7 +56,8 @@ ROWS = 8  # bets in the table
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
               help="Whose fields to send; openai: only the standard's.")  # fmt: skip
 @click.option("--ignore-eos", is_flag=True, help="Ask the server to go on after the end of text.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds an answer.")
+@click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True,
+              help="Seconds an answer, from connecting to its last byte.")  # fmt: skip
 @click.option("--level", type=float, default=1e-6, show_default=True, help="Probability of a false alarm, ever.")
 @click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the bound.")
 @click.option(
@@ -66,7 +77,7 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
     OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their laws (docs/audit.md).
 
     Exit status: 0 if no bias was found, 1 if there is one (or the reference is another model), 2 if it cannot be decided from what
-    was given.
+    was given, 70 for an error of ours.
     """
     with one_line((DraftSelectionError, OSError, UnicodeDecodeError)):
         judge = Audit(level, confidence, tolerance)
@@ -75,7 +86,7 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
         verdict = judge.verdict()
         _write(verdict, subject, notes, json_file, html)
     differs = dict(notes).get("reference", "").startswith(DIFFERS)
-    sys.exit(1 if verdict.biased or differs else 0 if verdict.decided else 2)
+    sys.exit(1 if differs else UNDECIDED if verdict.undecided else int(verdict.biased))
 
 
 def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:
@@ -93,10 +104,13 @@ def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, st
 
 
 def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Notes on what was asked and answered."""
     from ..audit.client import Client
-    from ..audit.server import PROMPTS, Plan, audit_server, introduce
+    from ..audit.server import PROMPTS, Plan, audit_server, introduce, mixed
 
-    plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], given["length"], given["concurrency"],
+    if max(given["concurrency"] or (1,)) > MOST_TOGETHER:
+        raise Refused(f"--concurrency {max(given['concurrency'])}: give at most {MOST_TOGETHER}")
+    plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], mixed(given["concurrency"] or (), given["lengths"] or ()),
                 ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
     if given["mode"]:
         _law(given, given["mode"])  # refused before anybody is asked
@@ -112,10 +126,16 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]
 
         with progress_bar(plan.tokens, f"tokens of {plan.model}") as advance:
             outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare)
-    notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode)]
-    notes += [("answers", f"{outcome.answers:,}")]
+    asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in outcome.left_out]
+    notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode), ("answers", f"{outcome.answers:,}"),
+             ("requests at a time x tokens an answer", ", ".join(f"{c} x {n}" for c, n in asked)),
+             ("laws of equal contexts", outcome.contexts)]  # fmt: skip
+    notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
     notes += [("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)]
-    return notes + ([("reference", str(reference.comparison()))] if reference is not None else [])
+    notes += [("rounding", outcome.rounding)] if outcome.rounding else []
+    if reference is not None and not judge.undecided:
+        notes.append(("reference", str(reference.comparison())))
+    return notes
 
 
 def _reference(given: dict[str, Any]) -> Reference | None:
@@ -162,7 +182,7 @@ def _write(
 ) -> None:
     record = {"subject": subject, "notes": notes, **verdict.as_dict()}
     if html is not None:
-        html.write_text(html_page(verdict, subject, notes), encoding="utf-8")
+        html.write_text(html_page(verdict, subject, notes), encoding="utf-8", errors="backslashreplace")
         click.echo(f"page: {html}", err=True)
     if json_file == Path("-"):
         print_json(record)
@@ -170,11 +190,13 @@ def _write(
     if json_file is not None:
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     console = table_console(140)
-    console.print(_table(verdict))
-    for name, said in notes:
-        console.print(f"{name}: {said}", style="dim", highlight=False, markup=False)
-    console.print(f"{verdict}.", style="bold red" if verdict.biased else "green", highlight=False, markup=False)
-    for target, tokens in verdict.for_bounds.items():
+    if not verdict.undecided:
+        console.print(_table(verdict))
+    for name, note in notes:
+        console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
+    style = "yellow" if verdict.undecided else "bold red" if verdict.biased else "green"
+    console.print(f"{verdict}.", style=style, highlight=False, markup=False)
+    for target, tokens in () if verdict.undecided else verdict.for_bounds.items():
         console.print(f"A bound of {target} takes about {tokens:,} tokens.", style="dim", highlight=False)
 
 

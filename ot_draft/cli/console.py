@@ -64,5 +64,7 @@ def one_line(errors: Iterable[type[Exception]] = (DraftSelectionError, OSError))
     """Errors of the library, and of files, as one line of the command."""
     try:
         yield
+    except BrokenPipeError:  # no file is wrong: nobody reads the output any more
+        raise
     except tuple(errors) as error:
         raise Refused(" ".join(str(error).split())) from error

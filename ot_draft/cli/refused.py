@@ -1,9 +1,77 @@
-"""How a command refuses wrong input."""
+"""How a command ends: wrong input, an error of ours, an interrupt, a reader that went away. None of them is a verdict."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
+
+from .. import __version__
+
+INTERNAL, INTERRUPTED, PIPE_CLOSED = (
+    70,
+    130,
+    141,
+)  # EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
 
 
 class Refused(click.ClickException):
     """Wrong input: one line on stderr, exit status 2."""
 
     exit_code = 2
+
+
+class Command(click.Command):
+    """A command that ends by `no_verdict` where it is run by itself, not as a part of `ot-draft`."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        with no_verdict():
+            return super().invoke(context)
+
+
+@contextmanager
+def no_verdict() -> Iterator[None]:
+    """What goes wrong inside ends with a status that says nothing of the subject: 1 and 2 are verdicts of some commands.
+
+    An exception that no command expects is an error of ours: its traceback, a line that says so, and status 70. Ctrl-C: 130. A reader
+    of standard output that went away (`| head`): 141, as other tools end then.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()  # here at the latest a closed pipe shows
+    except (click.exceptions.Exit, click.ClickException, click.Abort):
+        raise
+    except KeyboardInterrupt as error:
+        click.echo("interrupted", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from error
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # as rich ends then
+            _leave_pipe()
+            raise click.exceptions.Exit(PIPE_CLOSED) from error
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            _leave_pipe()
+            raise click.exceptions.Exit(PIPE_CLOSED) from error
+        click.echo(traceback.format_exc().encode(errors="backslashreplace").decode(), err=True)
+        click.echo(
+            f"internal error: this is a mistake in ot_draft {__version__}, not in what you gave it, and no verdict. Please report it with "
+            "the lines above and the command.",
+            err=True,
+        )
+        raise click.exceptions.Exit(INTERNAL) from error
+
+
+def _leave_pipe() -> None:
+    """Nothing more is written to the closed pipe, not by Python's own end either."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

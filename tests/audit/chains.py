@@ -134,10 +134,15 @@ class Emitted:
     batch: Array | None = None
 
 
-def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, generator: np.random.Generator) -> Emitted:
-    """Speculative sampling of `requests` texts at once: draft, test, and the token in its place or after them."""
+def run(pair: Pair, wrong: Tables, share: float, requests: int, length: int, generator: np.random.Generator,
+        start: Array | None = None) -> Emitted:  # fmt: skip
+    """Speculative sampling of `requests` texts at once: draft, test, and the token in its place or after them.
+
+    start (R,): the states that the texts begin in, drawn if not said.
+    """
     good = right(pair)
-    state, place = generator.integers(pair.n**2, size=requests), np.zeros(requests, dtype=int)
+    state = generator.integers(pair.n**2, size=requests) if start is None else start
+    place = np.zeros(requests, dtype=int)
     columns: list[tuple[Array, Array, Array]] = []
     for _ in range(length):
         wrongly = generator.random(requests) < share

@@ -40,12 +40,12 @@ def entries(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:
     return {"content": made}
 
 
-def completion(tokens: Array, logprobs: dict[str, Any]) -> dict[str, Any]:
-    """The whole answer."""
+def completion(tokens: Array, logprobs: dict[str, Any], asked: int = 0) -> dict[str, Any]:
+    """The whole answer to a request of so many tokens."""
     choice = {
         "index": 0,
         "text": "".join(f"t{token} " for token in tokens),
-        "finish_reason": "length",
+        "finish_reason": "stop" if len(tokens) < asked else "length",
         "logprobs": logprobs,
     }
     usage = {"prompt_tokens": 1, "completion_tokens": len(tokens), "total_tokens": 1 + len(tokens)}
@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.misbehave is not None and self.server.misbehave(self, fields):
             return
         tokens, laws = self.server.generate(fields)
-        self.give(completion(tokens, self.server.style(tokens, laws, fields["logprobs"])))
+        self.give(completion(tokens, self.server.style(tokens, laws, fields["logprobs"]), fields["max_tokens"]))
 
     def give(self, content: dict[str, Any], status: int = 200) -> None:
         body = json.dumps(content).encode()

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from ot_draft.arrays import Array
 from ot_draft.cli import main
 
 from .chains import Pair, Tables, random_pair, right, run
@@ -25,6 +27,11 @@ pytest.importorskip("httpx")
 N = 32
 
 
+def start(prompt: str | list[int], n: int) -> Array:
+    """The state after a prompt: (1,)."""
+    return np.array([crc32(str(prompt).encode()) % n**2])
+
+
 def sampler(make: Callable[[Pair], Tables], seed: int = 0) -> Generate:
     """Requests are answered by a speculative sampler, one after the other."""
     pair, generator, lock = random_pair(seed, N), np.random.default_rng(seed), threading.Lock()
@@ -32,7 +39,7 @@ def sampler(make: Callable[[Pair], Tables], seed: int = 0) -> Generate:
 
     def generate(fields: dict[str, Any]) -> tuple[Any, Any]:
         with lock:
-            emitted = run(pair, tables, 1.0, 1, fields["max_tokens"], generator)
+            emitted = run(pair, tables, 1.0, 1, fields["max_tokens"], generator, start(fields["prompt"], N))
         return emitted.token[0], pair.p[emitted.last[0]]
 
     return generate
@@ -46,6 +53,11 @@ def audit(*words: str) -> Result:
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ot_draft.audit.client.BACKOFF", 0.001)
 
 
 @pytest.mark.parametrize(("style", "owner"), [(columns, "vllm"), (entries, "llamacpp")], ids=["columns", "entries"])
@@ -75,7 +87,7 @@ def test_a_right_server_passes(style: Callable[..., Any], owner: str, tmp_path: 
 @pytest.mark.parametrize("name", ["greedy_draft", "always_taken", "bonus_of_the_row_before"])
 def test_a_wrong_server_is_found(name: str) -> None:
     with serving(sampler(TABLES[name])) as (url, _):
-        done = audit(url, "--tokens", "12000", "--length", "128")
+        done = audit(url, "--tokens", "12000", "--length", "128", "--concurrency", "8")
     assert done.exit_code == 1, done.output
     assert "biased" in done.output and "What gave it away" in done.output
 
@@ -113,7 +125,7 @@ def answer(handler: Handler, body: bytes, status: int = 200, length: int | None 
 
 
 def good_answer(change: Callable[[dict[str, Any]], Any] = lambda whole: None) -> bytes:
-    tokens, laws = sampler(right)({"max_tokens": 16})
+    tokens, laws = sampler(right)({"prompt": "", "max_tokens": 16})
     whole = completion(tokens, columns(tokens, laws, 20))
     change(whole)
     return json.dumps(whole).encode()
@@ -129,7 +141,6 @@ BROKEN = {
     "NaN": lambda: good_answer(lambda whole: _logprobs(whole)["token_logprobs"].__setitem__(3, float("nan"))),
     "a probability above 1": lambda: good_answer(lambda whole: _logprobs(whole)["token_logprobs"].__setitem__(3, 0.5)),
     "a short column": lambda: good_answer(lambda whole: _logprobs(whole)["top_logprobs"].pop()),
-    "no log-probabilities": lambda: good_answer(lambda whole: whole["choices"][0].update(logprobs=None)),
     "a lie about the number": lambda: good_answer(lambda whole: whole["usage"].update(completion_tokens=3)),
     "an empty choice": lambda: good_answer(lambda whole: whole.update(choices=[])),
     "a list": lambda: b"[1, 2, 3]",
@@ -144,6 +155,15 @@ def test_answers_that_cannot_be_read_are_refused(name: str) -> None:
         done = audit(url, "--tokens", "1000", "--concurrency", "1")
     assert done.exit_code == 2 and "Traceback" not in done.output, done.output
     assert "without a readable token" in done.output
+
+
+@pytest.mark.parametrize("forget", [lambda choice: choice.update(logprobs=None), lambda choice: choice.pop("logprobs")])
+def test_a_server_without_log_probabilities_hears_what_to_do(forget: Callable[[dict[str, Any]], Any]) -> None:
+    body = good_answer(lambda whole: forget(whole["choices"][0]))
+    with serving(sampler(right), misbehave=lambda handler, fields: answer(handler, body)) as (url, server):
+        done = audit(url)
+    assert done.exit_code == 2 and "--max-logprobs" in done.output and "write a log" in done.output, done.output
+    assert len(server.seen) < 12  # one wave was enough
 
 
 def test_few_broken_answers_are_left_out_and_counted() -> None:

@@ -33,7 +33,7 @@ from ...errors import DraftSelectionError
 from ...sweep import Shard, open_shards
 from ..console import one_line, print_csv, progress_bar
 from ..options import parts
-from ..refused import Refused
+from ..refused import Command, Refused
 
 Floats = NDArray[np.float64]
 ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
@@ -139,7 +139,7 @@ def efficiency(of_texts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(ratio), float(np.sqrt(spread) / iterations.sum())
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(exists=True, path_type=Path))
 @click.option("--rules", "names", default="KSeq,RecursiveRejection,Optimal", show_default=True, help="By comma.")
 @click.option("--paths", "ks", default="1,2,4", show_default=True, help="Numbers of paths K, by comma.")

@@ -18,6 +18,7 @@ import ot_draft as ot
 from ...array_files import read_arrays
 from ...compare import clustered_error
 from ...decoding import CannotDecode, Method, method_called
+from ..refused import Command
 
 REPEATS = 16
 RECORDED = ("p", "q", "tokens", "drafted", "prompt")  # arrays of a batch of recorded trees
@@ -97,7 +98,7 @@ def _about(folder: Path) -> dict[str, Any]:
         raise CannotDecode(f"{str(folder)!r} is no trace: name a folder that `ot-draft decode --trace` wrote") from None
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, help="Selections from every tree."
