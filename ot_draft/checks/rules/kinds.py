@@ -87,7 +87,7 @@ def no_host_sync(rule: SelectionRule, problem: Problem) -> None:
             raise Counterexample(problem, seen, ON_META)
 
 
-@rule_property(cases=small_problems_of, most=25)
+@rule_property(cases=small_problems_of, most=25, category="arguments")
 def inputs_unchanged(rule: SelectionRule, problem: Problem) -> None:
     """p, q and drafts are left as they were: Fractions, float64, and torch where it is installed."""
     drafts, case = possible_drafts(problem), as_floats(problem)
