@@ -26,6 +26,7 @@ VOCABULARIES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129
 MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
+NO_AXES = st.just(())
 RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
 SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
 
@@ -113,7 +114,7 @@ def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_draf
 
 
 @st.composite
-def large_problems(draw: Draw, law: DraftLaw, batch: Any = st.just(()), cells: int = 256_000) -> Problem:
+def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000) -> Problem:
     """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
 
     Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; tuples times tokens

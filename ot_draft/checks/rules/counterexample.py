@@ -22,9 +22,7 @@ class Counterexample(AssertionError):
     it shows an error that the rule raised.
     """
 
-    def __init__(
-        self, problem: Problem, seen: str, shows: str = "", decides: bool = True, crash: bool = False
-    ) -> None:
+    def __init__(self, problem: Problem, seen: str, shows: str = "", decides: bool = True, crash: bool = False) -> None:
         super().__init__(seen)
         self.problem = problem
         self.seen = seen

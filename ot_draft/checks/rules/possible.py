@@ -32,11 +32,11 @@ def _possible(law: DraftLaw, masses: tuple[Fraction, ...], k: int) -> tuple[Arra
     if len(held) < k and law.runs_out:
         held = np.arange(len(q))
     among = q[held]
-    for tuples in (_products(among, k), _all(law, len(held), k), _drawn(law, among, k)):
-        if tuples is None:
+    for found in (_products(among, k), _all(law, len(held), k), _drawn(law, among, k)):
+        if found is None:
             continue
-        near = law.probability(among.astype(np.float64), tuples)  # cheap, before Fractions
-        tuples = tuples[near > 0]
+        near = law.probability(among.astype(np.float64), found)  # cheap, before Fractions
+        tuples = found[near > 0]
         if abs(near.sum() - 1) > NEAR:
             continue
         weight = law.probability(among[None, :], tuples)

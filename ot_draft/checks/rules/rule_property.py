@@ -22,7 +22,9 @@ IN_FLOATS = (
     "result = ot.evaluate(rule, ot.Problem(p, q, problem.k, problem.law))\n"
     'print("output:", result.output.tolist())\nprint("target:", *p)'
 )
-Category = Literal["lossless", "floats", "arguments", "robust", "claims"]  # the question that a property helps to answer
+Category = Literal[
+    "lossless", "floats", "arguments", "robust", "claims"
+]  # the question that a property helps to answer
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class Search:
     refusal: str = ""
     slow: list[tuple[int, int, int]] = field(default_factory=list)
     spent: float = 0.0
+    begun: bool = False
 
     def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it."""
@@ -64,7 +65,8 @@ class Search:
             counterexample, ranges = None, {}
             self.refused, self.refusal = self.refused + 1, self.refusal or str(refusal)
         tried.seconds += perf_counter() - start
-        took = process_time() - cpu
+        took = process_time() - cpu if self.begun else 0.0  # the first one may import torch
+        self.begun = True
         self.spent += took
         self.slow += [_size(problem)] if took > SLOW else []
         tried.failed = tried.failed or counterexample is not None

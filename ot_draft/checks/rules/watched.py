@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ...arrays import Array, is_exact, is_torch, to_host
-from ...errors import DraftSelectionError
+from ...errors import DraftSelectionError, InvalidArgument
 from ...selection import Selection, checked
 
 SHAPES = (
@@ -67,12 +67,15 @@ class Watched:
         """What the rule decides. Raises Refusal or Crash for what it raises."""
         before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
         try:
-            selection = checked(self.rule(p, q, drafts), p, drafts)
+            given = self.rule(p, q, drafts)
         except Exception as error:
-            text, name = " ".join(str(error).split()), type(error).__name__
             if _is_refusal(error):
-                raise Refusal(text) from error
-            raise Crash(f"raised {name}: {text}. Remedy: {REMEDIES.get(name, SHAPES)}") from error
+                raise Refusal(" ".join(str(error).split())) from error
+            raise _crash(error) from error
+        try:
+            selection = checked(given, p, drafts)
+        except InvalidArgument as error:
+            raise _crash(error) from error
         kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
         self.ranges.setdefault(kind, Range()).add(before)
         return selection
@@ -86,10 +89,15 @@ class Watched:
         return Range(size, prod(axes), sum(axis > 1 for axis in axes), max(least, 5e-324), 1)
 
 
+def _crash(error: Exception) -> Crash:
+    text, name = " ".join(str(error).split()), type(error).__name__
+    return Crash(f"raised {name}: {text}. Remedy: {REMEDIES.get(name, SHAPES)}")
+
+
 def _is_refusal(error: Exception) -> bool:
     """Whether an error is raised on purpose: one of ot_draft's, or a ValueError, with words, of a `raise` of the user's."""
     if isinstance(error, DraftSelectionError):  # what a rule raises is anybody's
-        return "the rule gave" not in str(error)
+        return True
     if not isinstance(error, ValueError | NotImplementedError) or not str(error):  # as above
         return False
     last: TracebackType | None = error.__traceback__
