@@ -132,7 +132,9 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
                 progress.advance(task)
                 seen.append(outcome)
                 if outcome.name == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
-                    progress.console.print(f"{name}: {answers(each.result for each in seen).lines()[0]}", markup=False)
+                    progress.console.print(
+                        f"{name}: {answers(each.result for each in seen).lines()[0]}", markup=False, soft_wrap=True
+                    )
 
             report = check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=told)
             reports[name] = Report(target.rule, tuple(_with_source(each, target) for each in report.outcomes))
