@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ def as_given(x: Array) -> Array:
 
 def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert = as_given) -> Array:
     """Output law (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `ot.evaluate` calls a rule."""
-    return law_of_rows(rule, *(convert(copy(x))[None, :] for x in (problem.p, problem.q)), tuples)
+    p, q = (convert(copy(x))[None, :] for x in (problem.p, problem.q))
+    return law_of_rows(rule, p, q, tuples)
 
 
 def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples) -> Array:
@@ -57,7 +59,7 @@ def law_apart(rule: Any, problem: Problem, tuples: list[Tuples], convert: Conver
         drafts, weight = drafts.reshape(*problem.batch, problem.k), weight.reshape(problem.batch)
         memory = MEMORY[call % len(MEMORY)]
         p, q = memory(problem.p, convert), memory(problem.q, convert)
-        selection = _on_host(rule(p, q, memory(drafts, lambda x, p=p: _like(x, p))), p, drafts)
+        selection = _on_host(rule(p, q, memory(drafts, partial(_like, p=p))), p, drafts)
         output = output + _of_kind(weight, selection)[..., None] * selection.output(drafts)
     return output
 

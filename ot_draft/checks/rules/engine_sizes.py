@@ -16,7 +16,7 @@ from ...arrays import Array
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..strategies import Strategy, hypothesis, large_problems
-from .calls import Convert, NoProbabilities, as_given, law_apart, law_of_rows, law_together, tuples_of
+from .calls import Convert, NoProbabilities, Tuples, as_given, law_apart, law_of_rows, law_together, tuples_of
 from .counterexample import Counterexample
 from .number_texts import number, numbers
 from .rule_property import rule_property, without_torch
@@ -148,17 +148,25 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
     tuples = tuples_of(problem)
     if tuples is None:
         return
-    for convert, near in ((as_given, 0.0), (in_numpy("float64"), NEAR["float64"])):
-        p, q = (convert(x[0].copy()) for x in (problem.p, problem.q))
-        for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
-            if turn is None:
-                _call_often(rule, p, q, tuples[-1][0][:1])
-                continue
-            p[...], q[...] = convert(problem.p[turn]), convert(problem.q[turn])
-            pair = Problem(problem.p[turn], problem.q[turn], problem.k, problem.law)
-            output = law_of_rows(rule, p, q, tuples[turn])
-            if seen := _off(output, pair, slack_of(output) or near):
-                raise Counterexample(problem, f"pair {turn}, after other calls: {seen}", REPEATED)
+    _in_turn(rule, problem, tuples, as_given, 0.0)
+    apart = [Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True)]
+    if not any(
+        _wrong_in(rule, pair, in_numpy("float64"), NEAR["float64"]) for pair in apart
+    ):  # else a matter of floats
+        _in_turn(rule, problem, tuples, in_numpy("float64"), NEAR["float64"])
+
+
+def _in_turn(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float) -> None:
+    p, q = (convert(x[0].copy()) for x in (problem.p, problem.q))
+    for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
+        if turn is None:
+            _call_often(rule, p, q, tuples[0][0][:1])
+            continue
+        p[...], q[...] = convert(problem.p[turn]), convert(problem.q[turn])
+        pair = Problem(problem.p[turn], problem.q[turn], problem.k, problem.law)
+        output = law_of_rows(rule, p, q, tuples[turn])
+        if seen := _off(output, pair, slack_of(output) or near):
+            raise Counterexample(problem, f"pair {turn}, after other calls: {seen}", REPEATED)
 
 
 def _call_often(rule: Any, p: Array, q: Array, drafts: Array) -> None:
