@@ -22,6 +22,12 @@ Strategy = Any
 
 LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
 CLOSE = (4, 53, 30, 53, 54)  # p and q differ by 2^-this of one mass: at 53 by one ulp
+VOCABULARIES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000)
+MOST_DRAFTS, MOST_TUPLES = 8, 256
+HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
+DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
+NO_AXES = st.just(())
+RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
 SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
 
 
@@ -105,6 +111,44 @@ def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_draf
     fewest = draw(st.sampled_from((1, min(2, n - 1), n - 1)))
     p, q = draw(pairs(fewest, n))
     return Problem(p, q, k, law)
+
+
+@st.composite
+def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000) -> Problem:
+    """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
+
+    Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; tuples times tokens
+    times pairs at most `cells`. The sizes shrink one by one; the masses come from a seed.
+    """
+    shape = draw(batch)
+    k = draw(st.sampled_from([k for k in range(1, MOST_DRAFTS + 1) if law.is_defined(k)]))
+    n = draw(st.sampled_from([n for n in VOCABULARIES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
+    fewest = min(n, k) if law.runs_out else 1  # else tokens outside q are drafted, and there are many
+    most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= MOST_TUPLES)])
+    held = draw(st.sampled_from(sorted({fewest, *(s for s in HELD if fewest <= s <= most), most})))
+    decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
+    return Problem(np.array(p).reshape(*shape, n), np.array(q).reshape(*shape, n), k, law)
+
+
+def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation: str) -> tuple[list[Fraction], ...]:
+    """p and q (n,): q on so many tokens, p on the same, on others, on all, or next to q."""
+    q = _on(rng, n, rng.permutation(n)[:held], decades)
+    if relation == "near":
+        p, share = q.copy(), Fraction(1, 10 ** max(1, decades))
+        return list((1 - share) * p + share * _on(rng, n, rng.permutation(n)[:2], decades)), list(q)
+    tokens = {"same tokens": np.flatnonzero(q > 0), "all tokens": np.arange(n), "other tokens": np.flatnonzero(q == 0)}
+    chosen = tokens.get(relation, rng.permutation(n)[: rng.integers(1, n + 1)])
+    return list(_on(rng, n, chosen if len(chosen) else np.arange(n), decades)), list(q)
+
+
+def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
+    """Masses over so many decades on these tokens of n."""
+    counts = np.zeros(n, dtype=object)
+    counts[tokens] = [int(10**power) for power in rng.uniform(0, decades, len(tokens)).tolist()]
+    counts[tokens[0]] = 10**decades
+    return as_masses(counts)
 
 
 @st.composite

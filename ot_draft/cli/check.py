@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
 STYLES = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 OF_LOSSLESS = {"yes": "bold green", "no": "bold red", "not decided": "bold yellow"}
+STYLE_OF_LINES = {"crash": "bold red", "arguments": "bold red"}
 
 
 class CheckCommand(click.Command):
@@ -74,8 +75,9 @@ def check(
     returns one, with literal arguments if need be ('my_rule.py:MyRule(factor=2)'); or the name of a rule of the library
     (KSeq). The code is imported, so check only rules that you would run.
 
-    Exit status: 0 if nothing failed, 1 if a rule is not lossless, 2 if all that failed are findings (no drafts, empty batches,
-    types, host syncs, claims, a rule that raises an error), 64 if nothing was checked: wrong input, or a package is missing.
+    Exit status: 0 if nothing failed, 1 if a rule is not lossless, not in floats, or overwrites its arguments, 2 if all that
+    failed are findings (no drafts, empty batches, types, host syncs, claims, a rule that crashes), 64 if nothing was checked:
+    wrong input, or a package is missing.
     """
     try:
         from ..checks.reports.records import as_record
@@ -98,7 +100,7 @@ def check(
 
 def status_of(reports: Sequence[Report], strict: bool) -> int:
     """The exit status."""
-    if any(report.lossless == "no" for report in reports):
+    if any(report.answers.refuted for report in reports):
         return NOT_LOSSLESS
     findings = any(report.findings for report in reports)
     return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
@@ -107,7 +109,8 @@ def status_of(reports: Sequence[Report], strict: bool) -> int:
 def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> dict[str, Report]:
     """Report of each rule, by its name; by the whole target where two rules have one name."""
     from ..checks import Report, check_rule
-    from ..checks.rules.properties import properties_of
+    from ..checks.reports.answers import answers
+    from ..checks.rules.properties import LOSSLESS, properties_of
     from .rule_target import rule_at
 
     rules = {text: rule_at(text) for text in targets}
@@ -123,9 +126,17 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
         for text, target in rules.items():
             name = target.rule.name if names.count(target.rule.name) == 1 else text
             progress.update(task, description=name)
-            report = check_rule(
-                target.rule, max_examples, properties or None, seed=seed, on_outcome=lambda _: progress.advance(task)
-            )
+            seen: list[PropertyOutcome] = []
+
+            def told(outcome: PropertyOutcome, name: str = name, seen: list[PropertyOutcome] = seen) -> None:
+                progress.advance(task)
+                seen.append(outcome)
+                if outcome.name == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
+                    progress.console.print(
+                        f"{name}: {answers(each.result for each in seen).lines()[0]}", markup=False, soft_wrap=True
+                    )
+
+            report = check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=told)
             reports[name] = Report(target.rule, tuple(_with_source(each, target) for each in report.outcomes))
     return reports
 
@@ -141,13 +152,15 @@ def _print(name: str, report: Report) -> None:
     """The answers, the table of properties, and the smallest counterexample."""
     console = Console()
     console = console if console.is_terminal else Console(width=140)
-    lossless, *others = report.answers.lines()
-    console.print(Text(name, "bold"), Text(f"  {lossless}", OF_LOSSLESS[report.lossless]), sep="\n")
-    for line in others:
-        console.print(Text(f"  {line}"))
+    console.print(Text(name, "bold"))
+    for line in report.answers.lines():
+        style = (
+            OF_LOSSLESS[report.lossless] if line.startswith("lossless") else STYLE_OF_LINES.get(line.split(":")[0], "")
+        )
+        console.print(Text(f"  {line}", style), soft_wrap=True)
     console.print(_table(report))
     for outcome in report.failures[:1]:
-        click.echo(f"\nSmallest counterexample to {outcome.name}: {outcome.statement}\n")
+        click.echo(f"\n{outcome.heading}: {outcome.statement}\n")
         click.echo(outcome.counterexample_code)
         if len(report.failures) > 1:
             failed_too = ", ".join(each.name for each in report.failures[1:])

@@ -75,8 +75,9 @@ def test_a_report_tells_what_was_done() -> None:
     assert report["output_law"].cases == 5
     report.raise_if_failed()
     lines = str(report).splitlines()
-    assert lines[:2] == ["NaiveTarget", "  lossless: yes"] and lines[3] == "  claims: cover holds"
-    assert len(lines) == 5 + len(names)
+    assert lines[0] == "NaiveTarget" and lines[1].startswith("  lossless: yes, for n <= ")
+    assert lines[2].startswith("  in floats: yes, for n <= ") and lines[4] == "  claims: cover holds"
+    assert len(lines) == 6 + len(names)
 
 
 def test_a_skipped_property_has_a_reason() -> None:

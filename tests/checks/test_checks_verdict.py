@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import ot_draft as ot
 from ot_draft.checks import Report, check_rule
 from ot_draft.checks.reports.answers import Result, answers
+from ot_draft.checks.reports.records import as_record
+from ot_draft.checks.reports.report_files import json_text
 from ot_draft.checks.rules.properties import ALL, LOSSLESS, ROBUST
 
 Decide = Callable[[Any, Any, Any], Any]
@@ -50,7 +53,8 @@ def forgets_masses_below_the_normal(p: Any, q: Any, drafts: Any) -> ot.Selection
 def test_wrong_on_no_proper_problem_is_lossless_with_a_finding(decide: Decide) -> None:
     report = checked(decide)
     assert report.lossless == "yes" and [each.name for each in report.findings] == ["extreme_cases"]
-    assert not report.passed and report.answers.lines()[:2] == ("lossless: yes", "robust: 1 finding (extreme_cases)")
+    assert not report.passed and report.answers.lines()[1] == "robust: 1 finding (extreme_cases)"
+    assert report.answers.lines()[0].startswith("lossless: yes, for n <= ")
     with pytest.raises(AssertionError, match="lossless: yes"):
         report.raise_if_failed()
 
@@ -97,6 +101,56 @@ def a_tuple(p: Any, q: Any, drafts: Any) -> Any:
 def in_floats(p: Any, q: Any, drafts: Any) -> ot.Selection:
     selection = right(p, q, drafts)
     return ot.Selection(1.0 * selection.accept, 1.0 * selection.residual)
+
+
+def small_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if p.shape[-1] > 3:
+        raise ValueError("only three tokens")
+    return right(p, q, drafts)
+
+
+def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> None:
+    report = check_rule(Rule(small_only), 20, ["output_law", "probabilities"])
+    assert report["output_law"].refused > 0 and report["output_law"].status == "passed"
+    everything = [Result(each.name, each.category, "passed", True) for each in LOSSLESS if each.name != "output_law"]
+    found = answers([report["output_law"].result, *everything])
+    said = found.lines()[0]
+    assert said.startswith("lossless: yes, for n <= 3, k <= 4, ") and "problems (only three tokens)" in said
+
+
+@pytest.mark.parametrize("decide", [raises, a_tuple])
+def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide) -> None:
+    report = check_rule(Rule(decide), 5, ["output_law", "engine_sizes"])
+    first, second, *_ = report.answers.lines()
+    assert first.startswith("crash: the rule raised ") and "return ot.Selection(accept, residual)" in first
+    assert second.startswith("lossless: not decided") and report["engine_sizes"].status == "skipped"
+    assert "Smallest problem on which the rule crashes, output_law" in str(report)
+    assert as_record("mine", report["output_law"])["crash"] and not report.answers.refuted
+
+
+def in_float16(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    if p.dtype == object:
+        return selection
+    return ot.Selection(selection.accept.astype("f2").astype(p.dtype), selection.residual)
+
+
+def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
+    report = check_rule(Rule(in_float16), 20, [*LOSSLESS, "law_in_floats"])
+    assert report.lossless == "yes" and report.answers.in_floats == "no" and report.answers.refuted
+    assert report.answers.lines()[1] == "in floats: no (law_in_floats)" and report.findings == ()
+    assert json.loads(json_text([as_record("mine", each) for each in report.outcomes]))["rules"][0]["in_floats"] == "no"
+
+
+def overwrites(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    p[...] = q
+    return selection
+
+
+def test_arguments_that_are_overwritten_stand_in_the_first_lines() -> None:
+    report = check_rule(Rule(overwrites), 5, ["inputs_unchanged"])
+    assert report.answers.lines()[0] == "arguments: overwritten (inputs_unchanged)" and report.answers.refuted
 
 
 @pytest.mark.few(1)

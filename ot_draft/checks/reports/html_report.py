@@ -41,7 +41,8 @@ def _rule(name: str, records: Sequence[Record]) -> str:
     heads = "".join(f'<th class="number">{head}</th>' for head in ("k", "cases", "seconds"))
     rows = "".join(_row(record) for record in records)
     shown = "".join(
-        f"<h3>{escape(record['property'])}: smallest counterexample</h3>\n<p>{escape(record['reason'])}</p>\n"
+        f"<h3>{escape(record['property'])}: smallest {'crash' if record.get('crash') else 'counterexample'}</h3>\n"
+        f"<p>{escape(record['reason'])}</p>\n"
         f"<pre><code>{escape(record['code'])}</code></pre>\n"
         for record in records
         if record["code"]

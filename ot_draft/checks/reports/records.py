@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
+from ..rules.watched import Range
 from .answers import Answers, Result, answers
 from .report import PropertyOutcome
 
@@ -30,6 +32,10 @@ def as_record(rule: str, outcome: PropertyOutcome) -> Record:
         "by_k": by_k,
         "counterexample": _problem(outcome),
         "code": outcome.counterexample_code,
+        "crash": outcome.crash,
+        "refused": outcome.refused,
+        "refusal": outcome.refusal,
+        "ranges": {kind: asdict(each) for kind, each in outcome.ranges.items()},
     }
 
 
@@ -54,7 +60,17 @@ def by_rule(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def answers_of(records: Iterable[Record]) -> Answers:
     """What the records of one rule answer."""
-    return answers(Result(each["property"], each["category"], each["status"], each["decides"]) for each in records)
+    return answers(map(result_of, records))
+
+
+def result_of(record: Record) -> Result:
+    """What the answers need of a record."""
+    ranges = {kind: Range(**each) for kind, each in record.get("ranges", {}).items()}
+    for each in ranges.values():
+        each.n_by_k = {int(k): n for k, n in each.n_by_k.items()}  # JSON has texts for keys
+    refused = (record.get("refused", 0), record["cases"])
+    about = (record["property"], record["category"], record["status"], record["decides"], record.get("crash", ""))
+    return Result(*about, refused, record.get("refusal", ""), ranges)
 
 
 def verdict(record: Record) -> str:

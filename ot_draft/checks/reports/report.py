@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -12,8 +12,9 @@ from ..rules.counterexample import Counterexample
 from ..rules.properties import properties_of
 from ..rules.rule_property import Category, RuleProperty
 from ..rules.search import Drawn, Tried, search
+from ..rules.watched import Range
 from ..samplers.draws import check_draws
-from .answers import Answers, Lossless, Result, Status, answers
+from .answers import Answers, Lossless, Result, Status, answers, refutes
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
 
@@ -25,7 +26,8 @@ class PropertyOutcome:
     cases: number of problems tried, those on the way to the smallest counterexample included; by_k: the same by the number
     of drafts. counterexample_code: Python that can be pasted and run; empty without a counterexample. statement: what is
     claimed. category: the question that it helps to answer, as in `RuleProperty`. decides: False where it failed because the
-    rule raised an error, or gave floats that are right up to rounding: then it is not refuted.
+    rule raised an error, or gave floats that are right up to rounding: then it is not refuted. crash: that error, if it was one.
+    refused, refusal: number of problems that the rule does not take, in its words. ranges: what it was called with.
     """
 
     name: str
@@ -39,11 +41,32 @@ class PropertyOutcome:
     statement: str = ""
     category: Category = "robust"
     decides: bool = True
+    crash: str = ""
+    refused: int = 0
+    refusal: str = ""
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Result:
+        """What the answers need of it."""
+        refused = (self.refused, self.cases)
+        return Result(
+            self.name, self.category, self.status, self.decides, self.crash, refused, self.refusal, self.ranges
+        )
 
     @property
     def refutes(self) -> bool:
-        """Whether it shows that the rule is not lossless."""
-        return self.category == "lossless" and self.status == "failed" and self.decides
+        """Whether it shows that the rule is not lossless, not in floats, or writes into its arguments."""
+        return refutes(self.result)
+
+    @property
+    def heading(self) -> str:
+        """What its problem shows."""
+        return (
+            f"Smallest problem on which the rule crashes, {self.name}"
+            if self.crash
+            else f"Smallest counterexample to {self.name}"
+        )
 
     def __str__(self) -> str:
         return f"{self.name:<22} {self.status:<8} {self.cases:>6} cases {self.seconds:7.2f} s  {self.reason}".rstrip()
@@ -58,8 +81,8 @@ class Report:
 
     @property
     def answers(self) -> Answers:
-        """Is it lossless, is it robust, is what it claims true?"""
-        return answers(Result(each.name, each.category, each.status, each.decides) for each in self.outcomes)
+        """Is it lossless, also in floats, is it robust, is what it claims true?"""
+        return answers(each.result for each in self.outcomes)
 
     @property
     def lossless(self) -> Lossless:
@@ -95,7 +118,7 @@ class Report:
         lines = [self.rule.name, *(f"  {line}" for line in self.answers.lines()), ""]
         lines += [f"  {outcome}" for outcome in self.outcomes]
         for outcome in self.failures[:1]:
-            lines += ["", f"Smallest counterexample to {outcome.name}:", "", outcome.counterexample_code.rstrip()]
+            lines += ["", f"{outcome.heading}:", "", outcome.counterexample_code.rstrip()]
         return "\n".join(lines)
 
 
@@ -118,7 +141,13 @@ def check_rule(
     outcomes: list[PropertyOutcome] = []
     drawn: Drawn = {}
     for each in properties_of(rule, properties):
-        outcomes.append(check_property(each, rule, max_examples, seed, drawn))
+        settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
+        if each.large and settled:  # a wrong rule is to be known as one within seconds
+            about: dict[str, Any] = {"statement": each.statement, "category": each.category}
+            reason = f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
+            outcomes.append(PropertyOutcome(each.name, "skipped", reason, **about))
+        else:
+            outcomes.append(check_property(each, rule, max_examples, seed, drawn))
         on_outcome(outcomes[-1])
     if draft_sampler is not None:
         outcomes.append(check_declared_law(rule, draft_sampler, seed))
@@ -137,11 +166,25 @@ def check_property(
     searched = search(claim, rule, max_examples, seed, drawn)
     seconds, tried = perf_counter() - start, tuple(searched.by_k[k] for k in sorted(searched.by_k))
     cases, shown = sum(each.cases for each in tried), searched.counterexample
+    about |= {"refused": searched.refused, "refusal": searched.refusal, "ranges": searched.ranges}
+    if shown is None and cases and searched.refused == cases:
+        reason = f"the rule refuses every problem: {searched.refusal}"
+        return PropertyOutcome(claim.name, "skipped", reason, seconds, cases, by_k=tried, **about)
     if shown is None:
         return PropertyOutcome(claim.name, "passed", "", seconds, cases, by_k=tried, **about)
     code = shown.code(rule)
     return PropertyOutcome(
-        claim.name, "failed", shown.seen, seconds, cases, shown, code, tried, decides=shown.decides, **about
+        claim.name,
+        "failed",
+        shown.seen,
+        seconds,
+        cases,
+        shown,
+        code,
+        tried,
+        decides=shown.decides,
+        **about,
+        crash=shown.seen if shown.crash else "",
     )
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-from .answers import Answers
+from .answers import Answers, refutes
 from .html_report import html_page
-from .records import Record, answers_of, by_rule, is_wrong, verdict
+from .records import Record, answers_of, by_rule, is_wrong, result_of, verdict
 
 NAMES = {"html": "ot-report.html", "json": "ot-report.json", "junit": "ot-report.xml"}
 
@@ -31,7 +31,8 @@ def write_reports(formats: Iterable[str], records: Sequence[Record], folder: Pat
 def json_text(records: Sequence[Record]) -> str:
     """{"ot_draft": version, "python": version, "passed": all as they should be, "rules": answers, "outcomes": records}.
 
-    An answer has the rule's name, `lossless` ("yes", "no", "not decided") and why, the names of its findings, and its claims.
+    An answer has the rule's name, `lossless` and `in_floats` ("yes", "no", "not decided"), why, what was tried, a crash of the
+    rule, whether it overwrites its arguments, the names of its findings, and its claims.
     """
     from ... import __version__
 
@@ -44,7 +45,9 @@ def json_text(records: Sequence[Record]) -> str:
 
 
 def _answer(rule: str, answer: Answers) -> Record:
-    verdict = {"lossless": answer.lossless, "because": answer.because}
+    verdict = {"lossless": answer.lossless, "because": answer.because, "tried": answer.tried}
+    verdict |= {"in_floats": answer.in_floats, "tried_in_floats": answer.tried_in_floats}
+    verdict |= {"crash": answer.crash, "overwritten": answer.overwritten}
     return {"rule": rule, **verdict, "findings": list(answer.findings), "claims": dict(answer.claims)}
 
 
@@ -82,8 +85,7 @@ def _add_case(suite: ElementTree.Element, record: Record) -> None:
     case = ElementTree.SubElement(suite, "testcase", about)
     word, reason = verdict(record), record["reason"]
     if word == "failed":
-        refutes = record["category"] == "lossless" and record["decides"]
-        about = {"message": _clean(reason), "type": "NotLossless" if refutes else "Finding"}
+        about = {"message": _clean(reason), "type": "NotLossless" if refutes(result_of(record)) else "Finding"}
         ElementTree.SubElement(case, "failure", about).text = _clean(record["code"])
     elif word == "unexpected":
         message = f"passed, and should have failed: {record['expected_failure']}"

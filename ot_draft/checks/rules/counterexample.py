@@ -18,15 +18,17 @@ class Counterexample(AssertionError):
 
     problem: the problem, in Fractions. seen: what came out. shows: Python lines that show it, given `rule` and `problem`;
     empty for the lines that stand with the property. decides: whether it refutes the property; False where the rule
-    raised an error, or gave floats that are right up to rounding, so that the property could not be looked at.
+    raised an error, or gave floats that are right up to rounding, so that the property could not be looked at. crash: whether
+    it shows an error that the rule raised.
     """
 
-    def __init__(self, problem: Problem, seen: str, shows: str = "", decides: bool = True) -> None:
+    def __init__(self, problem: Problem, seen: str, shows: str = "", decides: bool = True, crash: bool = False) -> None:
         super().__init__(seen)
         self.problem = problem
         self.seen = seen
         self.shows = shows
         self.decides = decides
+        self.crash = crash
 
     def code(self, rule: Any, source: RuleSource | None = None) -> str:
         """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.

@@ -11,12 +11,15 @@ from ...arrays import Array, to_host
 from ...exact import Evaluation, evaluate
 from ...problem import Problem
 from ...selection import SelectionRule
+from .calls import tuples_of
 from .counterexample import Counterexample, drafts_shown
+from .engine_sizes import large_problems_of
 from .number_texts import numbers
-from .rule_property import IN_FLOATS, as_floats, possible_drafts, rule_property, small_problems_of, without_torch
+from .rule_property import IN_FLOATS, as_floats, rule_property, small_problems_of, without_torch
 
 # Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
 TOLERANCES = {"float64": (1e-9, 1e-5), "float32": (1e-4, 1e-3)}
+ROWS = 8  # draft tuples of one call
 IN_TORCH = IN_FLOATS.replace(
     "problem.p.astype(np.float64), problem.q.astype(np.float64)",
     "(torch.tensor(x.astype(np.float64)) for x in (problem.p, problem.q))",
@@ -87,10 +90,13 @@ def no_host_sync(rule: SelectionRule, problem: Problem) -> None:
             raise Counterexample(problem, seen, ON_META)
 
 
-@rule_property(cases=small_problems_of, most=25)
+@rule_property(cases=large_problems_of, most=60, category="arguments", large=True)
 def inputs_unchanged(rule: SelectionRule, problem: Problem) -> None:
     """p, q and drafts are left as they were: Fractions, float64, and torch where it is installed."""
-    drafts, case = possible_drafts(problem), as_floats(problem)
+    tuples = tuples_of(problem)
+    if tuples is None:
+        return
+    drafts, case = tuples[0][0][:ROWS], as_floats(problem)
     calls = [(problem.p, problem.q, drafts), (case.p, case.q, drafts)]
     if not without_torch(rule):
         calls.append((_tensor(case.p), _tensor(case.q), _tensor(drafts)))

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from .claims import CLAIMS, check_claims
+from .engine_sizes import engine_sizes, law_in_floats, law_in_torch, output_law_in_batches, repeated_calls
 from .kinds import floats_agree, inputs_unchanged, no_host_sync, torch_agrees
 from .robust import boundary_cases_in_floats, exactness, extreme_cases, probabilities_in_floats
 from .rule_property import RuleProperty
 from .sampled import sampled_frequencies
 from .structure import absent_drafts, batch_equals_loop, relabelling_commutes, rows_do_not_leak
-from .validity import at_most_the_optimum, boundary_cases, output_law, output_law_in_batches, probabilities
+from .validity import at_most_the_optimum, boundary_cases, output_law, probabilities
 
 LOSSLESS: tuple[RuleProperty, ...] = (
     output_law,
@@ -20,23 +21,23 @@ LOSSLESS: tuple[RuleProperty, ...] = (
     at_most_the_optimum,
     boundary_cases,
     output_law_in_batches,
+    engine_sizes,
+    repeated_calls,
 )
+FLOATS: tuple[RuleProperty, ...] = (law_in_floats, probabilities_in_floats, boundary_cases_in_floats, law_in_torch)
 ROBUST: tuple[RuleProperty, ...] = (
     extreme_cases,
     exactness,
     floats_agree,
-    probabilities_in_floats,
-    boundary_cases_in_floats,
     torch_agrees,
     no_host_sync,
-    inputs_unchanged,
     batch_equals_loop,
     rows_do_not_leak,
     relabelling_commutes,
     absent_drafts,
     sampled_frequencies,
 )
-ALL: tuple[RuleProperty, ...] = (*LOSSLESS, *ROBUST, *CLAIMS)
+ALL: tuple[RuleProperty, ...] = (*LOSSLESS, *FLOATS, inputs_unchanged, *ROBUST, *CLAIMS)
 
 
 def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:

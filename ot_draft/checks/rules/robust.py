@@ -25,7 +25,7 @@ def extreme_cases(rule: SelectionRule, problem: Problem) -> None:
         _compare(rule, problem, case)
 
 
-@rule_property(cases=boundary_problems, shows=IN_FLOATS)
+@rule_property(cases=boundary_problems, shows=IN_FLOATS, category="floats")
 def boundary_cases_in_floats(rule: SelectionRule, problem: Problem) -> None:
     """The boundary cases come out right in float64, up to rounding."""
     _compare(rule, problem, as_floats(problem))
@@ -56,7 +56,7 @@ def exactness(rule: SelectionRule, problem: Problem) -> None:
             raise Counterexample(problem, seen, drafts_shown(drafts[0]))
 
 
-@rule_property()
+@rule_property(category="floats")
 def probabilities_in_floats(rule: SelectionRule, problem: Problem) -> None:
     """accept is >= 0 with sum <= 1 and the residual is a law in float64, too, up to 1e-9."""
     compare_probabilities(rule, problem, as_floats(problem))

@@ -22,7 +22,9 @@ IN_FLOATS = (
     "result = ot.evaluate(rule, ot.Problem(p, q, problem.k, problem.law))\n"
     'print("output:", result.output.tolist())\nprint("target:", *p)'
 )
-Category = Literal["lossless", "robust", "claims"]  # the question that a property helps to answer
+Category = Literal[
+    "lossless", "floats", "arguments", "robust", "claims"
+]  # the question that a property helps to answer
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class RuleProperty:
     check: raises a Counterexample; another error decides nothing. cases: given the rule, the strategy of the problems, or a
     list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
     reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show the
-    rule at work where it raised an error. category: the question that it helps to answer.
+    rule at work where it raised an error. category: the question that it helps to answer. large: whether the problems grow to
+    an engine's sizes: four times as many are tried, the smallest first, and none that is larger than one that took long.
 
-    Questions: "lossless", does the rule keep the target's law on every proper problem? "robust", is it right on what is no
-    proper problem, in floats, on torch, and as a function? "claims", is what it says of itself true? (Asked only of the
-    rules that name the property in their `claims`.)
+    Questions: "lossless", does the rule keep the target's law on every proper problem? "floats", does it in floats, up to
+    rounding? "arguments", does it leave p, q and drafts alone? "robust", is it right on what is no proper problem, and as a
+    function? "claims", is what it says of itself true? (Asked only of the rules that name the property in their `claims`.)
     """
 
     check: Check
@@ -45,6 +48,7 @@ class RuleProperty:
     reason_to_skip: Callable[[SelectionRule], str]
     shows: str
     category: Category = "robust"
+    large: bool = False
 
     @property
     def is_claim(self) -> bool:
@@ -95,9 +99,10 @@ def rule_property(
     reason_to_skip: Callable[[SelectionRule], str] = never,
     shows: str = EVALUATE,
     category: Category = "robust",
+    large: bool = False,
 ) -> Callable[[Check], RuleProperty]:
     """Decorator that makes a property of a function (rule, problem)."""
-    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, category)
+    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, category, large)
 
 
 def possible_drafts(problem: Problem) -> Array:

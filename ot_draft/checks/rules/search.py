@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
+
+import numpy as np
 
 from ...problem import Problem
 from ...selection import SelectionRule
@@ -15,6 +17,11 @@ from ..required import hypothesis
 from ..strategies import Strategy
 from .counterexample import Counterexample
 from .rule_property import RuleProperty
+from .watched import Crash, Range, Refusal, Watched
+
+# Seconds of the CPU: after which a property of an engine's sizes is tried on nothing more, and on nothing larger.
+ENOUGH, SLOW = 5.0, 0.25
+TIMES = 4  # as many problems of such a property
 
 
 @dataclass
@@ -29,20 +36,50 @@ class Tried:
 
 @dataclass
 class Search:
-    """A search: what was tried, by the number of drafts, and the smallest counterexample, if there is one."""
+    """A search: what was tried, by the number of drafts, and the smallest counterexample, if there is one.
+
+    ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
+    does not take, and its words. slow: sizes (n, k, rows) of problems that took long.
+    """
 
     by_k: dict[int, Tried] = field(default_factory=dict)
     counterexample: Counterexample | None = None
+    ranges: dict[str, Range] = field(default_factory=dict)
+    refused: int = 0
+    refusal: str = ""
+    slow: list[tuple[int, int, int]] = field(default_factory=list)
+    spent: float = 0.0
+    begun: bool = False
 
     def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it."""
+        if claim.large and (self.spent > ENOUGH or self._is_larger_than_a_slow_one(problem)):
+            return None
         tried = self.by_k.setdefault(problem.k, Tried(problem.k))
         tried.cases += 1
-        start = perf_counter()
-        counterexample = check_once(claim, rule, problem)
+        start, cpu = perf_counter(), process_time()
+        ranges: dict[str, Range] = {}
+        try:
+            counterexample = check_once(claim, rule, problem, ranges)
+        except Refusal as refusal:
+            counterexample, ranges = None, {}
+            self.refused, self.refusal = self.refused + 1, self.refusal or str(refusal)
         tried.seconds += perf_counter() - start
+        took = process_time() - cpu if self.begun else 0.0  # the first one may import torch
+        self.begun = True
+        self.spent += took
+        self.slow += [_size(problem)] if took > SLOW else []
         tried.failed = tried.failed or counterexample is not None
+        for kind, range_ in ranges.items() if counterexample is None else ():
+            self.ranges.setdefault(kind, Range()).add(range_)
         return counterexample
+
+    def _is_larger_than_a_slow_one(self, problem: Problem) -> bool:
+        return any(all(here >= slow for here, slow in zip(_size(problem), each, strict=True)) for each in self.slow)
+
+
+def _size(problem: Problem) -> tuple[int, int, int]:
+    return problem.n, problem.k, int(np.prod(problem.batch))
 
 
 Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
@@ -56,7 +93,7 @@ def search(
     A counterexample that decides goes before one that does not. drawn: problems that were drawn for other properties of the
     same rule with the same settings; added to.
     """
-    cases, number = claim.cases(rule), min(max_examples, claim.most)
+    cases, number = claim.cases(rule), min(max_examples * (TIMES if claim.large else 1), claim.most)
     if isinstance(cases, list):
         return _first_failure(claim, rule, cases)
     drawn = {} if drawn is None else drawn
@@ -64,10 +101,11 @@ def search(
     if len(known) < number:
         known.clear()
         _run(cases, known.append, number, seed)
-    first = _first_failure(claim, rule, known[:number])
+    asked = sorted(known[:number], key=_effort) if claim.large else known[:number]
+    first = _first_failure(claim, rule, asked)
     if first.counterexample is None:
         return first
-    smaller, decides = Search(), first.counterexample.decides
+    smaller, decides = Search(slow=first.slow), first.counterexample.decides
 
     def shrink(problem: Problem) -> None:
         counterexample = smaller.attempt(claim, rule, problem)
@@ -78,6 +116,12 @@ def search(
     with suppress(Counterexample, hypothesis.errors.Flaky):  # flaky: the rule is no function; its last failure stands
         _run(cases, shrink, number, seed)
     return smaller if smaller.counterexample else first
+
+
+def _effort(problem: Problem) -> tuple[float, int]:
+    """Small ones first: a rule may enumerate the drafts itself."""
+    n, k, rows = _size(problem)
+    return n**k, rows
 
 
 def _first_failure(claim: RuleProperty, rule: SelectionRule, problems: list[Problem]) -> Search:
@@ -116,17 +160,27 @@ def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int
     tried()
 
 
-def check_once(claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
-    """The property on a copy of one problem; whatever the rule raises is a counterexample that decides nothing."""
+def check_once(
+    claim: RuleProperty, rule: SelectionRule, problem: Problem, ranges: dict[str, Range] | None = None
+) -> Counterexample | None:
+    """The property on a copy of one problem; whatever the rule raises is a counterexample that decides nothing.
+
+    ranges: what the rule was called with, added to. Raises Refusal where the rule says that it does not take the problem.
+    """
     copy = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
+    watched: Any = Watched(rule, {} if ranges is None else ranges)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
-            claim(rule, copy)
+            claim(watched, copy)
     except Counterexample as counterexample:
         counterexample.problem = problem
         counterexample.shows = counterexample.shows or claim.shows
         return counterexample
+    except Refusal:
+        raise
+    except Crash as crash:
+        return Counterexample(problem, str(crash), claim.shows, decides=False, crash=True)
     except Exception as error:
         return Counterexample(problem, f"raised {type(error).__name__}: {error}", claim.shows, decides=False)
     return None

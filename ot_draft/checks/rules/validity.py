@@ -16,7 +16,6 @@ from ...exact import evaluate
 from ...optimum import cut_value, optimal_acceptance
 from ...problem import Problem
 from ...selection import Selection, SelectionRule
-from ..strategies import Strategy, batches
 from .boundaries import boundary_problems
 from .counterexample import Counterexample, drafts_shown
 from .number_texts import number, numbers
@@ -51,17 +50,6 @@ def compare_law(rule: SelectionRule, problem: Problem) -> None:
 @rule_property(category="lossless")
 def output_law(rule: SelectionRule, problem: Problem) -> None:
     """Averaged over the drafts, the output has exactly the target's law: all drafts enumerated, in Fractions."""
-    compare_law(rule, problem)
-
-
-def few_batches_of(rule: SelectionRule) -> Strategy:
-    """Batches of problems under the rule's law, of few draft tuples."""
-    return batches(rule.law)
-
-
-@rule_property(cases=few_batches_of, most=50, category="lossless")
-def output_law_in_batches(rule: SelectionRule, problem: Problem) -> None:
-    """Every row of a batch has its own target's law: the output of a row does not come from another one."""
     compare_law(rule, problem)
 
 

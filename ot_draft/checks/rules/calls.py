@@ -1,0 +1,113 @@
+"""How an engine calls a rule: all drafts of a pair at once, or a batch of requests of up to three axes, in any memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, broadcast, copy, to_host
+from ...problem import Problem
+from ...selection import Selection, checked
+from .possible import possible_tuples
+
+Convert = Callable[[Array], Any]  # Fractions to the kind of array that the rule is to be given
+Tuples = tuple[Array, Array]
+NEAR = 1e-4  # rounding in float32; what is off by less in Fractions shows in the law
+
+
+class NoProbabilities(Exception):
+    """accept or residual of some row are no probabilities."""
+
+
+def tuples_of(problem: Problem) -> list[Tuples] | None:
+    """Drafts (m, k) and probabilities (m,) of every pair of the batch; None where some pair has too many."""
+    found = [possible_tuples(problem.law, q, problem.k) for q in problem.q.reshape(-1, problem.n)]
+    return None if None in found else found  # type: ignore[return-value]  # mypy does not follow `in`
+
+
+def as_given(x: Array) -> Array:
+    """The Fractions themselves."""
+    return x
+
+
+def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert = as_given) -> Array:
+    """Output law (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `ot.evaluate` calls a rule."""
+    p, q = (convert(copy(x))[None, :] for x in (problem.p, problem.q))
+    return law_of_rows(rule, p, q, tuples)
+
+
+def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples) -> Array:
+    """Output law (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples."""
+    drafts, weight = tuples
+    selection = _on_host(rule(p, q, _like(drafts, p)), p, drafts)
+    return _averaged(selection, drafts, weight)
+
+
+def law_apart(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert = as_given) -> Array:
+    """Output laws (..., n) of a batch of requests: p, q (..., n) and one draft tuple each (..., k), call after call.
+
+    The requests take their tuples in different orders, and every call gets its arrays in another memory.
+    """
+    calls, output = max(len(weight) for _, weight in tuples), np.zeros(problem.p.shape, dtype=object)
+    for call in range(calls):
+        turn = [(call + place) % calls for place in range(len(tuples))]
+        drafts = np.stack([drafts[i % len(drafts)] for (drafts, _), i in zip(tuples, turn, strict=True)])
+        weight = np.array([w[i] if i < len(w) else 0 * w[0] for (_, w), i in zip(tuples, turn, strict=True)])
+        drafts, weight = drafts.reshape(*problem.batch, problem.k), weight.reshape(problem.batch)
+        memory = MEMORY[call % len(MEMORY)]
+        p, q = memory(problem.p, convert), memory(problem.q, convert)
+        selection = _on_host(rule(p, q, memory(drafts, partial(_like, p=p))), p, drafts)
+        output = output + _of_kind(weight, selection)[..., None] * selection.output(drafts)
+    return output
+
+
+def _plain(x: Array, convert: Convert) -> Any:
+    return convert(x.copy())
+
+
+def _every_second(x: Array, convert: Convert) -> Any:
+    return convert(np.repeat(x, 2, -1))[..., ::2]
+
+
+def _transposed(x: Array, convert: Convert) -> Any:
+    return convert(x.swapaxes(0, -1).copy()).swapaxes(0, -1)
+
+
+MEMORY = (_plain, _every_second, _transposed)
+
+
+def _like(drafts: Array, p: Any) -> Any:
+    """Drafts in memory of their own, of p's kind."""
+    return drafts.copy() if type(p) is np.ndarray else type(p).new_tensor(p, drafts.tolist()).long()
+
+
+def _on_host(given: Any, p: Any, drafts: Array) -> Selection:
+    """What the rule gave, as numpy; floats in float64, so that nothing is rounded after the rule. Raises NoProbabilities."""
+    selection = checked(given, p, drafts)
+    parts = [to_host(x) for x in (selection.accept, selection.residual)]
+    accept, residual = (x if x.dtype == object else x.astype(np.float64) for x in parts)
+    least, sums = min(accept.min(), residual.min()), (np.max(accept.sum(-1)), np.max(abs(residual.sum(-1) - 1)))
+    if not (least >= -NEAR and sums[0] <= 1 + NEAR and sums[1] <= NEAR):
+        raise NoProbabilities(
+            f"least of accept and residual {least}, largest sum of accept {sums[0]}, residual off 1 by {sums[1]}"
+        )
+    return Selection(accept, residual)
+
+
+def _of_kind(weight: Array, selection: Selection) -> Array:
+    return weight if selection.residual.dtype == object else weight.astype(np.float64)
+
+
+def _averaged(selection: Selection, drafts: Array, weight: Array) -> Array:
+    """sum over rows of weight times `selection.output(drafts)`; a residual that is one for all rows stays one."""
+    weight = _of_kind(weight, selection)
+    residual = selection.residual.reshape(-1, selection.residual.shape[-1])
+    left = weight * (1 - selection.accept.sum(-1))
+    left = left.sum(keepdims=True) if len(residual) == 1 else left
+    output = (left[:, None] * residual).sum(0)
+    mass = weight[:, None] * broadcast(selection.accept, drafts.shape)
+    np.add.at(output, drafts[drafts >= 0], mass[drafts >= 0])
+    return output
