@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Array, to_host
+from ...arrays import to_host
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
 from ...problem import Problem
@@ -33,16 +33,10 @@ LARGEST_K = ("repeated drafts",)
 
 @dataclass(frozen=True)
 class Case:
-    """A problem in floats, how it is called in the report, and the law that every outcome must have: (cells,)."""
+    """A problem in floats, and how it is called in the report."""
 
     label: str
     problem: Problem
-    law: Array
-
-    @property
-    def cells(self) -> int:
-        """Number of possible outcomes."""
-        return int((self.law > 0).sum())
 
     @property
     def fixed_drafts(self) -> bool:

@@ -40,11 +40,12 @@ from ...arrays import Array
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...sampling import draw
-from .black_box import BlackBox, Impossible, NoOutcome, token_ids
+from .black_box import BlackBox, Impossible, one_token
 from .corners import Case, corner_problems, labelled
 from .draws import DraftSampler
 from .sampler_report import SamplerReport
 from .trial import examine
+from .views import View, token_view
 
 MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 
@@ -95,14 +96,14 @@ def check_sampler(
 class TokenSampler(BlackBox):
     """fn(p, q, drafts, generator) -> token; the outcome is the token."""
 
-    possible, right_law, called = "possible_tokens", "output_law", "check_sampler"
+    possible, called = "possible_tokens", "check_sampler"
 
     def __init__(self, function: Callable[..., Any], batched: bool, draft: Callable[..., Any] | None) -> None:
         super().__init__(function, batched)
         self.drafter = None if draft is None else DraftSampler(draft, batched)
 
-    def right_outcomes(self, problem: Problem) -> Array:
-        return problem.p / problem.p.sum()
+    def views(self, cases: list[Case]) -> list[View]:
+        return [token_view("output_law", cases, lambda which, outcomes, generator: outcomes, 1)]
 
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         p, q = (np.stack([getattr(case.problem, name) for case in group])[which] for name in "pq")
@@ -119,16 +120,13 @@ class TokenSampler(BlackBox):
         return p, q, drafts
 
     def read(self, returned: Any, problem: Problem) -> Any:
-        tokens = token_ids(returned, problem.n)
-        if np.ndim(tokens) != self.batched:
-            raise NoOutcome(f"gave an array of shape {np.shape(tokens)}, not one token{' a row' * self.batched}")
-        return tokens
+        return one_token(returned, problem, self.batched)[..., None]
 
-    def outcome_shown(self, cell: int, case: Case) -> str:
-        return f"token {cell}"
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        return f"token {outcome[0]}"
 
-    def shown(self, row: tuple[Array, ...]) -> str:
+    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
         return ", ".join(f"{name} = {x.tolist()}" for name, x in zip(("p", "q", "drafts"), row, strict=True))
 
     def needs_randomness(self, case: Case) -> bool:
-        return case.cells > 1 and case.fixed_drafts
+        return case.fixed_drafts

@@ -41,6 +41,24 @@ class SamplerOutcome:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """What was called: vocabulary sizes, numbers of drafts, rows of batches (none where calls had one row), calls in all."""
+
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    batches: tuple[int, ...]
+    calls: int
+
+    def __str__(self) -> str:
+        of_batches = f", in batches of {_listed(self.batches)}" if self.batches else ", one row at a time"
+        return f"n = {_listed(self.n)}, k = {_listed(self.k)}{of_batches}, {self.calls:,} rows in all"
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+@dataclass(frozen=True)
 class SamplerReport:
     """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
 
@@ -52,6 +70,7 @@ class SamplerReport:
     false_alarm: float
     seconds: float
     code: str
+    tried: Tried
 
     @property
     def passed(self) -> bool:
@@ -80,6 +99,7 @@ class SamplerReport:
         names = list(dict.fromkeys(outcome.name for outcome in self.outcomes))
         lines = [f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"]
         lines += [f"  {self._line(name)}" for name in names]
+        lines += [f"  tried: {self.tried}"]
         if not self.passed:
             lines += ["", "The same calls again:", "", self.code.rstrip()]
         return "\n".join(lines)
