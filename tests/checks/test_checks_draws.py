@@ -177,7 +177,10 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
         rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.name)
     )
     assert right.passed and seen == ["output_law", "declared_law"]
-    assert right["declared_law"].cases == len(corner_problems(rule.law)) and repr(rule.law) in right["declared_law"].statement
+    assert (
+        right["declared_law"].cases == len(corner_problems(rule.law))
+        and repr(rule.law) in right["declared_law"].statement
+    )
     wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
     assert [outcome.name for outcome in wrong.failures] == ["declared_law"]
     assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason

@@ -297,17 +297,19 @@ def test_what_comes_with_what_is_counted_across_calls_rows_and_places(rows: int)
     classes = np.array([[1, 2, 3], [0, 0, 2]])  # quarters of the mass that hold the middle of a token
     view = View("law", laws[:, None], lambda *_: (0, 0), str, main=True)  # type: ignore[arg-type,return-value]
     counted = Dependence([view], rows, batched=True)
-    counted.pairs = np.array([(1, 4), (0, 5)] if rows == 6 else []).reshape(-1, 2).astype(int)
+    if rows == 6:
+        counted.pairs = [np.array([(1, 4), (0, 5)]), np.array([(0, 1), (1, 2), (4, 5)])]
     generator = np.random.default_rng(8)
     which, tokens = generator.integers(0, 2, (10, rows)), generator.integers(0, 3, (10, rows))
     for batch in zip(which, tokens, strict=True):
         counted.add(batch[0], [batch[1]])
-    seen, expected = classes[which, tokens], np.zeros((4, 2, 4, 4), dtype=int)
+    seen, expected = classes[which, tokens], np.zeros((5, 2, 4, 4), dtype=int)
     for t, j in np.ndindex(10, rows):
         before = {1: seen[t - 1, j]} if t else {}
         before |= {0: seen.ravel()[t * rows + j - 1]} if t + j else {}
         before |= {2: {0: 0, 1: 1, rows - 1: 2}.get(j, 3)} if rows > 2 else {}
-        before |= {3: seen[t, 5 - j]} if j in {4, 5} else {}
+        before |= {3: seen[t, 5 - j]} if j in {4, 5} and rows == 6 else {}
+        before |= {4: seen[t, j - 1]} if j in {1, 2, 5} and rows == 6 else {}
         for kind, condition in before.items():
             expected[kind, which[t, j], condition, seen[t, j]] += 1
     assert (counted.counts[0] == expected).all()

@@ -93,13 +93,17 @@ class Step:
             recovered = (p / arrival).argmax(-1)
         else:
             recovered = chosen(p, self.recovery(generator, (m,)))
-        return np.where(taken >= 0, drafts[np.arange(m), taken], recovered), taken
+        return (np.where(taken >= 0, drafts[np.arange(m), taken], recovered) if k else recovered), taken
 
     def sampler(self, p: Array, q: Array, drafts: Array, generator: Any) -> Array:
         """For check_sampler, batched."""
         generator = self.generator(generator)
         token, taken = self.verify(p, q, drafts, generator)
-        return self.after(drafts, np.arange(drafts.shape[1]) == taken[:, None], token)[2] if self.after is not same else token
+        return (
+            self.after(drafts, np.arange(drafts.shape[1]) == taken[:, None], token)[2]
+            if self.after is not same
+            else token
+        )
 
     def __call__(self, p: Array, q: Array, k: int, generator: Any) -> tuple[Array, Array, Array]:
         """For check_step, batched; with shared noise, k = 1."""

@@ -125,3 +125,8 @@ def one_token(returned: Any, problem: Problem, batched: bool) -> Array:
     if np.ndim(tokens) != batched:
         raise NoOutcome(f"gave an array of shape {np.shape(tokens)}, not one token{' a row' * batched}")
     return np.asarray(tokens)
+
+
+def numbers_shown(x: Array) -> str:
+    """All of them, or the first 64."""
+    return str(x.tolist()) if len(x) <= 64 else f"[{', '.join(map(str, x[:64].tolist()))}, ...] ({len(x)} of them)"

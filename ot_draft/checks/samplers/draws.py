@@ -10,7 +10,7 @@ import numpy as np
 from ...arrays import Array
 from ...laws import IID, DraftLaw
 from ...problem import Problem
-from .black_box import BlackBox, some_drafts
+from .black_box import BlackBox, numbers_shown, some_drafts
 from .corners import Case, corner_problems, labelled
 from .sampler_report import SamplerReport
 from .trial import examine
@@ -69,4 +69,4 @@ class DraftSampler(BlackBox):
         return f"drafts {outcome.tolist()}"
 
     def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return f"q = {row[0].tolist()}"
+        return f"q = {numbers_shown(row[0])}"

@@ -40,7 +40,7 @@ from ...arrays import Array
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...sampling import draw
-from .black_box import BlackBox, Impossible, one_token
+from .black_box import BlackBox, Impossible, numbers_shown, one_token
 from .corners import Case, corner_problems, labelled
 from .draws import DraftSampler
 from .sampler_report import SamplerReport
@@ -126,7 +126,7 @@ class TokenSampler(BlackBox):
         return f"token {outcome[0]}"
 
     def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return ", ".join(f"{name} = {x.tolist()}" for name, x in zip(("p", "q", "drafts"), row, strict=True))
+        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(("p", "q", "drafts"), row, strict=True))
 
     def needs_randomness(self, case: Case) -> bool:
         return case.fixed_drafts

@@ -12,7 +12,7 @@ from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...selection import SelectionRule
-from .black_box import BlackBox, NoOutcome, one_token, some_drafts
+from .black_box import BlackBox, NoOutcome, numbers_shown, one_token, some_drafts
 from .corners import Case, corner_problems, labelled
 from .sampler_report import SamplerReport
 from .trial import examine
@@ -38,11 +38,11 @@ def check_step(
     """Check a step that drafts and verifies: `step(p, q, k, generator) -> drafts, accepted, token`.
 
     One place (the default): p (n,) and q (n,), float64 numpy; k drafts int (k,) by `law`, accepted bool (k,), true at the
-    draft that is taken, if any, and the token that comes out. With `path`, k tokens are drafted one after the other: p and q
-    are functions, a small model: `p(tokens)`, tokens int (t,) the text so far, t = 0 .. k, gives the law (n,) of the next
-    token, `p()` that of the first, and so does q. accepted is true at the drafts that are kept, the first ones; the token stands behind them. With
-    `batched` everything has m rows in front: p (m, n), tokens (m, t), drafts (m, k), accepted (m, k), token (m,).
-    What comes back may be numpy or torch; randomness as for `check_sampler`.
+    draft that is taken, if any, and the token that comes out. With `path`, k tokens are drafted one after the other, and p
+    and q are functions, a small model: `p(tokens)`, tokens int (t,) the text so far, t = 0 .. k, gives the law (n,) of the
+    next token, `p()` that of the first, and so does q. accepted is true at the drafts that are kept, the first ones; the
+    token stands behind them. With `batched` everything has m rows in front: p (m, n), tokens (m, t), drafts (m, k), accepted
+    (m, k), token (m,). What comes back may be numpy or torch; randomness as for `check_sampler`.
 
     rule: the selection rule that the step is said to follow, at every place of a path; then what it accepts and emits is held
     to the rule's law given the drafts, so that they are coupled by nothing but the rule.
@@ -111,7 +111,7 @@ class Step(BlackBox):
         return f"drafts {drafts}, accepted {flags.tolist()}, token {outcome[-1]}"
 
     def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return ", ".join(f"{name} = {x.tolist()}" for name, x in zip("pq", row, strict=True))
+        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip("pq", row, strict=True))
 
     def _given(self, cases: list[Case], places: int) -> list[View]:
         """What is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""

@@ -12,7 +12,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...problem import Problem
-from .black_box import NUMBERS, ROWS, BlackBox, Impossible
+from .black_box import NUMBERS, ROWS, BlackBox, Impossible, numbers_shown
 from .corners import Case, in_groups
 from .dependence import Dependence
 from .end_uniforms import EndUniforms
@@ -24,7 +24,7 @@ ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a 
 AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
 REPEATED = 8  # calls for every case that are made twice
 FIRST = 2048  # calls for every case before the first look, in batches: a single batch does not tell a wrong law from dependence
-SMALL = (1, 2, 5)  # rows of small batches
+SMALL = (1, 2, 5, 33)  # rows of small batches
 LONGEST = 4096  # calls for every case between two looks at the evidence and the clock
 
 
@@ -77,7 +77,7 @@ class Group:
 
     @property
     def tests(self) -> int:
-        return len(self.cases) * (len(self.views) + self.dependence.tests)
+        return len(self.cases) * len(self.views) + self.dependence.tests
 
     def arguments(self, size: int) -> tuple[Array, tuple[Array, ...]]:
         """So many calls: which case, (m,), and the arguments (m, ...). In no order that lasts: a row's case changes."""
@@ -94,7 +94,7 @@ class Group:
             for x, old in zip(rows, before, strict=True):
                 if not self.changed and not np.array_equal(x, old):
                     i = int(np.flatnonzero((x != old).any(-1))[0])
-                    self.changed = f"{old[i].tolist()} became {x[i].tolist()}"
+                    self.changed = f"{numbers_shown(old[i])} became {numbers_shown(x[i])}"
                     self.changed_case = self.cases[which[i]]
         seen = [view.read(which, outcomes, self.of_views) for view in self.views]
         for view, each in zip(self.views, seen, strict=True):
@@ -120,7 +120,7 @@ class Group:
         The second is the evidence beyond what the first explains, which keeps its error probability.
         """
         laws = np.stack([view.evidence() for view in self.views])
-        return laws, self.dependence.evidence() - np.maximum(laws.max(0), 0)
+        return laws, self.dependence.evidence(np.maximum(laws.max(0), 0))
 
     @property
     def largest(self) -> float:
