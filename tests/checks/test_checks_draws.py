@@ -143,16 +143,16 @@ def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law
     q = np.random.default_rng(0).dirichlet(np.ones(80))
     case = Case("", ot.Problem(q, q, k, law))
     (view,) = DraftSampler(drawn_by(law), batched=True).views([case])
-    generator, which = np.random.default_rng(1), np.zeros(50_000, dtype=int)
-    drafts = drawn_by(law)(np.broadcast_to(q, (50_000, 80)), k, generator)
+    generator, which = np.random.default_rng(1), np.zeros(20_000, dtype=int)
+    drafts = drawn_by(law)(np.broadcast_to(q, (20_000, 80)), k, generator)
     seen = view.read(which, drafts, generator)
     view.add(which, seen)
     assert not view.impossible(which, seen).size and view.evidence()[0] < np.log(1e6)
-    cooler = drawn_by(law)(np.broadcast_to(q**1.5 / (q**1.5).sum(), (50_000, 80)), k, generator)
+    cooler = drawn_by(law)(np.broadcast_to(q**1.5 / (q**1.5).sum(), (20_000, 80)), k, generator)
     view.add(which, view.read(which, cooler, generator))
     assert view.evidence()[0] > np.log(1e12)
     absent = np.where(np.arange(k) == k - 1, -1, drafts)
-    assert view.impossible(which, view.read(which, absent, generator)).size == 50_000
+    assert view.impossible(which, view.read(which, absent, generator)).size == 20_000
 
 
 def test_user_problems_and_too_many_tuples() -> None:

@@ -249,14 +249,20 @@ class Trial:
         return self._statistical("small_batches", group.cases[0], group.samples, log_e, seen)
 
     def _statistical(
-        self, name: str, case: Case, samples: int, log_e: float, seen: str, p_value: float = 1.0, distance: float = 1.0
+        self,
+        name: str,
+        case: Case,
+        samples: int,
+        log_e: float,
+        seen: str,
+        p_value: float = 1.0,
+        distance: float | None = None,
     ) -> SamplerOutcome:
         status: Status = "failed" if log_e >= np.log(self.limit) else "skipped" if self.stopped else "passed"
         reason = self.stopped if status == "skipped" else seen
-        e_value = float(np.exp(min(log_e, 709.0)))
-        return SamplerOutcome(
-            name, status, reason, case.label, case.problem, samples, e_value, self.limit, p_value, distance
-        )
+        e_value, far = float(np.exp(min(log_e, 709.0))), 1.0 if distance is None else distance
+        measured = samples, e_value, self.limit, p_value, far, distance is not None
+        return SamplerOutcome(name, status, reason, case.label, case.problem, *measured)
 
     def _ends(self, skip: bool) -> SamplerOutcome:
         """Uniforms at the ends of [0, 1): no impossible outcome, no error. Says nothing about frequencies."""
