@@ -1,7 +1,7 @@
 """How often right samplers, steps and drafts fail: `python tests/checks/false_alarms.py --runs 1000`, from the root of the repository.
 
-Every run takes another right function, seed and size; a run fails at 1e-9. Beside it stands in how many runs the e-values at the
-end would have failed at 0.05, which must be less than one in twenty.
+Every run takes the next of 31 right functions, a seed of its own and three corners by lot (all of them with --corners 0); a run
+fails at 1e-9. Beside it stands in how many runs the e-values at the end would have failed at 0.05: at most one in twenty.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from mutants import Step, chosen, plain_residual
 
 import ot_draft as ot
+from ot_draft.checks.samplers.corners import corner_problems
 
 Array = Any
 RULES = ot.rules
@@ -83,8 +84,16 @@ def one_row(p: Array, q: Array, drafts: Array, generator: Any) -> int:
 def kinds() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Names, and functions of the options seed and samples."""
 
-    def of(check: Any, function: Any, **more: Any) -> Callable[..., Any]:
-        return lambda **options: check(function, **{"batched": True, "seconds": None} | more | options)
+    def of(check: Any, function: Any, law: Any = None, **more: Any) -> Callable[..., Any]:
+        law = law or ot.IID()
+
+        def run(seed: int, samples: int, corners: int = 0) -> Any:
+            problems = list(corner_problems(law).values())
+            which = np.random.default_rng(seed).permutation(len(problems))[: corners or len(problems)]
+            options = {"batched": True, "seconds": None, "seed": seed, "samples": samples} | more
+            return check(function, problems=[problems[i] for i in which], **options)
+
+        return run
 
     yield "sampler, one row", of(ot.check_sampler, one_row, batched=False)
     yield "sampler, recursive rejection", of(ot.check_sampler, Step().sampler)
@@ -94,23 +103,24 @@ def kinds() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "path, race", of(ot.check_step, Step(race=True).path, path=True)
     yield "path, block verification", of(ot.check_step, block_path, path=True)
     for rule in [*RIGHT_RULES, *OTHER_LAWS]:
-        yield f"sampler, {rule}", of(ot.check_sampler, sampler_of(rule), law=rule.law)
-        yield f"step, {rule}", of(ot.check_step, step_of(rule), law=rule.law, rule=rule)
+        yield f"sampler, {rule}", of(ot.check_sampler, sampler_of(rule), rule.law)
+        yield f"step, {rule}", of(ot.check_step, step_of(rule), rule.law, rule=rule)
     for law in (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()):
         draw = lambda q, k, generator, law=law: ot.draw(law, q, k, generator)  # noqa: E731
-        yield f"drafts, {law}", of(ot.check_draws, draw, law=law)
-        yield f"drafts one by one, {law}", of(ot.check_draws, draw, law=law, batched=False)
+        yield f"drafts, {law}", of(ot.check_draws, draw, law)
+        yield f"drafts one by one, {law}", of(ot.check_draws, draw, law, batched=False)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=1000)
     options.add_argument("--first", type=int, default=0, help="number of the first run, and its seed")
+    options.add_argument("--corners", type=int, default=3)
     options.add_argument("--samples", type=int, default=512)
     asked = options.parse_args()
     alarms, at_5_percent, calls = [], 0, 0
     for run, (name, check) in zip(range(asked.first, asked.first + asked.runs), itertools.cycle(kinds()), strict=False):
-        report = check(seed=run, samples=asked.samples)
+        report = check(run, asked.samples, asked.corners)
         calls += report.tried.calls
         if not report.passed:
             alarms.append(f"{name}, seed {run}:\n{report}")

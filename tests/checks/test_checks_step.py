@@ -33,14 +33,13 @@ def test_a_planted_mistake_is_found(planted: Planted) -> None:
 @pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "check"), list(kinds()), ids=[name for name, _ in kinds()])
 def test_right_ones_pass(name: str, check: Any) -> None:
-    report = check(seed=3, samples=256)
+    report = check(3, 256)
     report.raise_if_failed()
-    assert "failed" not in {outcome.status for outcome in report.outcomes}
 
 
 @pytest.mark.parametrize("path", [False, True])
 def test_noise_of_the_draft_used_again_is_found_within_ten_seconds(path: bool) -> None:
-    """As in vLLM once: exponential arrivals that chose the draft choose the recovered token too; 10, 60, 30 % come out as 10.0, 62.6, 27.4."""
+    """As in vLLM once: what chose the draft chooses the recovered token; 10, 60, 30 % come out as 10.0, 62.6, 27.4."""
     step, start = Step(race=True, shared=True), process_time()
     report = ot.check_step(step.path if path else step, k=1, path=path, batched=True, seconds=None)
     assert report["output_law"].status == "failed" and process_time() - start < 10
