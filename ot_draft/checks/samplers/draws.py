@@ -11,12 +11,10 @@ from ...arrays import Array
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from .black_box import BlackBox, numbers_shown, some_drafts
-from .corners import Case, corner_problems, labelled
+from .corners import Case
 from .sampler_report import SamplerReport
 from .trial import examine
 from .views import View, draft_view
-
-MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 
 
 def check_draws(
@@ -41,11 +39,8 @@ def check_draws(
     Outcomes: possible_drafts, declared_law, independent_steps, end_uniforms, reproducible, generator_advances,
     inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
     """
-    asked = None if problems is None else list(problems)
-    tried = corner_problems(law, k) if asked is None else labelled(asked)
-    most = MOST[batched] if samples is None else samples
-    options = {"law": law, "k": k} if asked is None else {"problems": asked}
-    return examine(DraftSampler(draft, batched), tried, most, seconds, false_alarm, seed, options)
+    calls = (samples, seconds, false_alarm, seed)
+    return examine(DraftSampler(draft, batched), problems, law, k, calls)
 
 
 class DraftSampler(BlackBox):

@@ -41,13 +41,11 @@ from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...sampling import draw
 from .black_box import BlackBox, Impossible, numbers_shown, one_token
-from .corners import Case, corner_problems, labelled
+from .corners import Case
 from .draws import DraftSampler
 from .sampler_report import SamplerReport
 from .trial import examine
 from .views import View, token_view
-
-MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 
 
 def check_sampler(
@@ -85,12 +83,8 @@ def check_sampler(
     A right sampler fails with probability at most `false_alarm`, all problems, checks and looks together (Ville's
     inequality, Bonferroni over the tests). Each outcome states which total variation distance was found with probability 0.99.
     """
-    asked = None if problems is None else list(problems)
-    tried = corner_problems(law, k) if asked is None else labelled(asked)
-    box = TokenSampler(sampler, batched, draft)
-    most = MOST[batched] if samples is None else samples
-    options = {"law": law, "k": k} if asked is None else {"problems": asked}
-    return examine(box, tried, most, seconds, false_alarm, seed, options | {"draft": draft})
+    calls = (samples, seconds, false_alarm, seed)
+    return examine(TokenSampler(sampler, batched, draft), problems, law, k, calls, draft=draft)
 
 
 class TokenSampler(BlackBox):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
@@ -47,29 +47,11 @@ class SamplerOutcome:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What was called: vocabulary sizes, numbers of drafts, rows of batches (none where calls had one row), calls in all."""
-
-    n: tuple[int, ...]
-    k: tuple[int, ...]
-    batches: tuple[int, ...]
-    calls: int
-
-    def __str__(self) -> str:
-        of_batches = f", in batches of {_listed(self.batches)}" if self.batches else ", one row at a time"
-        return f"n = {_listed(self.n)}, k = {_listed(self.k)}{of_batches}, {self.calls:,} rows in all"
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    return ", ".join(map(str, numbers))
-
-
-@dataclass(frozen=True)
 class SamplerReport:
     """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
 
     false_alarm: bound on the probability that a right sampler fails any check. code: Python that makes the same calls again.
-    tried: on what it was called. As text (`str`), `html()` and `json()`, which say the same.
+    tried: sizes n, k, rows of batches (none where calls had one row), rows in all. `str`, `html()` and `json()` say the same.
     """
 
     name: str
@@ -77,7 +59,7 @@ class SamplerReport:
     false_alarm: float
     seconds: float
     code: str
-    tried: Tried
+    tried: dict[str, Any]
 
     @property
     def passed(self) -> bool:
@@ -93,8 +75,7 @@ class SamplerReport:
         """The outcome of that name with the strongest evidence."""
         of_name = [outcome for outcome in self.outcomes if outcome.name == name]
         if not of_name:
-            names = ", ".join(dict.fromkeys(outcome.name for outcome in self.outcomes))
-            raise KeyError(f"no check is called {name!r}: choose among {names}")
+            raise KeyError(f"no check is called {name!r}: choose among {', '.join(self._names)}")
         return max(of_name, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
 
     def raise_if_failed(self) -> None:
@@ -103,9 +84,15 @@ class SamplerReport:
             raise AssertionError(str(self))
 
     @property
-    def verdict(self) -> str:
-        """One line."""
-        return f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(outcome.name for outcome in self.outcomes))
+
+    @property
+    def _head(self) -> tuple[str, str]:
+        n, k, batches = (", ".join(map(str, self.tried[name])) for name in ("n", "k", "batches"))
+        rows = f"in batches of {batches}" if batches else "one row at a time"
+        verdict = f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"
+        return verdict, f"tried: n = {n}, k = {k}, {rows}, {self.tried['rows']:,} rows in all"
 
     @property
     def reach(self) -> dict[str, float]:
@@ -120,8 +107,8 @@ class SamplerReport:
         }
 
     def __str__(self) -> str:
-        lines = [self.verdict, *(f"  {self._line(name)}" for name in {each.name: 0 for each in self.outcomes})]
-        lines += [f"  tried: {self.tried}"]
+        verdict, tried = self._head
+        lines = [verdict, *(f"  {self._line(name)}" for name in self._names), f"  {tried}"]
         if not self.passed:
             lines += ["", "The same calls again:", "", self.code.rstrip()]
         return "\n".join(lines)
@@ -141,18 +128,17 @@ class SamplerReport:
         kept = ("name", "status", "reason", "label", "samples", "e_value", "p_value", "distance")
         outcomes = [{name: getattr(each, name) for name in kept} for each in self.outcomes]
         whole = {"name": self.name, "passed": self.passed, "false_alarm": self.false_alarm, "seconds": self.seconds}
-        whole |= {"tried": asdict(self.tried), "reach": self.reach, "outcomes": outcomes, "code": self.code}
+        whole |= {"tried": self.tried, "reach": self.reach, "outcomes": outcomes, "code": self.code}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
     def html(self) -> str:
         """The report as one page without links."""
-        rows = "".join(
-            f"<tr><td>{escape(self._line(name))}</td></tr>\n" for name in {each.name: 0 for each in self.outcomes}
-        )
+        verdict, tried = map(escape, self._head)
+        rows = "".join(f"<tr><td>{escape(self._line(name))}</td></tr>\n" for name in self._names)
         code = "" if self.passed else f"<p>The same calls again:</p>\n<pre><code>{escape(self.code)}</code></pre>\n"
         return (
             f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(self.name)}</title>\n'
-            f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{escape(self.verdict)}</h1>\n<p>tried: {escape(str(self.tried))}</p>\n"
+            f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{verdict}</h1>\n<p>{tried}</p>\n"
             f'<div class="wide"><table>\n{rows}</table></div>\n{code}</body>\n</html>\n'
         )
 

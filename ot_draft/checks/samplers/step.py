@@ -13,12 +13,10 @@ from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...selection import SelectionRule
 from .black_box import BlackBox, NoOutcome, numbers_shown, one_token, some_drafts
-from .corners import Case, corner_problems, labelled
+from .corners import Case
 from .sampler_report import SamplerReport
 from .trial import examine
 from .views import CLASSES, PARTS, View, draft_view, joint_view, part, pooled, stacked, token_view
-
-MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 
 
 def check_step(
@@ -57,12 +55,8 @@ def check_step(
     """
     if path and law != IID():
         raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give ot.IID()")
-    asked = None if problems is None else list(problems)
-    tried = corner_problems(law, k) if asked is None else labelled(asked)
-    box = (PathStep if path else Step)(step, batched, rule)
-    most = MOST[batched] if samples is None else samples
-    options: dict[str, Any] = {"law": law, "k": k} if asked is None else {"problems": asked}
-    return examine(box, tried, most, seconds, false_alarm, seed, options | {"path": path, "rule": rule})
+    calls = (samples, seconds, false_alarm, seed)
+    return examine((PathStep if path else Step)(step, batched, rule), problems, law, k, calls, path=path, rule=rule)
 
 
 class Step(BlackBox):

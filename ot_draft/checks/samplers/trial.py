@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import Any
 
@@ -11,15 +11,17 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import InvalidArgument
+from ...laws import DraftLaw
 from ...problem import Problem
 from .black_box import NUMBERS, ROWS, BlackBox, Impossible, numbers_shown
-from .corners import Case, in_groups
+from .corners import Case, corner_problems, in_groups, labelled
 from .dependence import Dependence
 from .end_uniforms import EndUniforms
-from .sampler_report import SamplerOutcome, SamplerReport, Status, Tried, call_source, name_of
+from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
 from .statistics import chi_square, smallest_distance
 from .views import View
 
+MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
 AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
 REPEATED = 8  # calls for every case that are made twice
@@ -30,25 +32,34 @@ LONGEST = 4096  # calls for every case between two looks at the evidence and the
 
 def examine(
     box: BlackBox,
-    problems: dict[str, Problem],
-    samples: int,
-    seconds: float | None,
-    false_alarm: float,
-    seed: int,
-    options: dict[str, Any],
+    problems: Iterable[Problem] | None,
+    law: DraftLaw,
+    k: int | None,
+    calls: tuple[int | None, float | None, float, int],
+    **options: Any,
 ) -> SamplerReport:
-    """Run every check and write the report; options are the arguments of the call that are the box's own."""
+    """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
+    samples, seconds, false_alarm, seed = calls
+    samples = MOST[box.batched] if samples is None else samples
     if samples < 1 or not 0 < false_alarm < 1:
         raise InvalidArgument(
             f"samples={samples}, false_alarm={false_alarm}: give samples >= 1 and 0 < false_alarm < 1"
         )
+    asked = None if problems is None else list(problems)
+    tried = corner_problems(law, k) if asked is None else labelled(asked)
     start = perf_counter()
-    groups = in_groups([Case(label, problem) for label, problem in problems.items()])
-    trial = Trial(box, groups, samples, false_alarm, seed)
+    trial = Trial(box, in_groups([Case(*each) for each in tried.items()]), samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
-    calls = samples if trial.stopped else trial.main[0].samples
-    options |= {"batched": box.batched, "samples": calls, "seconds": None, "false_alarm": false_alarm, "seed": seed}
-    code = call_source(box.called, box.function, options)
+    made = samples if trial.stopped else trial.main[0].samples
+    given = {"law": law, "k": k} if asked is None else {"problems": asked}
+    given |= options | {
+        "batched": box.batched,
+        "samples": made,
+        "seconds": None,
+        "false_alarm": false_alarm,
+        "seed": seed,
+    }
+    code = call_source(box.called, box.function, given)
     return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code, trial.tried())
 
 
@@ -161,12 +172,14 @@ class Trial:
         small = (self._small(group) for group in self.small)
         return (possible, *self._laws(), *self._independence(), *small, ends, *repeated, self._unchanged())
 
-    def tried(self) -> Tried:
-        """What was called."""
-        shapes = {group.cases[0].problem.n for group in self.main}, {group.cases[0].problem.k for group in self.main}
-        batches = sorted({group.size for group in self.groups}) if self.box.batched else ()
-        calls = sum(group.calls for group in self.groups)
-        return Tried(tuple(sorted(shapes[0])), tuple(sorted(shapes[1])), tuple(batches), calls)
+    def tried(self) -> dict[str, Any]:
+        """Vocabulary sizes, numbers of drafts, rows of batches (none where calls had one row), rows in all."""
+        of_groups = [group.cases[0].problem for group in self.main]
+        batches = {group.size for group in self.groups if self.box.batched}
+        sizes = {"n": {each.n for each in of_groups}, "k": {each.k for each in of_groups}, "batches": batches}
+        return {name: sorted(values) for name, values in sizes.items()} | {
+            "rows": sum(group.calls for group in self.groups)
+        }
 
     def _repeated(self) -> Iterator[SamplerOutcome]:
         """The same state of the generator twice: the same tokens, the same state after."""
