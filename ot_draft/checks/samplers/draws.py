@@ -35,7 +35,7 @@ def check_draws(
     `batched`, q (m, n) and int (m, k). A rule keeps the target's law only under the draft law that it declares: greedy
     drafts reported as sampled, or drafts of another temperature than q, break every rule.
 
-    problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 3 in turn.
+    problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 8 in turn.
     Outcomes: possible_drafts, declared_law, independent_steps, end_uniforms, reproducible, generator_advances,
     inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
     """
