@@ -52,6 +52,7 @@ __all__ = [
     "check_draws",
     "check_rule",
     "check_sampler",
+    "check_step",
     "cut_value",
     "draw",
     "evaluate",
@@ -75,6 +76,7 @@ _CHECKS = (
     "check_draws",
     "check_rule",
     "check_sampler",
+    "check_step",
     "parametrize_with_rule_checks",
 )
 

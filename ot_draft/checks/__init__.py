@@ -12,6 +12,7 @@ from .rules.rule_property import RuleProperty, rule_property
 from .samplers.draws import check_draws
 from .samplers.sampler import check_sampler
 from .samplers.sampler_report import SamplerOutcome, SamplerReport
+from .samplers.step import check_step
 
 __all__ = [
     "ALL",
@@ -27,6 +28,7 @@ __all__ = [
     "check_property",
     "check_rule",
     "check_sampler",
+    "check_step",
     "parametrize_with_rule_checks",
     "rule_property",
     "strategies",

@@ -10,7 +10,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.checks import check_draws
-from ot_draft.checks.samplers.corners import corner_problems
+from ot_draft.checks.samplers.corners import Case, corner_problems
 from ot_draft.checks.samplers.draws import DraftSampler
 
 Array = Any
@@ -125,13 +125,34 @@ def test_the_librarys_draws_follow_every_law(law: ot.DraftLaw, seed: int) -> Non
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
     """Its masses are those of `probability`, absent drafts included, and sum to 1."""
-    box = DraftSampler(drawn_by(law), batched=True)
     for problem in [*corner_problems(law, largest_k=2).values(), ot.Problem([1.0], [1.0], 2, law)]:
         tuples = np.array(list(np.ndindex(*[problem.n + 1] * problem.k))) - 1
-        cells = box.cells(tuples, problem)
-        assert cells.tolist() == list(range((problem.n + 1) ** problem.k))
+        (view,) = DraftSampler(drawn_by(law), batched=True).views([Case("", problem)])
+        if view.laws.shape[1] > 1:  # too many to be counted all together
+            continue
+        _, cells = view.read(np.zeros(len(tuples), dtype=int), tuples, np.random.default_rng(0))
+        assert cells[:, 0].tolist() == list(range((problem.n + 1) ** problem.k))
         wanted = np.array([law.probability(problem.q, each) for each in tuples])
-        assert wanted.sum() == pytest.approx(1) and box.right_outcomes(problem) == pytest.approx(wanted)
+        assert wanted.sum() == pytest.approx(1) and view.laws[0, 0] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law: ot.DraftLaw) -> None:
+    """A sixteenth of right drafts in every part, another share of tempered ones; drafts that cannot be are impossible."""
+    k = 2 if not law.is_defined(3) else 3
+    q = np.random.default_rng(0).dirichlet(np.ones(80))
+    case = Case("", ot.Problem(q, q, k, law))
+    (view,) = DraftSampler(drawn_by(law), batched=True).views([case])
+    generator, which = np.random.default_rng(1), np.zeros(20_000, dtype=int)
+    drafts = drawn_by(law)(np.broadcast_to(q, (20_000, 80)), k, generator)
+    seen = view.read(which, drafts, generator)
+    view.add(which, seen)
+    assert not view.impossible(which, seen).size and view.evidence()[0] < np.log(1e6)
+    cooler = drawn_by(law)(np.broadcast_to(q**1.5 / (q**1.5).sum(), (20_000, 80)), k, generator)
+    view.add(which, view.read(which, cooler, generator))
+    assert view.evidence()[0] > np.log(1e12)
+    absent = np.where(np.arange(k) == k - 1, -1, drafts)
+    assert view.impossible(which, view.read(which, absent, generator)).size == 20_000
 
 
 def test_user_problems_and_too_many_tuples() -> None:
@@ -140,8 +161,13 @@ def test_user_problems_and_too_many_tuples() -> None:
     report = check_draws(drawn_by(law), law, [ot.Problem(q, q, k, law) for k in (2, 4)], samples=250)
     assert report.passed and report["declared_law"].samples == 250  # with k = 4, one draft is absent
     wide = np.full(100, 0.01)
+    assert check_draws(chosen, problems=[ot.Problem(wide, wide, k=2)], samples=250).passed
+
+    class Unknown(ot.IID):
+        in_turn = False
+
     with pytest.raises(ValueError, match="n = 100 and k = 2: too many draft tuples to count"):
-        check_draws(chosen, problems=[ot.Problem(wide, wide, k=2)])
+        check_draws(chosen, problems=[ot.Problem(wide, wide, k=2, law=Unknown())])
 
 
 def test_check_rule_takes_the_draft_sampler_too() -> None:
@@ -151,7 +177,10 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
         rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.name)
     )
     assert right.passed and seen == ["output_law", "declared_law"]
-    assert right["declared_law"].cases == 15 and repr(rule.law) in right["declared_law"].statement
+    assert (
+        right["declared_law"].cases == len(corner_problems(rule.law))
+        and repr(rule.law) in right["declared_law"].statement
+    )
     wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
     assert [outcome.name for outcome in wrong.failures] == ["declared_law"]
     assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason

@@ -14,10 +14,10 @@ from sizes import first, thorough
 import ot_draft as ot
 from ot_draft.checks import SamplerReport, check_property, check_sampler
 from ot_draft.checks.rules.sampled import LIMIT, sampled_frequencies
-from ot_draft.checks.samplers.black_box import Counts
-from ot_draft.checks.samplers.corners import Case
+from ot_draft.checks.samplers.dependence import Dependence
 from ot_draft.checks.samplers.end_uniforms import EndUniforms
 from ot_draft.checks.samplers.statistics import smallest_distance
+from ot_draft.checks.samplers.views import View
 
 Array = Any
 PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []
@@ -291,22 +291,28 @@ def test_the_same_seed_makes_the_same_calls_and_the_code_makes_them_again() -> N
     assert check_sampler(residual_is_the_target, seed=6).outcomes != first.outcomes
 
 
-@pytest.mark.parametrize("pieces", [[60], [6, 12, 30, 12], [2] * 30])
-def test_what_follows_what_is_counted_across_calls(pieces: list[int]) -> None:
-    laws = [np.array([0.5, 0.25, 0.25]), np.array([0.1, 0.2, 0.7])]
-    group = [Case("", ot.Problem(p, p, k=1), p) for p in laws]
-    counts = Counts(group, rows=6, batched=True)
-    outcomes = np.random.default_rng(8).integers(0, 3, 60)
-    for piece in np.split(outcomes, np.cumsum(pieces)[:-1]):
-        counts.add(piece)
-    classes = [{0: 1, 1: 2, 2: 3}, {0: 0, 1: 0, 2: 2}]  # quarters of the mass that hold the middle of a token
-    expected = np.zeros((2, 2, 4, 4), dtype=int)
-    for place, lag in enumerate((1, 6)):
-        for i in range(lag, 60):
-            before, after = (classes[j % 2][int(outcomes[j])] for j in (i - lag, i))
-            expected[place, i % 2, before, after] += 1
-    assert (counts.pairs == expected).all() and counts.samples == 30
-    assert counts.counts.tolist() == [np.bincount(outcomes[case::2], minlength=3).tolist() for case in range(2)]
+@pytest.mark.parametrize("rows", [1, 6])
+def test_what_comes_with_what_is_counted_across_calls_rows_and_places(rows: int) -> None:
+    laws = np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])
+    classes = np.array([[1, 2, 3], [0, 0, 2]])  # quarters of the mass that hold the middle of a token
+    view = View("law", laws[:, None], lambda *_: (0, 0), str, main=True)  # type: ignore[arg-type,return-value]
+    counted = Dependence([view], rows, batched=True)
+    if rows == 6:
+        counted.pairs = [np.array([(1, 4), (0, 5)]), np.array([(0, 1), (1, 2), (4, 5)])]
+    generator = np.random.default_rng(8)
+    which, tokens = generator.integers(0, 2, (10, rows)), generator.integers(0, 3, (10, rows))
+    for batch in zip(which, tokens, strict=True):
+        counted.add(batch[0], [batch[1]])
+    seen, expected = classes[which, tokens], np.zeros((5, 2, 4, 4), dtype=int)
+    for t, j in np.ndindex(10, rows):
+        before = {1: seen[t - 1, j]} if t else {}
+        before |= {0: seen.ravel()[t * rows + j - 1]} if t + j else {}
+        before |= {2: {0: 0, 1: 1, rows - 1: 2}.get(j, 3)} if rows > 2 else {}
+        before |= {3: seen[t, 5 - j]} if j in {4, 5} and rows == 6 else {}
+        before |= {4: seen[t, j - 1]} if j in {1, 2, 5} and rows == 6 else {}
+        for kind, condition in before.items():
+            expected[kind, which[t, j], condition, seen[t, j]] += 1
+    assert (counted.counts[0] == expected).all()
 
 
 def test_a_wrong_law_is_not_called_dependence_nor_the_reverse() -> None:

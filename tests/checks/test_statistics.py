@@ -16,7 +16,7 @@ from ot_draft.checks.samplers.statistics import (
     POWER,
     chi_square,
     log_e_value,
-    log_e_value_of_pairs,
+    log_e_value_given,
     power,
     smallest_distance,
 )
@@ -77,7 +77,7 @@ def test_the_fast_e_values_are_the_exact_ones() -> None:
         assert abs(float(log_e_value(np.array(counts), law)) - log_of(exact)) < 1e-9
     table = np.array([[3, 0, 1], [0, 2, 0], [40, 1, 0]])
     exact = slow_e_value_of_pairs(table, P)
-    assert abs(float(log_e_value_of_pairs(table, law)) - log_of(exact)) < 1e-9
+    assert abs(float(log_e_value_given(table, law)) - log_of(exact)) < 1e-9
     assert log_e_value(np.zeros(3), law) == pytest.approx(0, abs=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Running code that only samples: what is called, on which arrays, and the counts that come out."""
+"""Running code that only samples: what is called, on which arrays, and what comes out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 from ...arrays import Array, to_host
 from ...problem import Problem
 from .corners import Case
-from .statistics import log_e_value, log_e_value_of_pairs
+from .views import View
 
-CLASSES = 4  # classes of tokens whose succession is tested
-ROWS = 4096  # of a batch, at most
+ROWS = 1024  # of a batch, at most
 NUMBERS = 1 << 21  # in an array of p, at most
 
 
@@ -30,16 +29,15 @@ class Impossible(Exception):  # what came out of a sampler, no error of this lib
 class BlackBox(ABC):
     """The user's function, and how it is called: `rows` are arrays of one row a call."""
 
-    possible: ClassVar[str]  # names of checks: no impossible outcome
-    right_law: ClassVar[str]  # outcomes follow the law
+    possible: ClassVar[str]  # name of the check that no outcome is impossible
     called: ClassVar[str]  # the public function
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
         self.function, self.batched = function, batched
 
     @abstractmethod
-    def right_outcomes(self, problem: Problem) -> Array:
-        """The law that the outcomes must have: (cells,)."""
+    def views(self, cases: list[Case]) -> list[View]:
+        """What is counted of the outcomes of a group of cases; the first says whether they are random at all."""
 
     @abstractmethod
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
@@ -47,40 +45,26 @@ class BlackBox(ABC):
 
     @abstractmethod
     def read(self, returned: Any, problem: Problem) -> Any:
-        """What one call, or a batch of calls, returned, as integers. Raises NoOutcome where it is none."""
-
-    def cells(self, outcomes: Array, problem: Problem) -> Array:
-        """Numbers of the cells of outcomes: (m, ...) -> int (m,)."""
-        return outcomes
+        """What one call, or a batch of calls, returned, as integers (width,) or (m, width). Raises NoOutcome where it is none."""
 
     @abstractmethod
-    def outcome_shown(self, cell: int, case: Case) -> str:
-        """An outcome, in a text."""
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        """An outcome, int (width,), in a text."""
 
     @abstractmethod
-    def shown(self, row: tuple[Array, ...]) -> str:
+    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
         """The arguments of one call, in a text."""
 
-    @abstractmethod
     def needs_randomness(self, case: Case) -> bool:
-        """Whether a right function cannot do without the generator."""
+        """Whether all randomness of the outcome is the function's own."""
+        return True
 
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         """One call of the function."""
         return self.function(*row, generator)
 
-    def run(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """Cells of the outcomes of all calls: int (m,). Raises Impossible at the first that is impossible, or that raises an error."""
-        cells = self.cells(self.outcomes(group, which, rows, generator), group[0].problem)
-        wrong = np.flatnonzero(np.stack([case.law for case in group])[which, cells] <= 0)
-        if wrong.size:
-            i = int(wrong[0])
-            case, row = group[which[i]], tuple(x[i] for x in rows)
-            raise Impossible(case, f"gave {self.outcome_shown(cells[i], case)}, of probability 0; {self.shown(row)}")
-        return cells
-
     def outcomes(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """What the function gives: (m, ...). Raises Impossible where that is none, or where it raises an error."""
+        """What the function gives: int (m, width). Raises Impossible where that is none, or where it raises an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
             return (self._at_once if self.batched else self._one_by_one)(group, which, rows, generator)
@@ -91,7 +75,7 @@ class BlackBox(ABC):
             for row in zip(*rows, strict=True):
                 outcomes.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
         except Exception as error:
-            shown = self.shown(tuple(x[len(outcomes)] for x in rows))
+            shown = self.shown(tuple(x[len(outcomes)] for x in rows), problem)
             raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
         return np.array(outcomes, dtype=np.int64)
 
@@ -127,45 +111,22 @@ def token_ids(returned: Any, n: int, absent: bool = False) -> Any:
     return tokens.astype(np.int64)
 
 
-class Counts:
-    """What came out of a group of cases: the outcomes in the order of the calls, and how often what followed what.
+def some_drafts(returned: Any, problem: Problem, batched: bool) -> Array:
+    """k drafts, or k in every row, -1 for an absent one. Raises NoOutcome where they are not."""
+    drafts = token_ids(returned, problem.n, absent=True)
+    if np.ndim(drafts) != 1 + batched or np.shape(drafts)[-1] != problem.k:
+        raise NoOutcome(f"gave an array of shape {np.shape(drafts)}, not {problem.k} drafts{' a row' * batched}")
+    return np.asarray(drafts)
 
-    The cases take turns. lags: an outcome is set beside the one so many calls before; in batches of `rows` rows, also beside
-    that of the same row of the batch before.
-    """
 
-    def __init__(self, group: list[Case], rows: int, batched: bool) -> None:
-        self.lags = sorted({1, rows}) if batched else [1]
-        self.laws = np.stack([case.law / case.law.sum() for case in group])
-        middle = self.laws.cumsum(-1) - self.laws / 2
-        self.classes = np.minimum((CLASSES * middle).astype(np.int64), CLASSES - 1)
-        self.class_laws = np.stack([np.bincount(c, w, CLASSES) for c, w in zip(self.classes, self.laws, strict=True)])
-        self.latest = np.zeros(0, dtype=np.int64)  # classes of the calls before, as many as the longest lag
-        self.calls = 0
-        self.counts = np.zeros(self.laws.shape, dtype=np.int64)
-        self.pairs = np.zeros((len(self.lags), len(group), CLASSES, CLASSES), dtype=np.int64)
+def one_token(returned: Any, problem: Problem, batched: bool) -> Array:
+    """A token, or one in every row. Raises NoOutcome where it is none."""
+    tokens = token_ids(returned, problem.n)
+    if np.ndim(tokens) != batched:
+        raise NoOutcome(f"gave an array of shape {np.shape(tokens)}, not one token{' a row' * batched}")
+    return np.asarray(tokens)
 
-    @property
-    def samples(self) -> int:
-        """Calls for every case."""
-        return self.calls // len(self.laws)
 
-    def add(self, cells: Array) -> None:
-        """Outcomes of the next calls; the first belongs to the first case."""
-        which = np.arange(len(cells)) % len(self.laws)
-        np.add.at(self.counts, (which, cells), 1)
-        classes = np.concatenate((self.latest, self.classes[which, cells]))
-        for place, lag in enumerate(self.lags):
-            now = np.arange(max(len(self.latest), lag), len(classes))
-            np.add.at(self.pairs[place], (which[now - len(self.latest)], classes[now - lag], classes[now]), 1)
-        self.latest = classes[-self.lags[-1] :]
-        self.calls += len(cells)
-
-    def evidence(self) -> tuple[Array, Array]:
-        """Log e-values against the law, (cases,), and against independence of what came before, (cases,).
-
-        The second is the evidence beyond what the first explains, which keeps its error probability.
-        """
-        law = log_e_value(self.counts, self.laws)
-        pairs = log_e_value_of_pairs(self.pairs, np.broadcast_to(self.class_laws, (*self.pairs.shape[:2], CLASSES)))
-        return law, pairs.max(0) - np.maximum(law, 0)
+def numbers_shown(x: Array) -> str:
+    """All of them, or the first 64."""
+    return str(x.tolist()) if len(x) <= 64 else f"[{', '.join(map(str, x[:64].tolist()))}, ...] ({len(x)} of them)"

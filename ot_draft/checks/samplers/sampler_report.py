@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
 
+from ...page_style import STYLE
 from ...problem import Problem
 from ..rules.counterexample import problem_source
 from ..rules.rule_source import value_source
@@ -21,7 +25,8 @@ class SamplerOutcome:
 
     label, problem: the problem that a statistical check was made on, or on which another one failed. samples: calls made.
     e_value: of the sequential test, which fails at `limit`. p_value: chi-square, for reading. distance: a law at this total
-    variation distance from the right one is found with probability 0.99 by so many samples (1.0: none is).
+    variation distance from the right one is found with probability 0.99 by so many samples (1.0: none is). measures: whether
+    it is a check of a law.
     """
 
     name: str
@@ -34,6 +39,7 @@ class SamplerOutcome:
     limit: float = np.inf
     p_value: float = 1.0
     distance: float = 1.0
+    measures: bool = False
 
     def __str__(self) -> str:
         where = f"[{self.label}] " if self.label and self.status == "failed" else ""
@@ -45,6 +51,7 @@ class SamplerReport:
     """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
 
     false_alarm: bound on the probability that a right sampler fails any check. code: Python that makes the same calls again.
+    tried: sizes n, k, rows of batches (none where calls had one row), rows in all. `str`, `html()` and `json()` say the same.
     """
 
     name: str
@@ -52,6 +59,7 @@ class SamplerReport:
     false_alarm: float
     seconds: float
     code: str
+    tried: dict[str, Any]
 
     @property
     def passed(self) -> bool:
@@ -67,8 +75,7 @@ class SamplerReport:
         """The outcome of that name with the strongest evidence."""
         of_name = [outcome for outcome in self.outcomes if outcome.name == name]
         if not of_name:
-            names = ", ".join(dict.fromkeys(outcome.name for outcome in self.outcomes))
-            raise KeyError(f"no check is called {name!r}: choose among {names}")
+            raise KeyError(f"no check is called {name!r}: choose among {', '.join(self._names)}")
         return max(of_name, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
 
     def raise_if_failed(self) -> None:
@@ -76,25 +83,64 @@ class SamplerReport:
         if not self.passed:
             raise AssertionError(str(self))
 
+    @property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(outcome.name for outcome in self.outcomes))
+
+    @property
+    def _head(self) -> tuple[str, str]:
+        n, k, batches = (", ".join(map(str, self.tried[name])) for name in ("n", "k", "batches"))
+        rows = f"in batches of {batches}" if batches else "one row at a time"
+        verdict = f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"
+        return verdict, f"tried: n = {n}, k = {k}, {rows}, {self.tried['rows']:,} rows in all"
+
+    @property
+    def reach(self) -> dict[str, float]:
+        """For every check of a law, a total variation distance that was found with probability 0.99 on each of its problems.
+
+        1.0 where even the greatest might have been missed. Of the events that were counted: what the check's docstring names, for
+        the n, k and batches that were tried.
+        """
+        of_laws = [each for each in self.outcomes if each.status == "passed" and each.measures]
+        return {
+            name: max(each.distance for each in of_laws if each.name == name) for name in {e.name: 0 for e in of_laws}
+        }
+
     def __str__(self) -> str:
-        names = list(dict.fromkeys(outcome.name for outcome in self.outcomes))
-        lines = [f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"]
-        lines += [f"  {self._line(name)}" for name in names]
+        verdict, tried = self._head
+        lines = [verdict, *(f"  {self._line(name)}" for name in self._names), f"  {tried}"]
         if not self.passed:
             lines += ["", "The same calls again:", "", self.code.rstrip()]
         return "\n".join(lines)
 
     def _line(self, name: str) -> str:
-        of_name = [outcome for outcome in self.outcomes if outcome.name == name]
         worst = self[name]
         if worst.status != "passed" or not worst.samples:
             return str(worst)
-        text = f"{len(of_name)} problems, {worst.samples:,} calls each; "
-        text += f"largest e-value {worst.e_value:.2g} of {worst.limit:.2g}"
-        far = max(each.distance for each in of_name)
-        if far < 1:
-            text += f"; a law {far:.3f} off is found with probability 0.99 (all errors: {self.false_alarm:.0e})"
+        number = sum(outcome.name == name for outcome in self.outcomes)
+        text = f"{number} cases, {worst.samples:,} calls each; largest e-value {worst.e_value:.2g} of {worst.limit:.2g}"
+        if self.reach.get(name, 1) < 1:
+            text += f"; a law {self.reach[name]:.3f} off is found with probability 0.99 (all errors: {self.false_alarm:.0e})"
         return f"{name:<20} {worst.status:<8} {text}"
+
+    def json(self) -> str:
+        """The report as JSON: what was tried, the reach, every outcome."""
+        kept = ("name", "status", "reason", "label", "samples", "e_value", "p_value", "distance")
+        outcomes = [{name: getattr(each, name) for name in kept} for each in self.outcomes]
+        whole = {"name": self.name, "passed": self.passed, "false_alarm": self.false_alarm, "seconds": self.seconds}
+        whole |= {"tried": self.tried, "reach": self.reach, "outcomes": outcomes, "code": self.code}
+        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+    def html(self) -> str:
+        """The report as one page without links."""
+        verdict, tried = map(escape, self._head)
+        rows = "".join(f"<tr><td>{escape(self._line(name))}</td></tr>\n" for name in self._names)
+        code = "" if self.passed else f"<p>The same calls again:</p>\n<pre><code>{escape(self.code)}</code></pre>\n"
+        return (
+            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(self.name)}</title>\n'
+            f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{verdict}</h1>\n<p>{tried}</p>\n"
+            f'<div class="wide"><table>\n{rows}</table></div>\n{code}</body>\n</html>\n'
+        )
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -103,7 +149,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def call_source(called: str, function: Callable[..., Any], options: dict[str, Any]) -> str:
-    """Python that makes the same call of check_sampler or check_draws again."""
+    """Python that makes the same call of a check again."""
     imports = ["import ot_draft as ot"]
     arguments = [_value("checked", function, imports)]
     for name, value in options.items():
@@ -118,4 +164,6 @@ def _value(name: str, value: Any, imports: list[str]) -> str:
     if "<lambda>" in getattr(value, "__qualname__", "") or (callable(value) and not value.__module__):
         imports.append(f"{name} = ...  # {name_of(value)} of {value.__module__}: paste it here")
         return name
+    if inspect.ismethod(value):
+        return f"{value_source(value.__self__, imports)}.{value.__name__}"
     return value_source(value, imports)

@@ -22,19 +22,17 @@ def log_e_value(counts: Array, law: Array) -> Array:
     The alternative is a mixture: cell probabilities from a Dirichlet law with parameters c law, c one of CONCENTRATIONS with
     equal weights. Infinite where a cell of probability 0 was hit.
     """
-    from scipy.special import logsumexp
-
-    return np.asarray(logsumexp(_log_ratios(counts, law), axis=0) - np.log(len(CONCENTRATIONS)))
+    return log_e_value_given(counts[..., None, :], np.asarray(law)[..., None, :])
 
 
-def log_e_value_of_pairs(counts: Array, law: Array) -> Array:
-    """The same for what follows what: counts (..., m, n) of a cell given the class before, law (..., n) -> (...).
+def log_e_value_given(counts: Array, laws: Array) -> Array:
+    """The same for cells whose law depends on a condition: counts (..., conditions, n), laws that broadcast to them -> (...).
 
-    Under the law every outcome has it, whatever came before; under the alternative each class before has a law of its own.
+    Under the alternative each condition has a law of its own, all drawn at one concentration.
     """
     from scipy.special import logsumexp
 
-    ratios = _log_ratios(counts, np.broadcast_to(law[..., None, :], counts.shape)).sum(-1)
+    ratios = _log_ratios(counts, np.broadcast_to(laws, counts.shape)).sum(-1)
     return np.asarray(logsumexp(ratios, axis=0) - np.log(len(CONCENTRATIONS)))
 
 
@@ -88,16 +86,17 @@ def _pooled(counts: Array, law: Array) -> tuple[Array, Array]:
     return seen, wanted
 
 
-def power(distance: float, samples: int, cells: int, false_alarm: float) -> float:
+def power(distance: float, samples: int, cells: int, false_alarm: float, conditions: int = 1) -> float:
     """Probability, about, that so many samples show a law at this total variation distance, with the e-value at 1/false_alarm.
 
     In the Gaussian limit the e-value of concentration c is a function of Pearson's statistic S, log E = S m / (m + c + 1) / 2
     - (d / 2) log(1 + m / (c + 1)), and S is noncentral chi-square with d = cells - 1 and noncentrality m sum (r - p)^2 / p,
-    which is at least 4 m distance^2 by Cauchy and Schwarz. The best c is taken.
+    which is at least 4 m distance^2 by Cauchy and Schwarz. The best c is taken. conditions: tables with so many samples each,
+    of which one is off.
     """
     from scipy.stats import ncx2
 
-    d = cells - 1
+    d = (cells - 1) * conditions
     if d == 0 or samples == 0:
         return float(d == 0)  # one possible outcome: every other one is refused at once
     prior = CONCENTRATIONS + 1
@@ -106,12 +105,13 @@ def power(distance: float, samples: int, cells: int, false_alarm: float) -> floa
     return float(ncx2.sf(statistic, d, 4 * samples * distance**2))
 
 
-def smallest_distance(samples: int, cells: int, false_alarm: float) -> float:
+def smallest_distance(samples: int, cells: int, false_alarm: float, conditions: int = 1) -> float:
     """The total variation distance that so many samples show with probability 0.99; 1.0 where they show none."""
     from scipy.optimize import brentq
 
-    if power(1e-9, samples, cells, false_alarm) >= POWER:
+    def short(distance: float) -> float:
+        return power(distance, samples, cells, false_alarm, conditions) - POWER
+
+    if short(1e-9) >= 0:
         return 0.0
-    if power(1.0, samples, cells, false_alarm) <= POWER:
-        return 1.0
-    return float(brentq(lambda distance: power(distance, samples, cells, false_alarm) - POWER, 1e-9, 1.0))
+    return 1.0 if short(1.0) <= 0 else float(brentq(short, 1e-9, 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import Any
 
@@ -11,91 +11,148 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import InvalidArgument
+from ...laws import DraftLaw
 from ...problem import Problem
-from .black_box import NUMBERS, ROWS, BlackBox, Counts, Impossible
-from .corners import Case, in_groups
+from .black_box import NUMBERS, ROWS, BlackBox, Impossible, numbers_shown
+from .corners import Case, corner_problems, in_groups, labelled
+from .dependence import Dependence
 from .end_uniforms import EndUniforms
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
 from .statistics import chi_square, smallest_distance
+from .views import View
 
+MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
 AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
 REPEATED = 8  # calls for every case that are made twice
 FIRST = 2048  # calls for every case before the first look, in batches: a single batch does not tell a wrong law from dependence
+SMALL = (1, 2, 5, 33)  # rows of small batches
 LONGEST = 4096  # calls for every case between two looks at the evidence and the clock
 
 
 def examine(
     box: BlackBox,
-    problems: dict[str, Problem],
-    samples: int,
-    seconds: float | None,
-    false_alarm: float,
-    seed: int,
-    options: dict[str, Any],
+    problems: Iterable[Problem] | None,
+    law: DraftLaw,
+    k: int | None,
+    calls: tuple[int | None, float | None, float, int],
+    **options: Any,
 ) -> SamplerReport:
-    """Run every check and write the report; options are the arguments of the call that are the box's own."""
+    """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
+    samples, seconds, false_alarm, seed = calls
+    samples = MOST[box.batched] if samples is None else samples
     if samples < 1 or not 0 < false_alarm < 1:
         raise InvalidArgument(
             f"samples={samples}, false_alarm={false_alarm}: give samples >= 1 and 0 < false_alarm < 1"
         )
+    asked = None if problems is None else list(problems)
+    tried = corner_problems(law, k) if asked is None else labelled(asked)
     start = perf_counter()
-    groups = in_groups([Case(label, problem, box.right_outcomes(problem)) for label, problem in problems.items()])
-    trial = Trial(box, groups, samples, false_alarm, seed)
+    trial = Trial(box, in_groups([Case(*each) for each in tried.items()]), samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
-    calls = samples if trial.stopped else trial.groups[0].counts.samples
-    options |= {"batched": box.batched, "samples": calls, "seconds": None, "false_alarm": false_alarm, "seed": seed}
-    code = call_source(box.called, box.function, options)
-    return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code)
+    made = samples if trial.stopped else trial.main[0].samples
+    given = {"law": law, "k": k} if asked is None else {"problems": asked}
+    given |= options | {
+        "batched": box.batched,
+        "samples": made,
+        "seconds": None,
+        "false_alarm": false_alarm,
+        "seed": seed,
+    }
+    code = call_source(box.called, box.function, given)
+    return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code, trial.tried())
 
 
 class Group:
-    """Cases of equal shape, their own generators and their counts."""
+    """Cases of equal shape, their own generators and what is counted of them; rows: of a small batch, None for whole turns."""
 
-    def __init__(self, box: BlackBox, cases: list[Case], seed: np.random.SeedSequence, turns: int) -> None:
-        self.box, self.cases = box, cases
-        self.turns = turns  # calls for every case at a time
-        of_drafts, of_outcomes, ends = (np.random.PCG64(child) for child in seed.spawn(3))
+    def __init__(
+        self, box: BlackBox, cases: list[Case], seed: np.random.SeedSequence, turns: int, rows: int | None = None
+    ) -> None:
+        self.box, self.cases, self.small = box, cases, rows is not None
+        self.size = turns * len(cases) if rows is None else rows  # calls at a time
+        of_drafts, of_outcomes, ends, of_views = (np.random.PCG64(child) for child in seed.spawn(4))
         self.of_drafts, self.generator = np.random.Generator(of_drafts), np.random.Generator(of_outcomes)
+        self.of_views = np.random.Generator(of_views)
         self.ends = EndUniforms(ends)
         self.ends.batched = box.batched
-        self.counts = Counts(cases, turns * len(cases), box.batched)
+        self.views = box.views(cases)
+        self.dependence = Dependence(self.views, self.size, box.batched)
+        self.calls = 0
         self.changed = ""
 
-    def arguments(self, turns: int) -> tuple[Array, tuple[Array, ...]]:
-        """So many calls for every case: which case, (m,), and the arguments (m, ...)."""
-        which = np.tile(np.arange(len(self.cases)), turns)
+    @property
+    def samples(self) -> int:
+        """Calls for every case, on average."""
+        return self.calls // len(self.cases)
+
+    @property
+    def tests(self) -> int:
+        return len(self.cases) * len(self.views) + self.dependence.tests
+
+    def arguments(self, size: int) -> tuple[Array, tuple[Array, ...]]:
+        """So many calls: which case, (m,), and the arguments (m, ...). In no order that lasts: a row's case changes."""
+        which = np.arange(size) if not self.small else self.of_drafts.integers(0, len(self.cases), size)
+        which = self.of_drafts.permutation(which % len(self.cases))
         return which, self.box.rows(self.cases, which, self.of_drafts)
 
-    def run(self, which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """Outcomes (m,); arguments that were changed are noted."""
+    def run(self, which: Array, rows: tuple[Array, ...], generator: Any) -> tuple[Array, list[tuple[Array, Array]]]:
+        """Outcomes (m, width), and what the views see in them. Raises Impossible; arguments that were changed are noted."""
         before = [x.copy() for x in rows]
         try:
-            return self.box.run(self.cases, which, rows, generator)
+            outcomes = self.box.outcomes(self.cases, which, rows, generator)
         finally:
             for x, old in zip(rows, before, strict=True):
                 if not self.changed and not np.array_equal(x, old):
                     i = int(np.flatnonzero((x != old).any(-1))[0])
-                    self.changed = f"{old[i].tolist()} became {x[i].tolist()}"
+                    self.changed = f"{numbers_shown(old[i])} became {numbers_shown(x[i])}"
                     self.changed_case = self.cases[which[i]]
+        seen = [view.read(which, outcomes, self.of_views) for view in self.views]
+        for view, each in zip(self.views, seen, strict=True):
+            for i in view.impossible(which, each)[:1]:
+                case, row = self.cases[which[i]], tuple(x[i] for x in before)
+                shown = self.box.outcome_shown(outcomes[i], case.problem), self.box.shown(row, case.problem)
+                raise Impossible(case, f"gave {shown[0]}, of probability 0; {shown[1]}")
+        return outcomes, seen
 
     def step(self) -> None:
         """One call, or one run of calls, into the counts."""
-        which, rows = self.arguments(self.turns)
-        self.counts.add(self.run(which, rows, self.generator))
+        which, rows = self.arguments(self.size)
+        _, seen = self.run(which, rows, self.generator)
+        for view, each in zip(self.views, seen, strict=True):
+            view.add(which, each)
+        cells = [each[1][:, 0] for view, each in zip(self.views, seen, strict=True) if view.main]
+        self.dependence.add(which, cells)
+        self.calls += len(which)
+
+    def evidence(self) -> tuple[Array, Array]:
+        """Log e-values of every view against its laws, (views, cases), and against independence, (cases,).
+
+        The second is the evidence beyond what the first explains, which keeps its error probability.
+        """
+        laws = np.stack([view.evidence() for view in self.views])
+        return laws, self.dependence.evidence(np.maximum(laws.max(0), 0))
+
+    @property
+    def largest(self) -> float:
+        """The largest log e-value of all."""
+        laws, dependence = self.evidence()
+        return float(max(laws.max(), dependence.max()))
 
 
 class Trial:
     """All checks of one black box. `outcomes` runs them."""
 
     def __init__(self, box: BlackBox, groups: list[list[Case]], samples: int, false_alarm: float, seed: int):
-        seeds = np.random.SeedSequence(seed).spawn(len(groups))
         self.box, self.samples = box, samples
-        most = min(min(ROWS, NUMBERS // cases[0].problem.n) // len(cases) for cases in groups)
-        turns = min(AT_ONCE if box.batched else ONE_BY_ONE, max(1, most), samples)
-        self.groups = [Group(box, cases, child, turns) for cases, child in zip(groups, seeds, strict=True)]
-        tests = sum(len(group.cases) * (1 + len(group.counts.lags)) for group in self.groups)
-        self.limit = tests / false_alarm
+        sizes = SMALL if box.batched else ()
+        seeds = iter(np.random.SeedSequence(seed).spawn(len(groups) + len(sizes)))
+        room = [min(ROWS if box.batched else NUMBERS, NUMBERS // cases[0].problem.n) // len(cases) for cases in groups]
+        turns = min(AT_ONCE if box.batched else ONE_BY_ONE, max(1, min(room)), samples)
+        self.main = [Group(box, cases, next(seeds), turns) for cases in groups]
+        self.small = [Group(box, groups[0][:2], next(seeds), 1, rows) for rows in sizes]
+        self.groups, self.turns = [*self.main, *self.small], turns
+        self.limit = sum(group.tests for group in self.groups) / false_alarm
         self.stopped = ""  # why the sequential test ended before its time
 
     def outcomes(self, seconds: float | None) -> tuple[SamplerOutcome, ...]:
@@ -112,19 +169,34 @@ class Trial:
                 self.box.possible, "failed", str(impossible), impossible.case.label, impossible.case.problem
             )
         ends = self._ends(skip=possible.status == "failed")
-        return (possible, *self._laws(), *self._independence(), ends, *repeated, self._unchanged())
+        small = (self._small(group) for group in self.small)
+        return (possible, *self._laws(), *self._independence(), *small, ends, *repeated, self._unchanged())
+
+    def tried(self) -> dict[str, Any]:
+        """Vocabulary sizes, numbers of drafts, rows of batches (none where calls had one row), rows in all."""
+        of_groups = [group.cases[0].problem for group in self.main]
+        batches = {group.size for group in self.groups if self.box.batched}
+        sizes = {"n": {each.n for each in of_groups}, "k": {each.k for each in of_groups}, "batches": batches}
+        return {name: sorted(values) for name, values in sizes.items()} | {
+            "rows": sum(group.calls for group in self.groups)
+        }
 
     def _repeated(self) -> Iterator[SamplerOutcome]:
         """The same state of the generator twice: the same tokens, the same state after."""
         failed, still, fixed = None, None, False
         for group in self.groups:
-            which, rows = group.arguments(REPEATED)
+            which, rows = group.arguments(group.size if group.small else REPEATED * len(group.cases))
             first, second = (copy.deepcopy(group.generator) for _ in range(2))
-            one, two = (group.run(which, tuple(x.copy() for x in rows), each) for each in (first, second))
+            one, two = (group.run(which, tuple(x.copy() for x in rows), each)[0] for each in (first, second))
             if (one != two).any() and failed is None:
-                i = int(np.flatnonzero(one != two)[0])
-                failed = group.cases[which[i]], f"outcomes {one[i]} and {two[i]} from one state of the generator"
-            needing = [case for case in group.cases if self.box.needs_randomness(case)]
+                i = int(np.flatnonzero((one != two).any(-1))[0])
+                case = group.cases[which[i]]
+                shown = [self.box.outcome_shown(each[i], case.problem) for each in (one, two)]
+                failed = case, f"{shown[0]} and {shown[1]} from one state of the generator"
+            open_cases = zip(group.cases, group.views[0].laws, strict=True)
+            needing = [
+                case for case, laws in open_cases if (laws > 0).sum() > len(laws) and self.box.needs_randomness(case)
+            ]
             fixed = fixed or bool(needing)
             if needing and still is None and first.bit_generator.state == group.generator.bit_generator.state:
                 still = needing[0], "the state of the generator is the same before and after all calls"
@@ -136,55 +208,74 @@ class Trial:
 
     def _sequential(self, end: float) -> None:
         """Calls in growing rounds, a look at the evidence after each."""
-        turns = self.groups[0].turns
-        calls, done, most = max(1, FIRST // turns) if self.box.batched else 1, 0, self.samples // turns
+        calls, done, most = max(1, FIRST // self.turns) if self.box.batched else 1, 0, self.samples // self.turns
         while done < most:
             start = perf_counter()
             calls = min(calls, most - done)
-            for group in self.groups:
-                for _ in range(calls):
+            for _ in range(calls):
+                for group in self.groups:  # in turn, so that a state kept for one shape meets another
                     group.step()
             done += calls
-            if any((np.stack(group.counts.evidence()) >= np.log(self.limit)).any() for group in self.groups):
+            if any(group.largest >= np.log(self.limit) for group in self.groups):
                 self.stopped = "stopped: the sampler is rejected"
                 return
-            grown, now = max(calls, min(2 * calls, LONGEST // turns)), perf_counter()
+            for group in self.groups:
+                group.dependence.choose_pairs()
+            grown, now = max(calls, min(2 * calls, LONGEST // self.turns)), perf_counter()
             if now + (now - start) * grown / calls > end:
                 return
             calls = grown
 
     def _laws(self) -> Iterator[SamplerOutcome]:
-        for group in self.groups:
-            for place, case in enumerate(group.cases):
-                counts, law = group.counts.counts[place], group.counts.laws[place]
-                log_e, samples = float(group.counts.evidence()[0][place]), int(counts.sum())
-                p_value = chi_square(counts, law) if samples else 1.0
-                distance = smallest_distance(samples, case.cells, 1 / self.limit)
-                seen = _readout(samples, log_e, self.limit, p_value)
-                if log_e >= np.log(self.limit):
-                    cell = int(np.argmax(abs(counts - samples * law) / np.sqrt(np.maximum(samples * law, 1e-300))))
-                    shown = self.box.outcome_shown(cell, case)
-                    seen += f"; {shown} in {counts[cell] / samples:.2%} of the calls instead of {law[cell]:.2%}"
-                yield self._statistical(self.box.right_law, case, samples, log_e, seen, p_value, distance)
+        for group in self.main:
+            logs, samples = group.evidence()[0], group.samples
+            for view, of_cases in zip(group.views, logs, strict=True):
+                for place, case in enumerate(group.cases):
+                    yield self._law(view, place, case, samples, float(of_cases[place]))
+
+    def _law(self, view: View, place: int, case: Case, samples: int, log_e: float) -> SamplerOutcome:
+        counts, laws = view.counts[place], view.laws[place]
+        p_value = chi_square(counts[0], laws[0]) if counts[0].any() and len(counts) == 1 else None
+        cells = int((laws > 0).sum(-1).max())
+        events = counts.sum(-1)
+        distance = smallest_distance(int(events[events > 0].mean()) if samples else 0, cells, 1 / self.limit, len(laws))
+        seen = _readout(samples, log_e, self.limit, p_value)
+        if log_e >= np.log(self.limit):
+            cell, share, law = view.worst(place)
+            seen += f"; {view.shown(place, cell)} in {share:.2%} of the calls instead of {law:.2%}"
+        return self._statistical(view.name, case, samples, log_e, seen, p_value or 1.0, distance)
 
     def _independence(self) -> Iterator[SamplerOutcome]:
-        for group in self.groups:
+        for group in self.main:
+            logs = group.evidence()[1]
             for place, case in enumerate(group.cases):
-                log_e, samples = float(group.counts.evidence()[1][place]), int(group.counts.counts[place].sum())
-                seen = _readout(samples, log_e, self.limit)
+                log_e = float(logs[place])
+                seen = _readout(group.samples, log_e, self.limit)
                 if log_e >= np.log(self.limit):
-                    seen += "; what comes out depends on what came out of an earlier call"
-                yield self._statistical("independent_steps", case, samples, log_e, seen)
+                    seen += "; what comes out depends on what came out of an earlier call, on another row, or on the row's place"
+                yield self._statistical("independent_steps", case, group.samples, log_e, seen)
+
+    def _small(self, group: Group) -> SamplerOutcome:
+        """All that is said of a small batch, in one outcome."""
+        log_e = group.largest if group.calls else 0.0
+        seen = f"batches of {group.size}: {_readout(group.samples, log_e, self.limit)}"
+        return self._statistical("small_batches", group.cases[0], group.samples, log_e, seen)
 
     def _statistical(
-        self, name: str, case: Case, samples: int, log_e: float, seen: str, p_value: float = 1.0, distance: float = 1.0
+        self,
+        name: str,
+        case: Case,
+        samples: int,
+        log_e: float,
+        seen: str,
+        p_value: float = 1.0,
+        distance: float | None = None,
     ) -> SamplerOutcome:
         status: Status = "failed" if log_e >= np.log(self.limit) else "skipped" if self.stopped else "passed"
         reason = self.stopped if status == "skipped" else seen
-        e_value = float(np.exp(min(log_e, 709.0)))
-        return SamplerOutcome(
-            name, status, reason, case.label, case.problem, samples, e_value, self.limit, p_value, distance
-        )
+        e_value, far = float(np.exp(min(log_e, 709.0))), 1.0 if distance is None else distance
+        measured = samples, e_value, self.limit, p_value, far, distance is not None
+        return SamplerOutcome(name, status, reason, case.label, case.problem, *measured)
 
     def _ends(self, skip: bool) -> SamplerOutcome:
         """Uniforms at the ends of [0, 1): no impossible outcome, no error. Says nothing about frequencies."""
@@ -192,7 +283,7 @@ class Trial:
             return SamplerOutcome("end_uniforms", "skipped", self.stopped)
         try:
             for group in self.groups:
-                group.run(*group.arguments(AT_THE_ENDS), group.ends)
+                group.run(*group.arguments(group.size if group.small else AT_THE_ENDS * len(group.cases)), group.ends)
         except Impossible as impossible:
             return _verdict("end_uniforms", (impossible.case, str(impossible)))
         if not any(group.ends.asked for group in self.groups):
