@@ -13,6 +13,7 @@ from .answers import Answer, BadAnswer, NoLaw
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
+from .records import MOST_IDS
 from .reported import ROUGHEST, Lists, Reported
 
 PROMPTS = (
@@ -41,6 +42,7 @@ MIX = (
     (8, 16),
     (4, 256),
 )  # requests at a time and tokens an answer, wave by wave, over and over
+UNNAMED = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 UNREADABLE = 0.05  # share of answers that may be unreadable
 
@@ -163,7 +165,8 @@ class _Run:
                 self._audit.skip()
                 continue
             own = 0.0 if self._reported.whole else math.nan if self._lists.error else math.exp(emitted.log)
-            self._audit.add_top(emitted.token, *found, own, request=request, position=position, batch=self._waves,
+            token = emitted.token if emitted.token >= 0 else UNNAMED
+            self._audit.add_top(token, *found, own, request=request, position=position, batch=self._waves,
                                 whole=self._reported.whole)  # fmt: skip
 
     def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
