@@ -146,8 +146,8 @@ class Verdict:
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
         undecided = audit.undecided or ("" if crossed is not None else _too_many(tokens, audit.left_out))
-        return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed, audit.level, now, largest, most,
-                   audit.confidence, bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
+        return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed, audit.level,
+                   now, largest, most, audit.confidence, bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
 
     def __str__(self) -> str:
         if self.undecided:
