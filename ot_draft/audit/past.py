@@ -158,7 +158,7 @@ def _pair(columns: Array, first: int) -> tuple[Array, Array]:
 
 def _cells(tokens: Tokens, before: Array) -> tuple[Array, ...]:
     """Of every listed token: by itself, with the token before, with the two before, and with the law."""
-    ids, second, last = tokens.ids.astype(np.uint64), *before[:, -2:].T.astype(np.uint64)[:, :, None]
+    ids, (second, last) = tokens.ids.astype(np.uint64), before[:, -2:].T.astype(np.uint64)[:, :, None]
     pair = ids + last * np.uint64(1_000_003)
     keys = (ids, pair, pair + second * np.uint64(998_244_353), ids + tokens.context[:, None])
     return tuple(
