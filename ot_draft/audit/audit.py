@@ -129,7 +129,7 @@ class Audit:
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
         none = own < NOTHING
         self._wealth.settle_no_mass(none, nothing)
-        self._excess.add(y, m, np.count_nonzero(none))
+        self._excess.add(y, m, int(np.count_nonzero(none)))
         self._bound.add(tokens, slack)
         self._past.learn(tokens, seen)
         self._learner.learn(tokens, scored, y_scored, m_scored)

@@ -88,6 +88,7 @@ SCORED = (
         )
         for low, high in RATIOS
     ),
+    Bet("noise of the draft", "draft law", "a token that the draft's noise, used again, would give"),
     Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
 )
 OVERLAPS = (
@@ -239,7 +240,7 @@ def _draft_law(tokens: Tokens) -> list[Score]:
     """Where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
     known = ~np.isnan(tokens.draft_rest)
     if not known.any():
-        return [(np.zeros(tokens.mass.shape), 0.0)] * (6 + len(RATIOS))
+        return [(np.zeros(tokens.mass.shape), 0.0)] * (7 + len(RATIOS))
     q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
     ratio = q / np.maximum(tokens.mass, 1e-300)
     ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)
@@ -252,9 +253,37 @@ def _draft_law(tokens: Tokens) -> list[Score]:
         (np.arange(q.shape[1]) == q.argmax(1)[:, None], 0.0),
         (np.where(tokens.mass >= LIKELY, np.minimum(ratio / HEAD, 1.0), 0.0), 0.0),
         *(((ratio > low) & (ratio <= high), 0.0) for low, high in RATIOS),
+        _noise_again(tokens, q, rest),
         (np.where(left > 0, np.clip(tokens.along_ids(left), 0.0, 1.0), 0.0), 0.0),
     ]
     return [(np.where(known[:, None], listed, 0.0), np.where(known, of_rest, 0.0)) for listed, of_rest in columns]
+
+
+def _noise_again(tokens: Tokens, q: Array, rest: Array) -> Score:
+    """The law emitted where draft and the token in its place are drawn with the same exponential noise, against the reported one.
+
+    The draft has the least E / q, an exponential number M, and E = q M + F with fresh exponential F: in the race of E / r, r the
+    residual, token x starts at M q(x) / r(x) and then wins at the rate r(x). With R, Q the sums of r, q over the tokens that started
+    before s, P(x) is the integral of r(x) / (1 + R s - Q)^2 over s from q(x) / r(x) on. The rest counts as one token.
+    """
+    p, q = np.column_stack([tokens.mass, tokens.rest]), np.column_stack([q, rest])
+    excess = np.maximum(p - q, 0.0)
+    refused = excess.sum(1, keepdims=True)
+    r = excess / np.maximum(refused, 1e-300)
+    start = np.where(r > 1e-9, q / np.maximum(r, 1e-9), np.inf)
+    order = np.argsort(start, axis=1)
+    s, r, q_there = (np.take_along_axis(side, order, axis=1) for side in (start, r, q))
+    runs = np.isfinite(s)
+    s, rate = np.where(runs, s, 0.0), np.cumsum(np.where(runs, r, 0.0), axis=1)
+    owed = np.cumsum(np.where(runs, q_there, 0.0), axis=1)
+    following = np.column_stack([s[:, 1:], np.zeros(len(s))])
+    goes_on = np.column_stack([runs[:, 1:], np.zeros(len(s), dtype=bool)])
+    ends = np.where(goes_on, 1 / np.maximum(1 + rate * following - owed, 1e-9), 0.0)
+    parts = np.where(runs, (1 / np.maximum(1 + rate * s - owed, 1e-9) - ends) / np.maximum(rate, 1e-300), 0.0)
+    law = np.empty_like(p)
+    np.put_along_axis(law, order, np.where(runs, r, 0.0) * np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], axis=1)
+    score = np.clip(_prefers(np.minimum(p, q) + refused * law, p), 0.0, 1.0)
+    return score[:, :-1], score[:, -1]
 
 
 def overlap(interval: tuple[Array, Array], window: tuple[Array, Array]) -> Column:

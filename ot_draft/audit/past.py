@@ -158,7 +158,8 @@ def _pair(columns: Array, first: int) -> tuple[Array, Array]:
 
 def _cells(tokens: Tokens, before: Array) -> tuple[Array, ...]:
     """Of every listed token: by itself, with the token before, with the two before, and with the law."""
-    ids, second, last = tokens.ids.astype(np.uint64), *before[:, -2:].T.astype(np.uint64)[:, :, None]
+    ids = tokens.ids.astype(np.uint64)
+    second, last = (before[:, [-back]].astype(np.uint64) for back in (2, 1))
     pair = ids + last * np.uint64(1_000_003)
     keys = (ids, pair, pair + second * np.uint64(998_244_353), ids + tokens.context[:, None])
     return tuple(
