@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .arrays import argsort, prefix_sums, take, total, where, zero
+from . import arrays as xp
 from .errors import InvalidDrafts
 from .laws import IID, DraftLaw
 from .problem import check_law
@@ -39,7 +39,7 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     reached = law.reaches(q, ~token_set, k)
     if q.requires_grad and not reached.requires_grad:
         raise InvalidDrafts(f"the gradient under {law!r} is not known: take IID() or Hybrid(top=j)")
-    return -(total(where(token_set, p, zero(p)))[..., 0] + reached).log()
+    return -(xp.total(xp.where(token_set, p, 0))[..., 0] + reached).log()
 
 
 def acceptance_loss_of_logits(target: Tensor, draft: Tensor, k: int = 1, law: DraftLaw | None = None) -> Tensor:
@@ -53,5 +53,5 @@ def smallest_cut(p: Tensor, q: Tensor, k: int, law: DraftLaw) -> Tensor:
     if k == 1 and law == IID():
         return p < q
     order = law.order(p, q, k)
-    size = (prefix_sums(take(p, order)) - law.along(q, order, k)).argmin(-1)
-    return argsort(order) < size[..., None]
+    size = (xp.prefix_sums(xp.take(p, order)) - law.along(q, order, k)).argmin(-1)
+    return xp.argsort(order) < size[..., None]

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .arrays import Array, batch_shape, broadcast, is_torch, namespace, positions, spread, total
+from . import arrays as xp
+from .arrays import Array
 from .deprecated import RenamedAttribute
 from .errors import InvalidArgument
 from .laws import DraftLaw
@@ -27,8 +28,10 @@ class Selection:
     def output(self, drafts: Array) -> Array:
         """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
         n = self.residual.shape[-1]
-        taken = spread(self.accept, drafts, n)
-        return taken + (1 - total(self.accept)) * broadcast(self.residual, (*batch_shape(taken, self.residual), n))
+        taken = xp.spread(self.accept, drafts, n)
+        return taken + (1 - xp.total(self.accept)) * xp.broadcast(
+            self.residual, (*xp.batch_shape(taken, self.residual), n)
+        )
 
     law = RenamedAttribute("output")
 
@@ -97,7 +100,7 @@ class SelectionRule(ABC):
 
     def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
         """All drafts (..., j + r), and the selection among them; tops: (..., j) fixed ones; draws: (..., r), of any number."""
-        drafts = namespace(p).concatenate((tops, draws), -1)
+        drafts = xp.concatenate((tops, draws))
         return drafts, self(p, q, drafts)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
@@ -126,7 +129,7 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
     """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidArgument where that is no selection of these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]
     parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
-    of_kind = [type(x) is type(p) and (is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
+    of_kind = [type(x) is type(p) and (xp.is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
     if parts and all(of_kind) and [tuple(x.shape[-1:]) for x in parts] == [(k,), (n,)]:
         return given
     seen = ", ".join(
@@ -148,6 +151,6 @@ def in_turn(take: Array) -> Array:
 
 def first_time(drafts: Array) -> Array:
     """Whether a draft is present and no earlier position holds the same token: int (..., k) -> bool (..., k)."""
-    index = positions(drafts.shape[-1], drafts)
+    index = xp.positions(drafts.shape[-1], drafts)
     earlier = (drafts[..., :, None] == drafts[..., None, :]) & (index[:, None] > index)
     return (drafts >= 0) & ~earlier.any(-1)

@@ -18,21 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    as_number,
-    broadcast,
-    cleared,
-    divide,
-    members,
-    namespace,
-    one,
-    positions,
-    settled,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDrafts
 from . import sets
 
@@ -179,7 +166,7 @@ class DraftLaw(ABC):
 
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
-        return padded(broadcast(positions(0, q), (*q.shape[:-1], 0)), k)
+        return padded(xp.broadcast(xp.positions(0, q), (*q.shape[:-1], 0)), k)
 
     # What the optimum and the linear program ask.
 
@@ -199,7 +186,7 @@ class DraftLaw(ABC):
         law = q
         for index in range(siblings.shape[-1]):  # every place in every row: laws know better
             here = self.child(q, siblings[..., :index], siblings[..., index : index + 1], siblings.shape[-1], number)
-            law = where(place == index, here, law)
+            law = xp.where(place == index, here, law)
         return law
 
     def drafted(self, q: Array, k: int) -> Array | None:
@@ -225,24 +212,24 @@ def outside(q: Array, drawn: Array) -> Array:
 
     Absent ones (-1) count for nothing. Uniform outside them where q has no mass left there; all zeros where no token is left.
     """
-    left = cleared(q, drawn)
-    mass = total(left)
-    if settled(mass > 0):
+    left = xp.cleared(q, drawn)
+    mass = xp.total(left)
+    if xp.settled(mass > 0):
         return left / mass
-    fresh = cleared(0 * q + one(q), drawn)
-    return divide(left, mass, divide(fresh, total(fresh), zero(q)))
+    fresh = xp.cleared(1 + 0 * q, drawn)
+    return xp.divide(left, mass, xp.divide(fresh, xp.total(fresh), 0))
 
 
 def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
     """Law (..., n) of a draft: the token itself, int (..., 1), where it is a fixed one, bool (..., 1), else q outside those gone."""
-    if settled(~fixed):
-        return q if settled(gone < 0) else outside(q, gone)
-    certain = as_number(members(token, q.shape[-1], q), q)
-    return certain if settled(fixed) else where(fixed, certain, outside(q, gone))
+    if xp.settled(~fixed):
+        return q if xp.settled(gone < 0) else outside(q, gone)
+    certain = xp.as_number(xp.members(token, q.shape[-1], q), q)
+    return certain if xp.settled(fixed) else xp.where(fixed, certain, outside(q, gone))
 
 
 def padded(drafts: Array, k: int) -> Array:
     """Drafts in k columns, the missing ones absent: int (..., i) -> int (..., k)."""
     # Not from a list: a CUDA graph takes nothing from the host.
-    absent = broadcast(0 * positions(1, drafts) - 1, (*drafts.shape[:-1], 1))
-    return namespace(drafts).concatenate((drafts, *[absent] * (k - drafts.shape[-1])), -1)
+    absent = 0 * xp.positions(1, drafts) - 1
+    return xp.concatenate((drafts, *[absent] * (k - drafts.shape[-1])))

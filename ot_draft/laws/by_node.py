@@ -6,7 +6,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array, integers
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDrafts
 from .base import DraftLaw, outside
 from .fixed import Fixed, FixedFirst
@@ -70,7 +71,7 @@ class ByNode(ToldByNode, FixedFirst):
         return fixed + drawn
 
     def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
-        return outside(q, integers(fixed, q))
+        return outside(q, xp.integers(fixed, q))
 
     def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNode:
         return ByNode(fixed)
@@ -103,7 +104,7 @@ class ByNodeLast(ToldByNode, FixedLast):
         return drawn + fixed
 
     def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
-        return outside(q, integers(fixed + drawn, q))
+        return outside(q, xp.integers(fixed + drawn, q))
 
     def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
         return ByNodeLast(fixed=fixed)

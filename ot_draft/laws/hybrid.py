@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array, minimum, positions, top_tokens, where
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidArgument
 from .base import DraftLaw, padded
 from .fixed import FixedFirst
@@ -40,7 +41,7 @@ class Hybrid(FixedFirst):
         return k if self.top == "auto" or self._fixed(k) < n else min(n, k)
 
     def number(self, q: Array, k: int) -> Any:
-        return minimum(self.estimator.number(q, k), k) if self.top == "auto" else min(self._fixed(k), k)
+        return xp.minimum(self.estimator.number(q, k), k) if self.top == "auto" else min(self._fixed(k), k)
 
     @property
     def number_by_q(self) -> bool:
@@ -53,8 +54,8 @@ class Hybrid(FixedFirst):
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
         n = q.shape[-1]
-        ranked = top_tokens(q, min(k, n))
-        fixed = where(positions(min(k, n), q) < (self.number(q, k) if number is None else number), ranked, -1)
+        ranked = xp.top_tokens(q, min(k, n))
+        fixed = xp.where(xp.positions(min(k, n), q) < (self.number(q, k) if number is None else number), ranked, -1)
         return padded(fixed, k)
 
     @property

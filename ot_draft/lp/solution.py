@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_exact
+from .. import arrays as xp
 from ..errors import SolverFailed
 from ..problem import Problem
 from .certificate import Certificate, certify
@@ -90,7 +90,7 @@ def solve(problem: Problem, solver: str = "highs", *, form: str = "reduced") -> 
             f" {float(gap):.1e} below the cut of its dual (tolerance {tolerance:.0e}): the optimum is between;"
             ' take solver="flow", which is exact'
         )
-    value = coupling.value if is_exact(problem.p) else float(coupling.value)
+    value = coupling.value if xp.is_exact(problem.p) else float(coupling.value)
     residuals = Residuals(_primal_residual(program, raw), _dual_residual(program, raw), float(gap))
     return Solution(value, coupling, token_set, residuals, solver, raw.status, problem)
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import Array, full
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..lp import Coupling, solve
 from ..lp.program import as_fractions
@@ -58,7 +59,7 @@ class FromCoupling(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         rows = HostRows.of(p, q, drafts, "a linear program needs")
         targets = rows.targets
-        accept, residual = full(rows.tokens.shape, 0, targets), targets[rows.pair_of]  # without drafts p is left
+        accept, residual = xp.full(rows.tokens.shape, 0, targets), targets[rows.pair_of]  # without drafts p is left
         for pair, drawn, chosen in rows.groups(self.law):
             masses = tuple(as_fractions(targets[pair])), tuple(as_fractions(rows.proposals[pair]))
             coupling = _coupling(*masses, drawn, self.law, self.solver)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, one, to_host
+from .. import arrays as xp
+from ..arrays import Array
 from ..bias import F_DIVERGENCES, logarithm
 from ..errors import InvalidDrafts
 from ..laws import DraftLaw
@@ -77,13 +78,8 @@ def frontier(
     found = envelope(problem.p, problem.q, problem.k, problem.law)
     grid = np.asarray(_grid(found.floats(), divergence) if budgets is None else budgets)
     results = [_point(found, TARGETS[divergence](value)) for value in grid]
-    acceptance, bound = (_beside(column) for column in zip(*results, strict=True))
+    acceptance, bound = (xp.concatenate(column) for column in zip(*results, strict=True))
     return Frontier(divergence, grid, acceptance, bound)
-
-
-def _beside(columns: Sequence[Array]) -> Array:
-    module = namespace(columns[0])
-    return module.concatenate(list(columns), -1)
 
 
 def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
@@ -95,14 +91,14 @@ def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
 
 def _grid(found: Envelope, divergence: str) -> list[float]:
     """Budgets at which the acceptance rises in equal steps, in the middle row of a batch."""
-    most, least = found.missing(one(found.target)), 0 * found.unreachable
+    most, least = found.missing(1), 0 * found.unreachable
     if divergence == "tv":
         values = [most * step / (POINTS - 1) for step in range(POINTS)]
     else:
         if divergence == "ratio" or F_DIVERGENCES[divergence].steepest == inf:
             least = found.unreachable + 0.0
         values = [_spent_at(found, divergence, most + (least - most) * step / (POINTS - 1)) for step in range(POINTS)]
-    middle = [float(np.median(to_host(each))) for each in values]
+    middle = [float(np.median(xp.to_host(each))) for each in values]
     return [max(value, 0.0) for value in np.maximum.accumulate(middle)]
 
 

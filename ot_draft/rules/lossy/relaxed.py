@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...arrays import Array, as_number, gather, largest, top_tokens
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
-from .numbers import in_kind, most_likely
+from .numbers import most_likely
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,8 @@ class RelaxedAcceptance(SelectionRule):
         return f"{type(self).__name__}({self.top}, {float(self.delta):g})"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        ranked = top_tokens(p, min(self.top, p.shape[-1]))
-        present = drafts >= 0
-        first = present & (present.cumsum(-1) == 1)
+        ranked = xp.top_tokens(p, min(self.top, p.shape[-1]))
+        first = xp.first_present(drafts)
         among = (drafts[..., :, None] == ranked[..., None, :]).any(-1)
-        near = gather(p, drafts) > largest(p) - in_kind(self.delta, p)
-        return Selection(as_number(first & among & near, p), most_likely(p))
+        near = xp.gather(p, drafts) > xp.largest(p) - xp.number(self.delta, p)
+        return Selection(xp.as_number(first & among & near, p), most_likely(p))
