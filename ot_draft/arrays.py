@@ -102,14 +102,17 @@ def number(value: Any, like: Array) -> Any:
     return Fraction(value) if is_exact(like) else float(value)
 
 
-def _fractions(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.hasobject
+def _exact(x: Any) -> bool:
+    """`is_exact` of what may be a number."""
+    return type(x) is np.ndarray and x.dtype.hasobject
 
 
-def _exactly(x: Any) -> Any:
-    """An operand among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for floats."""
-    if isinstance(x, Fraction) or _fractions(x):
-        return x
+def _exactly(*operands: Any) -> list[Any]:
+    """Operands among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for floats."""
+    return [x if isinstance(x, Fraction) or _exact(x) else _as_fraction(x) for x in operands]
+
+
+def _as_fraction(x: Any) -> Any:
     if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "biu":
         return np.asarray(np.frompyfunc(Fraction, 1, 1)(x.astype(np.int64)), dtype=object)
     if isinstance(x, int | np.integer | np.bool_):
@@ -124,7 +127,7 @@ def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
     """Constant array of like's kind, type and device."""
     if is_torch(like):
         return namespace(like).full(shape, float(value), dtype=like.dtype, device=like.device)
-    return np.full(shape, _exactly(value) if is_exact(like) else float(value), dtype=like.dtype)
+    return np.full(shape, *(_exactly(value) if is_exact(like) else [float(value)]), dtype=like.dtype)
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:
@@ -179,8 +182,15 @@ def as_number(condition: Array, like: Array) -> Array:
 
 def concatenate(parts: Sequence[Array]) -> Array:
     """Arrays (..., a), (..., b), ... side by side: (..., a + b + ...), after broadcasting the other axes."""
-    batch = batch_shape(*parts)
-    return namespace(parts[0]).concatenate([broadcast(x, (*batch, x.shape[-1])) for x in parts], -1)
+    module = namespace(parts[0])
+    try:
+        return module.concatenate(tuple(parts), -1)
+    except (
+        ValueError,
+        RuntimeError,
+    ):  # there is something to broadcast, which to ask for beforehand takes longer than this
+        batch = batch_shape(*parts)
+        return module.concatenate([broadcast(x, (*batch, x.shape[-1])) for x in parts], -1)
 
 
 def total(x: Array) -> Array:
@@ -192,27 +202,25 @@ def minimum(a: Any, b: Any) -> Array:
     """Smaller of two arrays, or of an array and a number."""
     if is_torch(a):
         return a.clamp(max=b)
-    if is_torch(b):
+    if type(a) is not np.ndarray and is_torch(b):
         return b.clamp(max=a)
-    return np.minimum(_exactly(a), _exactly(b)) if _fractions(a) or _fractions(b) else np.minimum(a, b)
+    return np.minimum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Array:
     """Larger of two arrays, or of an array and a number."""
     if is_torch(a):
         return a.clamp(min=b)
-    if is_torch(b):
+    if type(a) is not np.ndarray and is_torch(b):
         return b.clamp(min=a)
-    return np.maximum(_exactly(a), _exactly(b)) if _fractions(a) or _fractions(b) else np.maximum(a, b)
+    return np.maximum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.maximum(a, b)
 
 
 def where(condition: Array, a: Any, b: Any) -> Array:
     """a where the condition holds, else b: arrays or numbers."""
     if is_torch(condition):
         return namespace(condition).where(condition, a, b)
-    return (
-        np.where(condition, _exactly(a), _exactly(b)) if _fractions(a) or _fractions(b) else np.where(condition, a, b)
-    )
+    return np.where(condition, *_exactly(a, b)) if _exact(a) or _exact(b) else np.where(condition, a, b)
 
 
 def any_of(chance: Array, count: Array) -> Array:
@@ -289,7 +297,7 @@ def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Arra
         if is_torch(scale):
             return torch.addcmul(p, q, scale, value=-1, out=out).clamp_(min=0)
         return torch.sub(p, q, alpha=scale, out=out).clamp_(min=0)
-    scaled = q if isinstance(scale, int) and scale == 1 else _scaled(q, scale)
+    scaled = q if type(scale) is int and scale == 1 else _scaled(q, scale)
     return np.maximum(np.subtract(p, scaled, out=out), zero(p), out=out)
 
 
@@ -300,7 +308,9 @@ def overlap(p: Array, q: Array, scale: Any, out: Array | None = None) -> Array:
 
 
 def _scaled(q: Array, scale: Any, out: Array | None = None) -> Array:
-    return namespace(q).multiply(q, _exactly(scale) if is_exact(q) else scale, out=out)
+    if type(scale) is not np.ndarray and is_exact(q):
+        (scale,) = _exactly(scale)
+    return namespace(q).multiply(q, scale, out=out)
 
 
 _exact_divide = np.frompyfunc(lambda a, b, otherwise: Fraction(a) / b if b != 0 else otherwise, 3, 1)
@@ -310,8 +320,8 @@ def divide(a: Any, b: Any, otherwise: Any) -> Array:
     """a / b, and `otherwise` where b is 0: 0/0 under a `where` warns in numpy and raises on Fractions."""
     if is_torch(b):
         return namespace(b).where(b == 0, otherwise, a / b)
-    if _fractions(a) or _fractions(b):
-        return np.asarray(_exact_divide(_exactly(a), _exactly(b), _exactly(otherwise)), dtype=object)
+    if _exact(a) or _exact(b):
+        return np.asarray(_exact_divide(*_exactly(a, b, otherwise)), dtype=object)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(b == 0, otherwise, np.divide(a, b))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
-from .errors import InvalidDrafts
+from .errors import InvalidArgument
 
 TINY = 1e-300  # stands in for 0 under a logarithm
 BLOCK = 1 << 14  # tokens at a time on the host: what fits the cache needs no fresh memory
@@ -116,7 +116,7 @@ def divergence(name: str, r: Array, p: Array) -> Array:
         top = largest_ratio(r, p)[..., 0]
         return logarithm(top if hasattr(top, "dtype") else np.asarray(top, dtype=object))
     if name not in F_DIVERGENCES:
-        raise InvalidDrafts(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
+        raise InvalidArgument(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
     return F_DIVERGENCES[name].between(r, p)[..., 0]
 
 

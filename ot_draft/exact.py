@@ -14,6 +14,7 @@ import numpy as np
 from . import arrays as xp
 from .arrays import Array
 from .bias import Bias, bias_of
+from .laws import sets
 from .laws.sets import CELLS
 from .problem import TOLERANCE, Problem
 from .selection import checked
@@ -54,7 +55,7 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
 
     The judge, not the defendant: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
-    shows an output that is not p. Cost: n^k rule rows. Raises InvalidDrafts where that is over four million.
+    shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million.
     """
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
     output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + xp.full((k,), 0, p)
@@ -77,4 +78,4 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
 def all_drafts(problem: Problem) -> Iterator[np.ndarray]:
     """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
     rows = max(1, CELLS // (problem.n * max(1, int(np.prod(problem.batch)))))
-    return problem.law.tuples(problem.n, problem.k, rows)
+    return sets.tuples(problem.n, problem.law.count(problem.n, problem.k), problem.k, rows)

@@ -48,7 +48,7 @@ def _as_set(token_set: Any, p: Array) -> Array:
         raise InvalidArgument(
             f"token_set has dtype {found.dtype} and shape {tuple(found.shape)}: give bool (..., {p.shape[-1]}), True for its tokens"
         )
-    common_batch(token_set=found, p=p)
+    common_batch(InvalidArgument, token_set=found, p=p)
     return xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)
 
 

@@ -118,15 +118,15 @@ def check_kinds(p: Array, q: Array) -> None:
         raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: convert one of them")
 
 
-def common_batch(**arrays: Array) -> tuple[int, ...]:
-    """Common shape of all axes but the last. Raises InvalidDrafts where there is none, or p and q differ in the last."""
+def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) -> tuple[int, ...]:
+    """Common shape of all axes but the last. Raises the error where there is none, or p and q differ in the last."""
     try:
         if "p" in arrays and "q" in arrays and arrays["p"].shape[-1] != arrays["q"].shape[-1]:
             raise ValueError
         return xp.batch_shape(*arrays.values())
     except ValueError:
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays.items())
-        raise InvalidDrafts(
+        raise error(
             f"shapes do not fit together: {shapes}; give equal batches, or 1 where one row is for all"
         ) from None
 

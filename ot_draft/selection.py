@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from . import arrays as xp
 from .arrays import Array
-from .deprecated import RenamedAttribute
 from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import Problem
@@ -33,8 +32,6 @@ class Selection:
             self.residual, (*xp.batch_shape(taken, self.residual), n)
         )
 
-    law = RenamedAttribute("output")
-
 
 class SelectionRule(ABC):
     """A selection rule: a function of (p, q, drafts), and the draft law under which it keeps the target's law.
@@ -52,8 +49,12 @@ class SelectionRule(ABC):
     slow: ClassVar[bool] = False
     # Whether nodes with the same tokens before them may have different numbers of drafts: the rule does not use the number.
     any_number: ClassVar[bool] = False
-    # Whether fixed top tokens and draws outside them may be given apart, with draws of several nodes: `select_beside`.
-    takes_tops: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A formula holds for the call it was written for: a subclass with a call of its own does not inherit it."""
+        super().__init_subclass__(**options)
+        if "__call__" in vars(cls) and "closed_form" not in vars(cls):
+            cls.closed_form = SelectionRule.closed_form  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
@@ -98,6 +99,11 @@ class SelectionRule(ABC):
         """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
         return law.all_independent
 
+    @property
+    def takes_tops(self) -> bool:
+        """Whether fixed tokens and draws outside them may be given apart, with draws of several nodes: `select_beside`."""
+        return type(self).select_beside is not SelectionRule.select_beside
+
     def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
         """All drafts (..., j + r), and the selection among them; tops: (..., j) fixed ones; draws: (..., r), of any number."""
         drafts = xp.concatenate((tops, draws))
@@ -110,15 +116,6 @@ class SelectionRule(ABC):
         Exact on Fractions. optimum: (...) of the problem, where the caller knows it.
         """
         return None
-
-    def formula(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
-        """`closed_form`, but None where it was written for another rule: a subclass with a call of its own inherits it all the same."""
-        classes = type(self).__mro__
-        form, call = (
-            next(place for place, each in enumerate(classes) if name in vars(each))
-            for name in ("closed_form", "__call__")
-        )
-        return self.closed_form(problem, optimum) if form <= call else None
 
     def program_sets(self, q: Array, k: int) -> int:
         """Draft sets of the linear program that the rule solves for drafts from q (n,); 0 where it solves none."""

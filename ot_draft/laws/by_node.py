@@ -45,10 +45,6 @@ class ToldByNode(DraftLaw):
     def number_by_q(self) -> bool:
         return True
 
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        return ()  # it says nothing without a tree
-
     def fixed_at(self, prefix: Prefix) -> Prefix:
         """The fixed tokens after a prefix."""
         return dict(self.fixed).get(prefix, ())

@@ -28,12 +28,6 @@ class FixedFirst(DraftLaw):
     """
 
     independent: ClassVar[bool] = True
-    fixes_tops: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
-
-    def draws(self, q: Array, k: int) -> int:
-        fixed = self.top_drafts(q, k)
-        return int((fixed < 0).sum()) if (fixed >= 0).sum() < len(q) else 0
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed = self.top_drafts(q, drafts.shape[-1])
@@ -51,23 +45,15 @@ class FixedFirst(DraftLaw):
         drawn = xp.where(xp.total(free) > 0, xp.inverse_cdf(free, uniforms), -1)
         return xp.where(fixed >= 0, fixed, drawn), number
 
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        fixed, top, draws = self._parts(q, k)
-        mass = xp.total(xp.where(token_set, outside(q, fixed), 0))
-        return xp.as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
-
-    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
-        fixed, top, draws = self._parts(q, k)
-        mass = xp.total(xp.where(token_set, outside(q, fixed), 0))
-        return xp.where((token_set & top).any(-1), 1, xp.any_of(mass, draws)[..., 0])
-
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
         # A set without all fixed tokens holds no draft tuple.
         return xp.argsort(xp.where(xp.members(fixed, q.shape[-1], q), -1, xp.ratio(p, outside(q, fixed))))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        fixed, top, draws = self._parts(q, k)
+        fixed = self.top_drafts(q, k)
+        top = xp.members(fixed, q.shape[-1], q)
+        draws = xp.where(top.all(-1, keepdims=True), 0, xp.total(xp.as_number(fixed < 0, q)))
         sums = xp.prefix_sums(xp.take(outside(q, fixed), order))
         share = sums / xp.where(sums[..., -1:] == 0, 1, sums[..., -1:])
         topped = xp.prefix_sums(xp.take(xp.as_number(top, q), order))
@@ -92,13 +78,7 @@ class FixedFirst(DraftLaw):
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.top_drafts(q, k)
-        return sets.independent(sets.bits_of(fixed), outside(q, fixed), self.draws(q, k))
-
-    def _parts(self, q: Array, k: int) -> tuple[Array, Array, Array]:
-        """The fixed drafts (..., k), their set T, bool (..., n), and the number of draws (..., 1): none where T holds every token."""
-        fixed = self.top_drafts(q, k)
-        top = xp.members(fixed, q.shape[-1], q)
-        return fixed, top, xp.where(top.all(-1)[..., None], 0, xp.total(xp.as_number(fixed < 0, q)))
+        return sets.independent(sets.bits_of(fixed), outside(q, fixed), sets.draws(self, q, k))
 
 
 @dataclass(frozen=True)
@@ -114,9 +94,6 @@ class Fixed(FixedFirst):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", _as_rows(self.tokens))
-
-    def check(self, k: int) -> None:
-        """Defined for every number of drafts; what `tokens` must be is asked when the law is made."""
 
     def count(self, n: int, k: int) -> int:
         return k if min(_lengths(self.tokens)) < n else min(n, k)
@@ -137,19 +114,8 @@ class Fixed(FixedFirst):
         return f"fixed:{'+'.join(map(str, self.tokens))}" if not self._batch else "fixed"
 
     @property
-    def spellings(self) -> tuple[str, ...]:
-        return ("fixed:TOKEN+TOKEN",)
-
-    @property
     def title(self) -> str:
         return "fixed tokens, draws outside them"
-
-    def spelled(self, name: str) -> DraftLaw | None:
-        family, given, tokens = name.partition(":")
-        numbers = tokens.split("+")
-        if family != "fixed" or not given or not all(number.isdecimal() for number in numbers):
-            return None
-        return Fixed(tuple(map(int, numbers)))
 
     def plain(self, k: int) -> DraftLaw:
         return self if any(_lengths(self.tokens)) and k else IID()

@@ -27,7 +27,6 @@ class FixedLast(DraftLaw):
     from q and from anything that is known before the draws, and must not be looked up in them.
     """
 
-    in_turn: ClassVar[bool] = True
     remedy: ClassVar[str] = "take Traversal(), or NaiveTarget()"
     tokens: Prefix = ()
 
@@ -59,11 +58,6 @@ class FixedLast(DraftLaw):
             token = xp.where(xp.total(left) > 0, xp.inverse_cdf(left, uniforms[..., place : place + 1]), -1)
             drafts = xp.concatenate((drafts, token))
         return xp.concatenate((drafts, fixed))
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        order = xp.argsort(xp.where(xp.broadcast(token_set, q.shape), 0, 1), stable=True)
-        size = xp.total(xp.where(xp.broadcast(token_set, q.shape), 1, 0))
-        return xp.gather(self.along(q, order, k), size)[..., 0]
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed, _ = self._parts(q, k)

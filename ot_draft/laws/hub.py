@@ -22,7 +22,6 @@ class Hub(DraftLaw):
     """
 
     first_follows_q: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
     remedy: ClassVar[str] = "take TokenWise(SpecHub()) or Traversal()"
 
     def check(self, k: int) -> None:
@@ -48,9 +47,6 @@ class Hub(DraftLaw):
         first = xp.inverse_cdf(q, uniforms[..., :1])
         other = xp.inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
         return xp.concatenate((first, xp.where(first == hub, other, hub)))
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        return SAME_PAIRS.inside(q, token_set, k)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         return SAME_PAIRS.order(p, q, k)

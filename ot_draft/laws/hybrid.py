@@ -30,7 +30,7 @@ class Hybrid(FixedFirst):
         usual = self.estimator == USUAL
         return f"Hybrid(top={self.top!r})" if usual else f"Hybrid(top={self.top!r}, estimator={self.estimator!r})"
 
-    def check(self, k: int) -> None:
+    def __post_init__(self) -> None:
         whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
         if not whole and self.top != "auto":
             raise InvalidArgument(
@@ -63,24 +63,12 @@ class Hybrid(FixedFirst):
         return "greedy" if self.top == -1 else f"hybrid:{self.top}"
 
     @property
-    def spellings(self) -> tuple[str, ...]:
-        return ("greedy", "hybrid:J", "hybrid:auto")
-
-    @property
     def title(self) -> str:
         known: dict[int | str, str] = {
             -1: "greedy: top k - 1, one draw outside",
             "auto": "hybrid: j top tokens, j chosen from q, draws outside",
         }
         return known.get(self.top, self.spelling)
-
-    def spelled(self, name: str) -> DraftLaw | None:
-        family, _, top = name.partition(":")
-        if name == "greedy":
-            return Hybrid(-1)
-        if family != "hybrid" or not (top.isdecimal() or top == "auto"):
-            return None
-        return Hybrid(int(top) if top.isdecimal() else top)
 
     def plain(self, k: int) -> DraftLaw:
         top = max(k - 1, 0) if self.top == -1 else self.top

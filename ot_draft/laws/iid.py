@@ -17,9 +17,7 @@ class IID(DraftLaw):
 
     first_follows_q: ClassVar[bool] = True
     independent: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True
-    runs_out: ClassVar[bool] = False
     remedy: ClassVar[str] = "take Joint() or TokenWise(KSeq())"
 
     def probability(self, q: Array, drafts: Array) -> Array:
@@ -27,12 +25,6 @@ class IID(DraftLaw):
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         return xp.inverse_cdf(q, uniforms)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        return xp.total(xp.where(token_set, q, 0))[..., 0] ** k
-
-    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
-        return xp.any_of(xp.total(xp.where(token_set, q, 0))[..., 0], k)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         return xp.argsort(xp.ratio(p, q))

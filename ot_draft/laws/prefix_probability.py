@@ -29,15 +29,6 @@ CELLS = 1 << 14  # times by tokens in one array
 LATE = 700.0  # log of a time that is as good as never, and still a float64
 
 
-def inside(q: Array, token_set: Array, k: int) -> Array:
-    """P(all k drafts in the set): (..., n), bool (..., n) -> (...)."""
-    order = xp.integers(np.argsort(~xp.to_host(token_set), axis=-1, kind="stable"), q)
-    shape = (*xp.batch_shape(q, order), q.shape[-1])
-    ordered = xp.take(xp.broadcast(q, shape), xp.broadcast(order, shape))
-    size = xp.total(xp.as_number(token_set, q))
-    return xp.where(xp.positions(q.shape[-1] + 1, q) == size, prefixes(ordered, k), 0).sum(-1)
-
-
 def prefixes(q: Array, k: int) -> Array:
     """P(all k drafts among the first i tokens), for every i: (..., n) -> (..., n + 1).
 

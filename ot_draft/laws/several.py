@@ -26,8 +26,6 @@ class Several(DraftLaw):
     """
 
     first_follows_q: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
-    runs_out: ClassVar[bool] = False
     remedy: ClassVar[str] = "take Traversal(), which for one level is recursive rejection, or NaiveTarget()"
 
     others: Any = ()
@@ -57,12 +55,6 @@ class Several(DraftLaw):
     def draw(self, q: Array, uniforms: Array) -> Array:
         columns = [xp.inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
         return xp.concatenate(columns)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        masses: Any = 1
-        for place in range(k):
-            masses = masses * xp.total(xp.where(token_set, self._of(q, place), 0))[..., 0]
-        return masses
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         batch, n = xp.batch_shape(p, q), p.shape[-1]
@@ -105,10 +97,6 @@ class Several(DraftLaw):
     @property
     def title(self) -> str:
         return "a draft from each of several models"
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        return ()  # its laws are data: it has no name on the command line
 
     def _of(self, q: Array, place: int) -> Array:
         """Law of a draft: (..., n)."""

@@ -19,7 +19,6 @@ class WithoutReplacement(DraftLaw):
     """k draws from q without replacement (multi-candidate speculative decoding; Sequoia)."""
 
     first_follows_q: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True
     remedy: ClassVar[str] = "take TokenWise(RecursiveRejectionWithoutReplacement()) or Traversal()"
 
@@ -41,9 +40,6 @@ class WithoutReplacement(DraftLaw):
             token = xp.inverse_cdf(outside(q, drafts), uniforms[..., i : i + 1])
             drafts = xp.concatenate((drafts, token))
         return padded(drafts, k)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        return prefix_probability.inside(q, token_set, k)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         # Tokens with q = 0 come last. Among them the fallback draws uniformly, so the lightest under p come first.

@@ -98,7 +98,7 @@ class Program:
 
 
 def build(problem: Problem) -> Program:
-    """The reduced program of one problem; InvalidDistribution for a batch, InvalidDrafts for too many draft sets."""
+    """The reduced program of one problem; InvalidDistribution for a batch, InvalidArgument for too many draft sets."""
     if problem.batch:
         raise InvalidDistribution(
             f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"

@@ -25,7 +25,7 @@ MAX_VARIABLES = 200_000
 
 
 def tuples_of(problem: Problem) -> np.ndarray:
-    """All draft tuples, int (n^k, k); InvalidDrafts where the coupling over them has too many entries."""
+    """All draft tuples, int (n^k, k); InvalidArgument where the coupling over them has too many entries."""
     n, drawn = problem.n, problem.law.count(problem.n, problem.k)
     if n ** (drawn + 1) > MAX_VARIABLES:
         raise InvalidArgument(

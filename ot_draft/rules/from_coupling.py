@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw
+from ..laws import IID, DraftLaw, sets
 from ..lp import Coupling, solve
 from ..lp.program import as_fractions
 from ..problem import Problem
@@ -50,11 +50,11 @@ class FromCoupling(SelectionRule):
         """The value of the linear program, by the rule's own solver; one pair."""
         if problem.batch or problem.law != self.law:
             return None
-        value = solve(problem, self.solver).value
-        return value, value
+        acceptance = solve(problem, self.solver).acceptance
+        return acceptance, acceptance
 
     def program_sets(self, q: Array, k: int) -> int:
-        return self.law.most_sets(q, k)
+        return sets.most(self.law, q, k)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         rows = HostRows.of(p, q, drafts, "a linear program needs")

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import IID, DraftLaw
 from .envelope import Envelope, envelope, of_groups
 
@@ -82,11 +82,11 @@ class Nearest(Target):
 
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
-    """A budget as it was given, if it is a number between the two. Raises InvalidDrafts."""
+    """A budget as it was given, if it is a number between the two. Raises InvalidArgument."""
     numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
     if not numeric or not least <= value <= most:
         bounds = f"from {least} to {most}" if most < float("inf") else f">= {least}"
-        raise InvalidDrafts(f"{name} is {value!r}: give a number {bounds}")
+        raise InvalidArgument(f"{name} is {value!r}: give a number {bounds}")
     return value
 
 

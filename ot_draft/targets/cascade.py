@@ -9,7 +9,7 @@ from typing import Any
 from .. import arrays as xp
 from ..arrays import Array
 from ..bias import total_variation
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from .base import Target, budget
 
@@ -44,7 +44,9 @@ class Cascade(Target):
 
     def __post_init__(self) -> None:
         if self.deferral not in BY_CONTEXT | BY_TOKEN:
-            raise InvalidDrafts(f"Cascade(deferral={self.deferral!r}): give one of {', '.join(BY_CONTEXT | BY_TOKEN)}")
+            raise InvalidArgument(
+                f"Cascade(deferral={self.deferral!r}): give one of {', '.join(BY_CONTEXT | BY_TOKEN)}"
+            )
         budget(self.alpha, "Cascade(alpha)", -float("inf"))
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:

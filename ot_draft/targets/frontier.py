@@ -13,7 +13,7 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..bias import F_DIVERGENCES, logarithm
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
 from .base import Nearest
@@ -29,13 +29,13 @@ POINTS = 33  # of a curve where no budgets are given
 def target_within(text: str) -> Nearest:
     """The target of the most acceptance within a budget in words: "tv=0.05", "kl=0.02", "ratio=0.3" (r <= e^0.3 p), "tv=1/20".
 
-    Raises InvalidDrafts for what is no such budget.
+    Raises InvalidArgument for what is no such budget.
     """
     name, _, value = text.partition("=")
     try:
         return TARGETS[name.strip()](Fraction(value.strip()))
     except (KeyError, ValueError, ZeroDivisionError):
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"budget {text!r}: give a divergence and a number, as in tv=0.05; divergences: {', '.join(TARGETS)}"
         ) from None
 
@@ -70,10 +70,10 @@ def frontier(
     """The most acceptance within each budget of `divergence` from p: "tv", "ratio", "kl" (r from p), "reverse-kl" or "chi-squared".
 
     p, q: (..., n), validated as in `Problem`. budgets: POINTS of them from 0 to where the acceptance no longer grows, if None. A ratio's
-    budget is delta, for r <= e^delta p. Raises InvalidDrafts for an unknown divergence.
+    budget is delta, for r <= e^delta p. Raises InvalidArgument for an unknown divergence.
     """
     if divergence not in TARGETS:
-        raise InvalidDrafts(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
+        raise InvalidArgument(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
     problem = Problem(p, q, k, law)
     found = envelope(problem.p, problem.q, problem.k, problem.law)
     grid = np.asarray(_grid(found.floats(), divergence) if budgets is None else budgets)

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from .base import Nearest, budget
 from .envelope import Envelope
 
@@ -29,7 +29,7 @@ class Ratio(Nearest):
 
     def __post_init__(self) -> None:
         if (self.delta is None) == (self.factor is None):
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
             )
         if self.factor is None:

@@ -172,7 +172,7 @@ def test_the_ensemble_is_what_transformers_computes() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts):
+    with pytest.raises(ot.InvalidArgument):
         make()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
 
@@ -30,7 +30,7 @@ class LenientSampling(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.residual not in RESIDUALS or not 0 < self.lenience <= 1:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"LenientSampling({self.lenience!r}, {self.residual!r}): give a lenience in (0, 1] and 'excess' or 'target'"
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
 from .numbers import most_likely
@@ -28,7 +28,7 @@ class RelaxedAcceptance(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.top < 1 or not 0 <= self.delta <= 1:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"RelaxedAcceptance({self.top!r}, {self.delta!r}): give top >= 1 and a delta from 0 to 1"
             )
 

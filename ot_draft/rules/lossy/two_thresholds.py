@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import DraftLaw, Hybrid
 from ...selection import Selection, SelectionRule
 
@@ -29,7 +29,7 @@ class TwoThresholds(SelectionRule):
 
     def __post_init__(self) -> None:
         if not (0 <= self.single <= 1 and 0 < self.accumulated <= 1):
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"TwoThresholds({self.single!r}, {self.accumulated!r}): give two thresholds up to 1, the second above 0"
             )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...errors import InvalidDrafts
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
 from .numbers import floats, most_likely
@@ -32,7 +32,7 @@ class TypicalAcceptance(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.fallback not in FALLBACKS or not 0 <= self.threshold <= 1 or self.alpha < 0:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"TypicalAcceptance({self.threshold!r}, {self.alpha!r}, {self.fallback!r}): give a threshold from 0 to 1, alpha >= 0"
                 " and 'sample' or 'greedy'"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
@@ -28,7 +28,6 @@ class Optimal(SelectionRule):
     Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
     """
 
-    takes_tops: ClassVar[bool] = True
     law: DraftLaw = IID()
     classes: int | None = None
 
