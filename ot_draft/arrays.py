@@ -26,25 +26,17 @@ __all__ = [
     "Array",
     "argsort",
     "as_number",
-    "broadcast",
     "concatenate",
     "divide",
     "excess",
     "first_present",
     "full",
     "gather",
-    "is_exact",
-    "is_torch",
     "largest",
     "maximum",
-    "members",
     "minimum",
     "normalise",
     "number",
-    "overlap",
-    "positions",
-    "prefix_sums",
-    "ratio",
     "smallest",
     "spread",
     "take",
@@ -127,7 +119,8 @@ def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
     """Constant array of like's kind, type and device."""
     if is_torch(like):
         return namespace(like).full(shape, float(value), dtype=like.dtype, device=like.device)
-    return np.full(shape, *(_exactly(value) if is_exact(like) else [float(value)]), dtype=like.dtype)
+    (value,) = _exactly(value) if is_exact(like) else [float(value)]
+    return np.full(shape, value, dtype=like.dtype)
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:

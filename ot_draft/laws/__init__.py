@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from ..errors import InvalidArgument
 from .base import DraftLaw, outside
-from .by_node import ByNode, ByNodeLast, ToldByNode
-from .fixed import Fixed, FixedFirst
-from .fixed_last import FixedLast
+from .fixed import ByNode, Fixed, FixedFirst, ToldByNode
+from .fixed_last import ByNodeLast, FixedLast
 from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID

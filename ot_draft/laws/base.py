@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,6 +86,15 @@ class DraftLaw(ABC):
     def count(self, n: int, k: int) -> int:
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
+
+    def tuples(self, n: int, k: int, rows: int) -> Iterator[np.ndarray]:
+        """All draft tuples, absent drafts as -1, in chunks of int (at most `rows`, k)."""
+        return sets.tuples(n, self.count(n, k), k, rows)
+
+    @property
+    def runs_out(self) -> bool:
+        """Whether q can run out of mass before all drafts are drawn; what is drafted then is a convention."""
+        return not self.all_independent
 
     # Its name, and how the command line spells it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -18,6 +19,8 @@ from .base import DraftLaw, fixed_or_drawn, outside, padded
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
+
+Prefix = tuple[int, ...]
 
 
 class FixedFirst(DraftLaw):
@@ -139,6 +142,71 @@ class Fixed(FixedFirst):
                 " row of q, or one for all"
             ) from None
         return table
+
+
+class ToldByNode(DraftLaw):
+    """What such laws have in common: a `DraftTree` carries the numbers in `tops`, and the tokens stand among each node's children.
+
+    A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...]
+
+    @abstractmethod
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        """The children of a node in the order in which rules take them."""
+
+    @abstractmethod
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
+
+    @abstractmethod
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> DraftLaw:
+        """The same with the tokens of a tree in plain form."""
+
+    def number(self, q: Array, k: int) -> Any:
+        raise InvalidDrafts(
+            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
+        )
+
+    @property
+    def number_by_q(self) -> bool:
+        return True
+
+    def fixed_at(self, prefix: Prefix) -> Prefix:
+        """The fixed tokens after a prefix."""
+        return dict(self.fixed).get(prefix, ())
+
+
+@dataclass(frozen=True)
+class ByNode(ToldByNode, FixedFirst):
+    """At every node some fixed tokens, then i.i.d. draws from q outside them: how many, and which, is told node by node.
+
+    The tokens are the first children of each node. What the numbers may depend on for `Joint` and `Optimal` to be lossless:
+    proofs_checks/paths/adapted_trees.py.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        return Fixed(self.fixed_at(prefix))
+
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        return fixed + drawn
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        return outside(q, xp.integers(fixed, q))
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNode:
+        return ByNode(fixed)
+
+    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+        raise InvalidDrafts(
+            "ByNode: the fixed tokens stand in the tree, as the first children of their node: ask `at(prefix)`"
+        )
+
+    def plain(self, k: int) -> DraftLaw:
+        return ByNode()
 
 
 def _as_rows(tokens: Any) -> tuple[Any, ...]:

@@ -15,8 +15,7 @@ from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from . import prefix_probability
 from .base import DraftLaw, fixed_or_drawn, outside
-
-Prefix = tuple[int, ...]
+from .fixed import Prefix, ToldByNode
 
 
 @dataclass(frozen=True)
@@ -110,3 +109,33 @@ class FixedLast(DraftLaw):
     def _left(self, q: Array, fixed: Array, drawn: Array) -> Array:
         """Law of the next draw."""
         return outside(q, xp.concatenate((fixed, drawn)))
+
+
+@dataclass(frozen=True)
+class ByNodeLast(ToldByNode, FixedLast):
+    """`FixedLast` at every node, with tokens and numbers that are told node by node: the tokens are the last children.
+
+    What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        return FixedLast(self.fixed_at(prefix))
+
+    def fixed_among(self, children: Prefix, number: int) -> Prefix:
+        return children[len(children) - number :]
+
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        return drawn + fixed
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        return outside(q, xp.integers(fixed + drawn, q))
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
+        return ByNodeLast(fixed=fixed)
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        raise InvalidDrafts(
+            "ByNodeLast: the fixed tokens stand in the tree, as the last children of their node: ask `at(prefix)`"
+        )

@@ -98,6 +98,10 @@ class Several(DraftLaw):
     def title(self) -> str:
         return "a draft from each of several models"
 
+    @property
+    def runs_out(self) -> bool:
+        return False
+
     def _of(self, q: Array, place: int) -> Array:
         """Law of a draft: (..., n)."""
         if not place:

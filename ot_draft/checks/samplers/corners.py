@@ -62,7 +62,7 @@ def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 4) -> 
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
         some = allowed if name in EVERY_K else allowed[-1:] if name in LARGEST_K else [allowed[turn % len(allowed)]]
         for number in some:
-            enough = law.count(int((q > 0).sum()), number) == number
+            enough = not law.runs_out or number <= (q > 0).sum()
             if enough:
                 corners[f"{name}, k = {number}"] = Problem(p, q, number, law)
     return corners
