@@ -36,6 +36,8 @@ class DraftLaw(ABC):
     independent: ClassVar[bool] = False
     # Whether an absent draft says nothing about the others, so that it may stand anywhere in the list.
     absent_anywhere: ClassVar[bool] = False
+    # Every law tells its `child`: true of all, and still asked for by traversal.
+    in_turn: ClassVar[bool] = True
     # Path rules for trees of this law, in the words of an error.
     remedy: ClassVar[str] = "take NaiveTarget(), which is valid under every law"
 

@@ -26,6 +26,7 @@ from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
 from ..tree import DraftTree, PathSelection, TreeShape
+from .fits import refuse
 from .free_traversal import select_by_traversal
 from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .walk import Draws, Survivors
@@ -58,7 +59,8 @@ class Traversal(PathRule):
     """
 
     def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        """Every law tells each child's law given its elder siblings."""
+        if not law.in_turn:
+            raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
 
     def uniforms(self, shape: TreeShape) -> int:
         return shape.size + 1
