@@ -175,15 +175,11 @@ def as_number(condition: Array, like: Array) -> Array:
 
 def concatenate(parts: Sequence[Array]) -> Array:
     """Arrays (..., a), (..., b), ... side by side: (..., a + b + ...), after broadcasting the other axes."""
-    module = namespace(parts[0])
-    try:
-        return module.concatenate(tuple(parts), -1)
-    except (
-        ValueError,
-        RuntimeError,
-    ):  # there is something to broadcast, which to ask for beforehand takes longer than this
+    batch = parts[0].shape[:-1]
+    if any(x.shape[:-1] != batch for x in parts[1:]):
         batch = batch_shape(*parts)
-        return module.concatenate([broadcast(x, (*batch, x.shape[-1])) for x in parts], -1)
+        parts = [broadcast(x, (*batch, x.shape[-1])) for x in parts]
+    return namespace(parts[0]).concatenate(tuple(parts), -1)
 
 
 def total(x: Array) -> Array:

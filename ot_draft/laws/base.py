@@ -217,5 +217,6 @@ def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
 def padded(drafts: Array, k: int) -> Array:
     """Drafts in k columns, the missing ones absent: int (..., i) -> int (..., k)."""
     # Not from a list: a CUDA graph takes nothing from the host.
-    absent = 0 * xp.positions(1, drafts) - 1
-    return xp.concatenate((drafts, *[absent] * (k - drafts.shape[-1])))
+    missing = k - drafts.shape[-1]
+    absent = xp.broadcast(0 * xp.positions(missing, drafts) - 1, (*drafts.shape[:-1], missing))
+    return xp.concatenate((drafts, absent))
