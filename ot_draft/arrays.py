@@ -1,51 +1,48 @@
-"""What the kinds of arrays do differently; a rule that uses these helpers runs on every kind.
+"""What the kinds of arrays do differently, as `xp`: a rule that is written with it runs on every kind.
 
 Three kinds run through the same code: object arrays of `Fraction` (proof), float numpy (theory) and torch tensors
 (decoding; also on the `meta` device, which exposes every hidden host sync). Everything else is operators, `.sum(-1)` and
 indexing. Reductions keep the last axis, with length 1, because a 1-D object array would otherwise collapse to a bare
-`Fraction`. What stands in `__all__` is for rules of your own; the rest is how the library does it.
+`Fraction`. Where an array holds Fractions, whole numbers beside it become Fractions and floats are refused, so that nothing
+ends exactness in silence. What stands in `__all__` is for rules of your own; the rest is how the library does it.
+
+    from ot_draft import arrays as xp
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from .errors import InvalidArgument
 from .kernels import wanted
 
 __all__ = [
     "Array",
     "argsort",
     "as_number",
-    "broadcast",
+    "concatenate",
     "divide",
     "excess",
+    "first_present",
     "full",
     "gather",
-    "is_exact",
-    "is_torch",
     "largest",
     "maximum",
-    "members",
     "minimum",
     "normalise",
-    "one",
-    "overlap",
-    "positions",
-    "prefix_sums",
-    "ratio",
+    "number",
     "smallest",
     "spread",
-    "stack",
     "take",
     "top_tokens",
     "total",
     "where",
-    "zero",
 ]
 
 Array = Any  # numpy.ndarray of float or Fraction, or torch.Tensor
@@ -92,11 +89,38 @@ def one(x: Array) -> Any:
     return Fraction(1) if is_exact(x) else 1
 
 
+def number(value: Any, like: Array) -> Any:
+    """A parameter, which may be a float, in like's kind: the Fraction of just this value among Fractions, else a float."""
+    return Fraction(value) if is_exact(like) else float(value)
+
+
+def _exact(x: Any) -> bool:
+    """`is_exact` of what may be a number."""
+    return type(x) is np.ndarray and x.dtype.hasobject
+
+
+def _exactly(*operands: Any) -> list[Any]:
+    """Operands among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for floats."""
+    return [x if isinstance(x, Fraction) or _exact(x) else _as_fraction(x) for x in operands]
+
+
+def _as_fraction(x: Any) -> Any:
+    if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "biu":
+        return np.asarray(np.frompyfunc(Fraction, 1, 1)(x.astype(np.int64)), dtype=object)
+    if isinstance(x, int | np.integer | np.bool_):
+        return Fraction(int(x))
+    if isinstance(x, float | np.floating) and np.isinf(x):
+        return x
+    shown, remedy = (f"the float {x!s}", f'fractions.Fraction("{x!s}")') if np.ndim(x) == 0 else ("floats", "Fractions")
+    raise InvalidArgument(f"{shown} among Fractions would end exactness: give {remedy}, or whole numbers")
+
+
 def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
     """Constant array of like's kind, type and device."""
     if is_torch(like):
         return namespace(like).full(shape, float(value), dtype=like.dtype, device=like.device)
-    return np.full(shape, Fraction(value) if is_exact(like) else float(value), dtype=like.dtype)
+    (value,) = _exactly(value) if is_exact(like) else [float(value)]
+    return np.full(shape, value, dtype=like.dtype)
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:
@@ -149,10 +173,13 @@ def as_number(condition: Array, like: Array) -> Array:
     return np.where(condition, one(like), zero(like)) if is_exact(like) else condition.astype(like.dtype)
 
 
-def stack(columns: list[Array]) -> Array:
-    """Arrays (..., 1) side by side: (..., k), after broadcasting."""
-    batch = batch_shape(*columns)
-    return namespace(columns[0]).concatenate([broadcast(c, (*batch, 1)) for c in columns], -1)
+def concatenate(parts: Sequence[Array]) -> Array:
+    """Arrays (..., a), (..., b), ... side by side: (..., a + b + ...), after broadcasting the other axes."""
+    batch = parts[0].shape[:-1]
+    if any(x.shape[:-1] != batch for x in parts[1:]):
+        batch = batch_shape(*parts)
+        parts = [broadcast(x, (*batch, x.shape[-1])) for x in parts]
+    return namespace(parts[0]).concatenate(tuple(parts), -1)
 
 
 def total(x: Array) -> Array:
@@ -160,25 +187,29 @@ def total(x: Array) -> Array:
     return x.sum(-1, keepdim=True) if is_torch(x) else x.sum(-1, keepdims=True)
 
 
-def minimum(a: Array, b: Array) -> Array:
+def minimum(a: Any, b: Any) -> Array:
     """Smaller of two arrays, or of an array and a number."""
     if is_torch(a):
         return a.clamp(max=b)
-    return np.minimum(a, b)
+    if type(a) is not np.ndarray and is_torch(b):
+        return b.clamp(max=a)
+    return np.minimum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.minimum(a, b)
 
 
-def maximum(a: Array, b: Array) -> Array:
+def maximum(a: Any, b: Any) -> Array:
     """Larger of two arrays, or of an array and a number."""
     if is_torch(a):
         return a.clamp(min=b)
-    return np.maximum(a, b)
+    if type(a) is not np.ndarray and is_torch(b):
+        return b.clamp(min=a)
+    return np.maximum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.maximum(a, b)
 
 
-def where(condition: Array, a: Array, b: Array) -> Array:
-    """a where the condition holds, else b."""
+def where(condition: Array, a: Any, b: Any) -> Array:
+    """a where the condition holds, else b: arrays or numbers."""
     if is_torch(condition):
         return namespace(condition).where(condition, a, b)
-    return np.where(condition, a, b)
+    return np.where(condition, *_exactly(a, b)) if _exact(a) or _exact(b) else np.where(condition, a, b)
 
 
 def any_of(chance: Array, count: Array) -> Array:
@@ -211,14 +242,17 @@ def on_host(x: Array) -> bool:
     return not is_torch(x) or x.device.type == "cpu"
 
 
-def small(x: Array) -> Array:
+def host_view(x: Array) -> Array:
     """A few numbers a row, as numpy where that is a free view (torch on the CPU): an operation there costs half as much."""
     return x.numpy() if is_torch(x) and on_host(x) else x
 
 
-def unsmall(x: Array, other: Array) -> Array:
-    """Back from `small` to other's kind."""
+def from_view(x: Array, other: Array) -> Array:
+    """Back from `host_view` to other's kind."""
     return namespace(other).from_numpy(x) if is_torch(other) and not is_torch(x) else x
+
+
+stack, small, unsmall = concatenate, host_view, from_view  # names that folders above still use
 
 
 def to_host(x: Array) -> np.ndarray:
@@ -245,28 +279,38 @@ def settled(condition: Array) -> bool:
     return on_host(condition) and bool(condition.all())
 
 
-def excess(p: Array, q: Array, scale: Array, out: Array | None = None) -> Array:
+def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Array:
     """(p - scale q)+. `out`, an array of the result's shape, is used as memory: fresh pages cost more than the arithmetic."""
     if is_torch(p):
-        return namespace(p).addcmul(p, q, scale, value=-1, out=out).clamp_(min=0)
-    return np.maximum(np.subtract(p, scale * q, out=out), zero(p), out=out)
+        torch = namespace(p)
+        if is_torch(scale):
+            return torch.addcmul(p, q, scale, value=-1, out=out).clamp_(min=0)
+        return torch.sub(p, q, alpha=scale, out=out).clamp_(min=0)
+    scaled = q if type(scale) is int and scale == 1 else _scaled(q, scale)
+    return np.maximum(np.subtract(p, scaled, out=out), zero(p), out=out)
 
 
-def overlap(p: Array, q: Array, scale: Array, out: Array | None = None) -> Array:
+def overlap(p: Array, q: Array, scale: Any, out: Array | None = None) -> Array:
     """min(p, scale q), with `out` as in `excess`."""
-    product = namespace(p).multiply(q, scale, out=out)
+    product = _scaled(q, scale, out)
     return namespace(p).minimum(product, p, out=out)
+
+
+def _scaled(q: Array, scale: Any, out: Array | None = None) -> Array:
+    if type(scale) is not np.ndarray and is_exact(q):
+        (scale,) = _exactly(scale)
+    return namespace(q).multiply(q, scale, out=out)
 
 
 _exact_divide = np.frompyfunc(lambda a, b, otherwise: Fraction(a) / b if b != 0 else otherwise, 3, 1)
 
 
-def divide(a: Array, b: Array, otherwise: Any) -> Array:
+def divide(a: Any, b: Any, otherwise: Any) -> Array:
     """a / b, and `otherwise` where b is 0: 0/0 under a `where` warns in numpy and raises on Fractions."""
     if is_torch(b):
         return namespace(b).where(b == 0, otherwise, a / b)
-    if b.dtype == object:
-        return np.asarray(_exact_divide(a, b, otherwise), dtype=object)
+    if _exact(a) or _exact(b):
+        return np.asarray(_exact_divide(*_exactly(a, b, otherwise)), dtype=object)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(b == 0, otherwise, np.divide(a, b))
 
@@ -278,14 +322,22 @@ def ratio(p: Array, q: Array) -> Array:
     return divide(p, q, float("inf"))
 
 
-def normalise(mass: Array, otherwise: Array, out: Array | None = None) -> Array:
+def normalise(mass: Array, otherwise: Any, out: Array | None = None) -> Array:
     """mass / its sum, and `otherwise` where the sum is 0; `out` as in `excess`."""
     sums = total(mass)
     if not is_torch(mass):
         return divide(mass, sums, otherwise)
     empty = like(sums == 0, sums)  # torch's `where` over a vocabulary takes eight times as long as a product on the CPU
     shares = namespace(mass).div(mass, sums + empty, out=out)
+    if not is_torch(otherwise):
+        return namespace(mass).add(shares, empty, alpha=otherwise, out=out)
     return namespace(mass).addcmul(shares, otherwise, empty, out=out)
+
+
+def first_present(drafts: Array) -> Array:
+    """Which draft is the first that is present in its row: int (..., k) -> bool (..., k), none where all are absent (-1)."""
+    present = drafts >= 0
+    return present & (present.cumsum(-1) == 1)
 
 
 def gather(x: Array, index: Array) -> Array:
@@ -356,11 +408,11 @@ def _put(x: Array, index: Array, values: Array) -> None:
 
 def argsort(x: Array, stable: bool = False) -> Array:
     """Ascending order along the last axis. On the CPU numpy's sort: torch's takes seven times as long."""
-    if is_torch(x) and x.device.type != "cpu":
+    if not on_host(x):
         return x.argsort(dim=-1, stable=stable)
     if is_exact(x):
         return _exact_order(x)
-    return unsmall(np.argsort(small(x), axis=-1, kind="stable" if stable else None), x)
+    return from_view(np.argsort(host_view(x), axis=-1, kind="stable" if stable else None), x)
 
 
 def _exact_order(x: np.ndarray) -> np.ndarray:
@@ -468,15 +520,15 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
 
         return draw(mass, broadcast(uniform, (*batch, uniform.shape[-1])))
     blocks = _in_blocks(broadcast(mass, (*batch, n)))
-    sums, blocks = small(blocks.sum(-1)), small(blocks)
+    sums, blocks = host_view(blocks.sum(-1)), host_view(blocks)
     outer = sums.cumsum(-1)
-    target = small(broadcast(uniform, (*batch, uniform.shape[-1]))) * outer[..., -1:]
+    target = host_view(broadcast(uniform, (*batch, uniform.shape[-1]))) * outer[..., -1:]
     if blocks.shape[-2] == 1:
-        return unsmall(_stretch(blocks.cumsum(-1), target[..., None]), mass)
+        return from_view(_stretch(blocks.cumsum(-1), target[..., None]), mass)
     block = _stretch(outer[..., None, :], target[..., None])
     before = gather(outer, block - 1)  # 0 before the first block
     inner = _rows(blocks, block).cumsum(-1)
-    return unsmall(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
+    return from_view(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
 
 
 def _stretch(cumulative: Array, target: Array) -> Array:

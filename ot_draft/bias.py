@@ -12,24 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import (
-    Array,
-    divide,
-    double,
-    is_exact,
-    is_torch,
-    largest,
-    maximum,
-    namespace,
-    on_host,
-    ratio,
-    small,
-    total,
-    unsmall,
-    where,
-    zero,
-)
-from .errors import InvalidDrafts
+from . import arrays as xp
+from .arrays import Array
+from .errors import InvalidArgument
 
 TINY = 1e-300  # stands in for 0 under a logarithm
 BLOCK = 1 << 14  # tokens at a time on the host: what fits the cache needs no fresh memory
@@ -48,9 +33,9 @@ class FDivergence:
 
 def logarithm(x: Array) -> Array:
     """Natural logarithm; on Fractions the float nearest to it, of any size."""
-    if is_exact(x):
+    if xp.is_exact(x):
         return np.vectorize(_log_of_fraction, otypes=[np.float64])(x)
-    return namespace(x).log(x)
+    return xp.namespace(x).log(x)
 
 
 def _log_of_fraction(x: Any) -> float:
@@ -59,42 +44,44 @@ def _log_of_fraction(x: Any) -> float:
 
 def total_variation(r: Array, p: Array) -> Array:
     """sum (r - p)+, exact on Fractions: (..., n), (..., n) -> (..., 1)."""
-    return total(abs(r - p)) / 2
+    return xp.total(abs(r - p)) / 2
 
 
 def kl(r: Array, p: Array) -> Array:
     """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
-    if is_exact(r):  # the ratio may be beyond a float
+    if xp.is_exact(r):  # the ratio may be beyond a float
         with np.errstate(invalid="ignore"):
             logs = logarithm(r) - logarithm(p)
-        return total(where(r > 0, as_floats(r) * where(r > 0, logs, 0.0), 0.0))
-    one_way, other = small(as_floats(r)), small(as_floats(p))
+        return xp.total(xp.where(r > 0, as_floats(r) * xp.where(r > 0, logs, 0.0), 0.0))
+    one_way, other = xp.host_view(as_floats(r)), xp.host_view(as_floats(p))
     parts = (
-        [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)] if on_host(one_way) else [slice(None)]
+        [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)]
+        if xp.on_host(one_way)
+        else [slice(None)]
     )
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return unsmall(sum(_kl_of(one_way[..., part], other[..., part]) for part in parts), r)
+        return xp.from_view(sum(_kl_of(one_way[..., part], other[..., part]) for part in parts), r)
 
 
 def _kl_of(r: Array, p: Array) -> Array:
-    return total(where(r > 0, r * namespace(r).log(r / p), 0.0))
+    return xp.total(xp.where(r > 0, r * xp.namespace(r).log(r / p), 0.0))
 
 
 def chi_squared(r: Array, p: Array) -> Array:
     """sum (r - p)^2 / p, exact on Fractions; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
-    sums = total(divide((r - p) ** 2, p, zero(p)))
+    sums = xp.total(xp.divide((r - p) ** 2, p, 0))
     beyond = ((r > 0) & (p == 0)).any(-1)[..., None]
-    return where(beyond, inf, sums)
+    return xp.where(beyond, inf, sums)
 
 
 def largest_ratio(r: Array, p: Array) -> Array:
     """The largest r/p among tokens with r > 0; infinite where p is 0 there. Exact on Fractions: (..., n), (..., n) -> (..., 1)."""
-    return largest(where(r > 0, ratio(r, p), zero(r) + 0 * r))
+    return xp.largest(xp.where(r > 0, xp.ratio(r, p), 0))
 
 
 def as_floats(x: Array) -> Array:
     """Numbers in float64; a Fraction beyond its range becomes infinite."""
-    return np.vectorize(_float_of_fraction, otypes=[np.float64])(x) if is_exact(x) else double(x)
+    return np.vectorize(_float_of_fraction, otypes=[np.float64])(x) if xp.is_exact(x) else xp.double(x)
 
 
 def _float_of_fraction(x: Any) -> float:
@@ -105,12 +92,16 @@ def _float_of_fraction(x: Any) -> float:
 
 
 def _log(x: Array) -> Array:
-    return namespace(x).log(maximum(x, TINY))
+    return xp.namespace(x).log(xp.maximum(x, TINY))
 
 
 KULLBACK_LEIBLER = FDivergence("kl", lambda x: x * _log(x), lambda x: _log(x) + 1, inf, kl)
 REVERSE_KULLBACK_LEIBLER = FDivergence(
-    "reverse-kl", lambda x: where(x > 0, -_log(x), inf), lambda x: -1 / maximum(x, TINY), 0.0, lambda r, p: kl(p, r)
+    "reverse-kl",
+    lambda x: xp.where(x > 0, -_log(x), inf),
+    lambda x: -1 / xp.maximum(x, TINY),
+    0.0,
+    lambda r, p: kl(p, r),
 )
 CHI_SQUARED = FDivergence("chi-squared", lambda x: (x - 1) ** 2, lambda x: 2 * (x - 1), inf, chi_squared)
 F_DIVERGENCES = {each.name: each for each in (KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, CHI_SQUARED)}
@@ -125,7 +116,7 @@ def divergence(name: str, r: Array, p: Array) -> Array:
         top = largest_ratio(r, p)[..., 0]
         return logarithm(top if hasattr(top, "dtype") else np.asarray(top, dtype=object))
     if name not in F_DIVERGENCES:
-        raise InvalidDrafts(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
+        raise InvalidArgument(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
     return F_DIVERGENCES[name].between(r, p)[..., 0]
 
 
@@ -146,4 +137,4 @@ class Bias:
 def bias_of(r: Array, p: Array) -> Bias:
     """The bias of a law r against the target p: (..., n) each, one kind."""
     parts = (total_variation(r, p), kl(r, p), kl(p, r), largest_ratio(r, p))
-    return Bias(*(x[..., 0] if is_torch(x) else np.asarray(x)[..., 0][()] for x in parts))
+    return Bias(*(x[..., 0] if xp.is_torch(x) else np.asarray(x)[..., 0][()] for x in parts))

@@ -17,12 +17,8 @@ class InvalidDrafts(DraftSelectionError, ValueError):
     """The drafts (token ids, their number, or the law that they follow) do not fit the problem."""
 
 
-class InvalidArgument(InvalidDrafts):
-    """An argument that is neither a law of tokens nor drafts: a size, a name, a generator, an option.
-
-    Whoever catches these as InvalidDrafts, which they were in version 0.1, still does with this one; with the
-    next, only DraftSelectionError and ValueError will be above it.
-    """
+class InvalidArgument(DraftSelectionError, ValueError):
+    """An argument that is neither a law of tokens nor drafts: a size, a name, a generator, an option."""
 
 
 class SolverFailed(DraftSelectionError, RuntimeError):

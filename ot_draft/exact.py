@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, copy, full, integers, is_exact, members, total, where, zero
+from . import arrays as xp
+from .arrays import Array
 from .bias import Bias, bias_of
 from .laws.sets import CELLS
 from .problem import TOLERANCE, Problem
@@ -44,7 +45,7 @@ class Evaluation:
     @property
     def lossless(self) -> bool:
         """Whether the output law is the target's: with == on Fractions, within the number type's tolerance on floats."""
-        if is_exact(self.output):
+        if xp.is_exact(self.output):
             return bool((self.output == self.problem.p).all())
         return bool((self.error <= TOLERANCE[str(self.problem.p.dtype).removeprefix("torch.")]).all())
 
@@ -53,22 +54,22 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
 
     The judge, not the defendant: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
-    shows an output that is not p. Cost: n^k rule rows. Raises InvalidDrafts where that is over four million.
+    shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million.
     """
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
-    output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + full((k,), 0, p)
+    output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + xp.full((k,), 0, p)
     for tuples in all_drafts(problem):
-        drafts = integers(tuples, p)
+        drafts = xp.integers(tuples, p)
         weight = law.probability(q[..., None, :], drafts)
-        if is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
+        if xp.is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
             possible = (weight != 0).reshape(-1, len(tuples)).any(0)
             drafts, weight = drafts[possible], weight[..., possible]
         # Copies: a rule that writes into its arguments changes neither the caller's arrays nor its own judgement.
-        given = rule(copy(p)[..., None, :], copy(q)[..., None, :], copy(drafts))
+        given = rule(xp.copy(p)[..., None, :], xp.copy(q)[..., None, :], xp.copy(drafts))
         selection = checked(given, p, drafts)
         row = selection.output(drafts)
         output = output + (weight[..., None] * row).sum(-2)
-        acceptance = acceptance + (weight * total(where(members(drafts, n, p), row, zero(p)))[..., 0]).sum(-1)
+        acceptance = acceptance + (weight * xp.total(xp.where(xp.members(drafts, n, p), row, 0))[..., 0]).sum(-1)
         accept = accept + (weight[..., None] * selection.accept).sum(-2)
     return Evaluation(output, acceptance, accept, problem)
 

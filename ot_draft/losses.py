@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .arrays import argsort, prefix_sums, take, total, where, zero
-from .errors import InvalidDrafts
-from .laws import IID, DraftLaw
+from . import arrays as xp
+from .errors import InvalidDistribution, InvalidDrafts
+from .laws import IID, DraftLaw, outside
 from .problem import check_law
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     if k == 0:
         raise InvalidDrafts("k is 0: without a draft nothing is accepted, give k >= 1")
     if p.shape[-1] != q.shape[-1]:
-        raise InvalidDrafts(f"p has {p.shape[-1]} tokens, q has {q.shape[-1]}: give both on one vocabulary")
+        raise InvalidDistribution(f"p has {p.shape[-1]} tokens, q has {q.shape[-1]}: give both on one vocabulary")
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
     token_set = smallest_cut(p.detach(), q.detach(), k, law)
-    reached = law.reaches(q, ~token_set, k)
+    reached = _reached(law, q, ~token_set, k)
     if q.requires_grad and not reached.requires_grad:
         raise InvalidDrafts(f"the gradient under {law!r} is not known: take IID() or Hybrid(top=j)")
-    return -(total(where(token_set, p, zero(p)))[..., 0] + reached).log()
+    return -(xp.total(xp.where(token_set, p, 0))[..., 0] + reached).log()
 
 
 def acceptance_loss_of_logits(target: Tensor, draft: Tensor, k: int = 1, law: DraftLaw | None = None) -> Tensor:
@@ -48,10 +48,20 @@ def acceptance_loss_of_logits(target: Tensor, draft: Tensor, k: int = 1, law: Dr
     return acceptance_loss(p.softmax(-1), q.softmax(-1), k, law)
 
 
+def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
+    """P(some draft lies in the set), bool (..., n) -> (...): without cancellation where the draws are independent."""
+    if not law.independent:
+        return 1 - law.inside(q, ~token_set, k)
+    fixed = law.top_drafts(q, k)
+    free = outside(q, fixed) if law.fixes_tops else q
+    drawn = xp.any_of(xp.total(xp.where(token_set, free, 0)), xp.total(xp.as_number(fixed < 0, q)))[..., 0]
+    return xp.where((token_set & xp.members(fixed, q.shape[-1], q)).any(-1), 1, drawn)
+
+
 def smallest_cut(p: Tensor, q: Tensor, k: int, law: DraftLaw) -> Tensor:
     """The token set H that attains min p(H) - Q(all drafts in H): bool (..., n)."""
     if k == 1 and law == IID():
         return p < q
     order = law.order(p, q, k)
-    size = (prefix_sums(take(p, order)) - law.along(q, order, k)).argmin(-1)
-    return argsort(order) < size[..., None]
+    size = (xp.prefix_sums(xp.take(p, order)) - law.along(q, order, k)).argmin(-1)
+    return xp.argsort(order) < size[..., None]

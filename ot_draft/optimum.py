@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, argsort, is_torch, namespace, prefix_sums, take, to_host, total, where, zero
+from . import arrays as xp
+from .arrays import Array
 from .errors import InvalidArgument, InvalidDrafts
 from .laws import DraftLaw
 from .problem import Problem, common_batch
@@ -25,30 +26,30 @@ def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, 
     """
     problem = Problem(p, q, k, law)
     order = problem.law.order(problem.p, problem.q, problem.k)
-    cut = prefix_sums(take(problem.p, order)) - problem.law.along(problem.q, order, problem.k)
+    cut = xp.prefix_sums(xp.take(problem.p, order)) - problem.law.along(problem.q, order, problem.k)
     size = cut.argmin(-1)
-    alpha = 1 + take(cut, size[..., None])[..., 0]
+    alpha = 1 + xp.take(cut, size[..., None])[..., 0]
     if not token_set:
         return alpha
-    rank = argsort(order)  # the inverse permutation
+    rank = xp.argsort(order)  # the inverse permutation
     return alpha, rank < size[..., None]
 
 
 def cut_value(problem: Problem, token_set: Array) -> Any:
     """1 + p(H) - Q(all drafts in H): an upper bound on every valid rule's acceptance, for any token set H, bool (..., n)."""
     token_set = _as_set(token_set, problem.p)
-    mass = total(where(token_set, problem.p, zero(problem.p)))[..., 0]
+    mass = xp.total(xp.where(token_set, problem.p, 0))[..., 0]
     return 1 + mass - problem.law.inside(problem.q, token_set, problem.k)
 
 
 def _as_set(token_set: Any, p: Array) -> Array:
-    found = token_set if is_torch(token_set) else np.asarray(token_set)
+    found = token_set if xp.is_torch(token_set) else np.asarray(token_set)
     if str(found.dtype).removeprefix("torch.") != "bool" or found.shape[-1:] != p.shape[-1:]:
         raise InvalidArgument(
             f"token_set has dtype {found.dtype} and shape {tuple(found.shape)}: give bool (..., {p.shape[-1]}), True for its tokens"
         )
-    common_batch(token_set=found, p=p)
-    return namespace(p).as_tensor(found, device=p.device) if is_torch(p) else to_host(found)
+    common_batch(InvalidArgument, token_set=found, p=p)
+    return xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)
 
 
 def kseq_bound(k: int) -> Fraction:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, batch_shape, integers, is_exact, is_meta, is_torch, namespace, smallest, total
+from . import arrays as xp
+from .arrays import Array
 from .errors import InvalidDistribution, InvalidDrafts
 from .laws import IID, DraftLaw
 
@@ -71,11 +72,11 @@ def as_array(x: Any, name: str) -> Array:
                 x = np.asarray(x)
             except ValueError as error:
                 raise InvalidDistribution(f"{name} is a ragged list: give rows of equal length ({error})") from None
-    if not is_torch(x) and not isinstance(x, np.ndarray):
+    if not xp.is_torch(x) and not isinstance(x, np.ndarray):
         raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a list, a numpy array or a torch tensor")
     if isinstance(x, np.matrix | np.ma.MaskedArray):  # they have other rules for shapes and sums
         raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a plain array, numpy.array({name})")
-    if is_torch(x) and (x.requires_grad or x.layout != namespace(x).strided):
+    if xp.is_torch(x) and (x.requires_grad or x.layout != xp.namespace(x).strided):
         raise InvalidDistribution(f"{name} is sparse or takes part in a gradient: give {name}.detach().to_dense()")
     if x.ndim == 0:
         raise InvalidDistribution(f"{name} is a single number: give a vector of n masses, or a batch of them")
@@ -83,7 +84,7 @@ def as_array(x: Any, name: str) -> Array:
         raise InvalidDistribution(
             f"{name} has an empty vocabulary (shape {tuple(x.shape)}): the last axis must hold n >= 1 masses"
         )
-    return _exact_entries(x, name) if not is_torch(x) and x.dtype == object else _float_entries(x, name)
+    return _exact_entries(x, name) if not xp.is_torch(x) and x.dtype == object else _float_entries(x, name)
 
 
 def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
@@ -111,27 +112,27 @@ def _float_entries(x: Array, name: str) -> Array:
 
 def check_kinds(p: Array, q: Array) -> None:
     """Refuse two arrays of different kinds, number types or devices."""
-    if is_torch(p) != is_torch(q) or is_exact(p) != is_exact(q):
+    if xp.is_torch(p) != xp.is_torch(q) or xp.is_exact(p) != xp.is_exact(q):
         raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: give both in one kind")
-    if p.dtype != q.dtype or (is_torch(p) and p.device != q.device):
+    if p.dtype != q.dtype or (xp.is_torch(p) and p.device != q.device):
         raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: convert one of them")
 
 
-def common_batch(**arrays: Array) -> tuple[int, ...]:
-    """Common shape of all axes but the last. Raises InvalidDrafts where there is none, or p and q differ in the last."""
+def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) -> tuple[int, ...]:
+    """Common shape of all axes but the last. Raises the error where there is none, or p and q differ in the last."""
     try:
         if "p" in arrays and "q" in arrays and arrays["p"].shape[-1] != arrays["q"].shape[-1]:
             raise ValueError
-        return batch_shape(*arrays.values())
+        return xp.batch_shape(*arrays.values())
     except ValueError:
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays.items())
-        raise InvalidDrafts(
+        raise error(
             f"shapes do not fit together: {shapes}; give equal batches, or 1 where one row is for all"
         ) from None
 
 
 def _check_pair(p: Array, q: Array) -> None:
-    if is_torch(p) == is_torch(q) and is_exact(p) == is_exact(q) and p.shape != q.shape:
+    if xp.is_torch(p) == xp.is_torch(q) and xp.is_exact(p) == xp.is_exact(q) and p.shape != q.shape:
         raise InvalidDistribution(
             f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal; vocabularies of different size must be"
             " brought to one length first (mass 0 where a model lacks a token)"
@@ -140,20 +141,20 @@ def _check_pair(p: Array, q: Array) -> None:
 
 
 def _check_values(x: Array, name: str) -> None:
-    if is_meta(x):
+    if xp.is_meta(x):
         return
     with np.errstate(invalid="ignore"):
-        sums = total(x)[..., 0]
-    if is_exact(x) or not _sound(sums, smallest(x)):  # else there is nothing to be refused token by token
-        if not is_exact(x):
-            _refuse(~namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
+        sums = xp.total(x)[..., 0]
+    if xp.is_exact(x) or not _sound(sums, xp.smallest(x)):  # else there is nothing to be refused token by token
+        if not xp.is_exact(x):
+            _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
         _refuse(x < 0, x, name, "is negative: masses are >= 0")
-    tolerance = 0 if is_exact(x) else TOLERANCE[str(x.dtype).removeprefix("torch.")]
+    tolerance = 0 if xp.is_exact(x) else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = abs(sums - 1) > tolerance
-    if bool(np.any(np.asarray(wrong)) if not is_torch(x) else wrong.any()):
-        row = tuple(int(i) for i in np.argwhere(np.asarray(wrong.cpu() if is_torch(x) else wrong))[0])
-        value = sums[row] if row else (sums if is_torch(sums) else np.asarray(sums, dtype=object)[()])
-        value = float(value) if not is_exact(x) else value
+    if bool(np.any(np.asarray(wrong)) if not xp.is_torch(x) else wrong.any()):
+        row = tuple(int(i) for i in np.argwhere(np.asarray(wrong.cpu() if xp.is_torch(x) else wrong))[0])
+        value = sums[row] if row else (sums if xp.is_torch(sums) else np.asarray(sums, dtype=object)[()])
+        value = float(value) if not xp.is_exact(x) else value
         raise InvalidDistribution(
             f"{name}{_at(row)} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum"
         )
@@ -161,14 +162,14 @@ def _check_values(x: Array, name: str) -> None:
 
 def _sound(sums: Array, least: Array) -> bool:
     """Whether all masses are finite and >= 0, told by the sums (...) and least masses (..., 1) of the rows: NaN is neither."""
-    return bool(namespace(sums).isfinite(sums).all()) and bool((least >= 0).all())
+    return bool(xp.namespace(sums).isfinite(sums).all()) and bool((least >= 0).all())
 
 
 def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
     if not bool(bad.any()):
         return
-    index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if is_torch(bad) else bad))[0])
-    value = x[index] if is_exact(x) else float(x[index])
+    index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if xp.is_torch(bad) else bad))[0])
+    value = x[index] if xp.is_exact(x) else float(x[index])
     raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {value} {text}")
 
 
@@ -177,25 +178,25 @@ def _at(row: tuple[int, ...]) -> str:
 
 
 def _kind(x: Array) -> str:
-    if is_torch(x):
+    if xp.is_torch(x):
         return f"torch {str(x.dtype).removeprefix('torch.')} on {x.device}"
-    return "Fractions" if is_exact(x) else f"numpy {x.dtype}"
+    return "Fractions" if xp.is_exact(x) else f"numpy {x.dtype}"
 
 
 def token_ids(drafts: Any, like: Array) -> Array:
     """Drafts as int64 (..., k) of like's kind, which is (..., n); -1 marks an absent draft. Refuses what is no token id."""
-    n, drafts = like.shape[-1], drafts if is_torch(drafts) else np.asarray(drafts)
+    n, drafts = like.shape[-1], drafts if xp.is_torch(drafts) else np.asarray(drafts)
     kind = str(drafts.dtype).removeprefix("torch.")
     if not kind.startswith(("int", "uint")):
         raise InvalidDrafts(f"drafts have dtype {kind}: give integer token ids")
     if not drafts.ndim:
         raise InvalidDrafts(f"drafts are the single number {int(drafts)}: give k token ids in a row, (..., k)")
-    drafts = integers(drafts, like)  # bytes would overflow in sums, and unsigned ones know no -1
-    if is_meta(drafts):
+    drafts = xp.integers(drafts, like)  # bytes would overflow in sums, and unsigned ones know no -1
+    if xp.is_meta(drafts):
         return drafts
     bad = (drafts < -1) | (drafts >= n)
     if bool(bad.any()):
-        index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if is_torch(bad) else bad))[0])
+        index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if xp.is_torch(bad) else bad))[0])
         raise InvalidDrafts(
             f"drafts{_at(index[:-1])}, position {index[-1]}: token {int(drafts[index])} is outside the vocabulary 0 .. {n - 1};"
             " give -1 for an absent draft"

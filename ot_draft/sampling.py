@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, gather, inverse_cdf, is_exact, is_meta, is_torch, minimum, namespace, where
+from . import arrays as xp
+from .arrays import Array
 from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import as_array, check_kinds, check_law, common_batch, token_ids
@@ -16,15 +17,15 @@ from .selection import Selection, checked
 
 def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
     """Independent uniforms in [0, 1): from a numpy Generator for numpy and Fractions, from a torch Generator for torch."""
-    wanted = namespace(like).Generator if is_torch(like) else np.random.Generator
-    if not isinstance(generator, wanted) and not is_meta(like):
+    wanted = xp.namespace(like).Generator if xp.is_torch(like) else np.random.Generator
+    if not isinstance(generator, wanted) and not xp.is_meta(like):
         raise InvalidArgument(
-            f"the generator is a {type(generator).__name__}: give a {'torch' if is_torch(like) else 'numpy.random'}.Generator,"
+            f"the generator is a {type(generator).__name__}: give a {'torch' if xp.is_torch(like) else 'numpy.random'}.Generator,"
             " as the masses are of that kind"
         )
-    if is_torch(like):
-        return namespace(like).rand(shape, generator=generator, dtype=like.dtype, device=like.device)
-    if not is_exact(like):
+    if xp.is_torch(like):
+        return xp.namespace(like).rand(shape, generator=generator, dtype=like.dtype, device=like.device)
+    if not xp.is_exact(like):
         return generator.random(shape).astype(like.dtype)
     bits = generator.integers(0, 1 << 63, shape)  # a grid of 2^-63: exact comparisons, error below any test's power
     return np.asarray(np.frompyfunc(lambda b: Fraction(int(b), 1 << 63), 1, 1)(bits), dtype=object)
@@ -54,11 +55,11 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
 
 def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, Array]:
     """Token and position that two uniforms in [0, 1) choose: (..., k), (..., 2) -> (...), (...)."""
-    fresh = inverse_cdf(selection.residual, uniform[..., 1:])[..., 0]
+    fresh = xp.inverse_cdf(selection.residual, uniform[..., 1:])[..., 0]
     k = drafts.shape[-1]
     if k == 0:
         return fresh, fresh * 0 - 1
     # Strict: a draft with probability 0 is never taken.
     taken = (selection.accept.cumsum(-1) <= uniform[..., :1]).sum(-1)
-    token = gather(drafts, minimum(taken, k - 1)[..., None])[..., 0]
-    return where(taken < k, token, fresh), where(taken < k, taken, -1)
+    token = xp.gather(drafts, xp.minimum(taken, k - 1)[..., None])[..., 0]
+    return xp.where(taken < k, token, fresh), xp.where(taken < k, taken, -1)

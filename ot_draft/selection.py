@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .arrays import Array, batch_shape, broadcast, is_torch, namespace, positions, spread, total
-from .deprecated import RenamedAttribute
+from . import arrays as xp
+from .arrays import Array
 from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import Problem
@@ -27,10 +27,10 @@ class Selection:
     def output(self, drafts: Array) -> Array:
         """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
         n = self.residual.shape[-1]
-        taken = spread(self.accept, drafts, n)
-        return taken + (1 - total(self.accept)) * broadcast(self.residual, (*batch_shape(taken, self.residual), n))
-
-    law = RenamedAttribute("output")
+        taken = xp.spread(self.accept, drafts, n)
+        return taken + (1 - xp.total(self.accept)) * xp.broadcast(
+            self.residual, (*xp.batch_shape(taken, self.residual), n)
+        )
 
 
 class SelectionRule(ABC):
@@ -49,8 +49,12 @@ class SelectionRule(ABC):
     slow: ClassVar[bool] = False
     # Whether nodes with the same tokens before them may have different numbers of drafts: the rule does not use the number.
     any_number: ClassVar[bool] = False
-    # Whether fixed top tokens and draws outside them may be given apart, with draws of several nodes: `select_beside`.
-    takes_tops: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A formula holds for the call it was written for: a subclass with a call of its own does not inherit it."""
+        super().__init_subclass__(**options)
+        if "__call__" in vars(cls) and "closed_form" not in vars(cls):
+            cls.closed_form = SelectionRule.closed_form  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
@@ -95,9 +99,14 @@ class SelectionRule(ABC):
         """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
         return law.all_independent
 
+    @property
+    def takes_tops(self) -> bool:
+        """Whether fixed tokens and draws outside them may be given apart, with draws of several nodes: `select_beside`."""
+        return type(self).select_beside is not SelectionRule.select_beside
+
     def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
         """All drafts (..., j + r), and the selection among them; tops: (..., j) fixed ones; draws: (..., r), of any number."""
-        drafts = namespace(p).concatenate((tops, draws), -1)
+        drafts = xp.concatenate((tops, draws))
         return drafts, self(p, q, drafts)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
@@ -108,15 +117,6 @@ class SelectionRule(ABC):
         """
         return None
 
-    def formula(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
-        """`closed_form`, but None where it was written for another rule: a subclass with a call of its own inherits it all the same."""
-        classes = type(self).__mro__
-        form, call = (
-            next(place for place, each in enumerate(classes) if name in vars(each))
-            for name in ("closed_form", "__call__")
-        )
-        return self.closed_form(problem, optimum) if form <= call else None
-
     def program_sets(self, q: Array, k: int) -> int:
         """Draft sets of the linear program that the rule solves for drafts from q (n,); 0 where it solves none."""
         return 0
@@ -126,7 +126,7 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
     """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidArgument where that is no selection of these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]
     parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
-    of_kind = [type(x) is type(p) and (is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
+    of_kind = [type(x) is type(p) and (xp.is_torch(x) or x.dtype.kind in "fiuO") for x in parts]
     if parts and all(of_kind) and [tuple(x.shape[-1:]) for x in parts] == [(k,), (n,)]:
         return given
     seen = ", ".join(
@@ -148,6 +148,6 @@ def in_turn(take: Array) -> Array:
 
 def first_time(drafts: Array) -> Array:
     """Whether a draft is present and no earlier position holds the same token: int (..., k) -> bool (..., k)."""
-    index = positions(drafts.shape[-1], drafts)
+    index = xp.positions(drafts.shape[-1], drafts)
     earlier = (drafts[..., :, None] == drafts[..., None, :]) & (index[:, None] > index)
     return (drafts >= 0) & ~earlier.any(-1)

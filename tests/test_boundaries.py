@@ -120,5 +120,5 @@ def test_a_real_vocabulary(rule: ot.SelectionRule, dtype: str) -> None:
 @pytest.mark.parametrize("n", [3_000, thorough(151_936)])
 def test_a_coupling_for_a_large_vocabulary_is_refused(n: int) -> None:
     p = np.full(n, 1 / n)
-    with pytest.raises(ot.InvalidDrafts, match=r"tokens: ot\.optimal_acceptance gives the optimum without it"):
+    with pytest.raises(ot.InvalidArgument, match=r"tokens: ot\.optimal_acceptance gives the optimum without it"):
         ot.rules.FromCoupling()(p, p, np.zeros(8, dtype=np.int64))

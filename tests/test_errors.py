@@ -139,8 +139,8 @@ def test_the_hub_has_two_drafts(k: int) -> None:
 
 @pytest.mark.parametrize("top", [-2, True, 1.0, None])
 def test_no_number_of_top_tokens(top: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"Hybrid(top={top!r}): give the number of top tokens")):
-        ot.Problem(GOOD, GOOD, 2, ot.Hybrid(top))
+    with pytest.raises(ot.InvalidArgument, match=re.escape(f"Hybrid(top={top!r}): give the number of top tokens")):
+        ot.Hybrid(top)
 
 
 @pytest.mark.parametrize("token", [3, -2, 151_936])
@@ -161,7 +161,7 @@ def test_drafts_that_are_no_integers(dtype: Any) -> None:
 def test_enumeration_out_of_reach() -> None:
     p = np.full(151_936, 1 / 151_936)
     message = r"enumerating 151936\^2 draft tuples is out of reach \(limit 4194304\): use optimal_acceptance, or sample the rule"
-    with pytest.raises(ot.InvalidDrafts, match=message):
+    with pytest.raises(ot.InvalidArgument, match=message):
         ot.evaluate(ot.rules.KSeq(), ot.Problem(p, p, 2))
 
 
@@ -187,7 +187,7 @@ def test_no_number_of_drafts_for_the_guarantee(k: Any) -> None:
 
 @pytest.mark.parametrize("token_set", [None, "ab", [0, 2], [0.1, 0.0, 1.0], [True], [[True] * 4], [[True] * 3] * 5])
 def test_no_token_set(token_set: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=r"token_set has dtype|shapes do not fit together: token_set"):
+    with pytest.raises(ot.InvalidArgument, match=r"token_set has dtype|shapes do not fit together: token_set"):
         ot.cut_value(ot.Problem(GOOD, GOOD), token_set)
 
 
@@ -211,7 +211,7 @@ def test_generators_of_another_kind(valued: Any) -> None:
     q = valued.make(EXACT)
     for generator in (None, 3, np.random.default_rng(0) if valued.is_torch else torch.Generator()):
         with pytest.raises(
-            ot.InvalidDrafts, match=f"the generator is a {type(generator).__name__}: give a .*Generator"
+            ot.InvalidArgument, match=f"the generator is a {type(generator).__name__}: give a .*Generator"
         ):
             ot.draw(ot.IID(), q, 2, generator)
 
@@ -256,9 +256,9 @@ def test_rules_that_give_no_selection(case: str) -> None:
         return NO_SELECTIONS[case](ot.rules.KSeq()(p, q, drafts))
 
     message = r"^the rule gave .*: give ot.Selection\(accept, residual\) of numbers \(..., 2\) and \(..., 3\)"
-    with pytest.raises(ot.InvalidDrafts, match=message):
+    with pytest.raises(ot.InvalidArgument, match=message):
         ot.evaluate(rule, ot.Problem(GOOD, GOOD))
-    with pytest.raises(ot.InvalidDrafts, match=message):
+    with pytest.raises(ot.InvalidArgument, match=message):
         ot.sample(rule, GOOD[0], GOOD[0], np.array([[0, 1], [1, 2], [0, 0]]), np.random.default_rng(0))
 
 
@@ -280,3 +280,17 @@ def _generator(kind: Any) -> Any:
 
         return torch.Generator().manual_seed(0)
     return np.random.default_rng(0)
+
+
+def test_an_argument_is_no_draft() -> None:
+    """Who catches the one does not catch the other; what asks for a name is told by the right one."""
+    assert not issubclass(ot.InvalidArgument, ot.InvalidDrafts)
+    from ot_draft.cli.plan import path_rule
+    from ot_draft.cli.refused import Refused
+    from ot_draft.compare.tables import _title
+
+    assert _title("no law") == "no law"
+    with pytest.raises(Refused, match="there is no rule 'unheard': take"):
+        path_rule("unheard")
+    for k, known in ((1, False), (2, True), (3, False)):
+        assert ot.Hub().is_defined(k) is known

@@ -62,7 +62,7 @@ def compute(
             acceptances[rule.name] = np.array(expected_acceptance(rule, ot.Problem(p, q, k)).value)
         if k in solved_ks:
             solutions = [ot.solve(ot.Problem(p[i], q[i], k)) for i in range(checked)]
-            acceptances[LP] = np.array([float(solution.value) for solution in solutions])
+            acceptances[LP] = np.array([float(solution.acceptance) for solution in solutions])
         for way, values in acceptances.items():
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0
             off = abs(values - acceptances[OPTIMUM][: len(values)]).max() if way == LP else ""

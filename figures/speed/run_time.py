@@ -60,7 +60,7 @@ def _times(name: str, points: list[tuple[int, int]], limit: float) -> Iterator[f
     for n, k in points:
         try:
             seconds = seconds_of(_call(name, n, k), limit, warm=name not in style.SOLVERS)
-        except (ot.SolverFailed, ot.InvalidDrafts, ot.MissingPackage):
+        except (ot.SolverFailed, ot.InvalidArgument, ot.MissingPackage):
             return
         yield seconds
         if seconds > limit:

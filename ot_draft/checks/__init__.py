@@ -1,6 +1,5 @@
 """What users point at their own rule: properties, tried on problems that Hypothesis draws and shrinks. Needs `hypothesis`."""
 
-from ..deprecated import renamed
 from . import strategies
 from .reports.answers import Answers
 from .reports.report import PropertyOutcome, Report, check_property, check_rule
@@ -33,5 +32,3 @@ __all__ = [
     "rule_property",
     "strategies",
 ]
-
-__getattr__ = renamed(__name__, {"Outcome": "ot_draft.checks.PropertyOutcome"})

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from .. import paths
-from ..errors import DraftSelectionError, InvalidDrafts
+from ..errors import DraftSelectionError, InvalidArgument
 from ..laws import IID
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
@@ -142,7 +142,7 @@ def path_rule(name: str) -> paths.PathRule:
     fit = [rule for rule in paths.rules.every() if rule.fits(path, IID()) and not rule.solves]
     try:
         return paths.rules.called(name, fit)
-    except InvalidDrafts as error:
+    except InvalidArgument as error:
         raise Refused(str(error)) from error
 
 

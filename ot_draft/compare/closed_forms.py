@@ -25,4 +25,4 @@ def closed_form(rule: SelectionRule, problem: Problem, optimum: Array | None = N
     if problem.k == 0:
         nothing = 0 * problem.p.sum(-1)
         return nothing, nothing
-    return rule.formula(problem, optimum)
+    return rule.closed_form(problem, optimum)

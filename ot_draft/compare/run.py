@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..laws import DraftLaw
+from ..laws import DraftLaw, sets
 from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
@@ -107,9 +107,9 @@ def _compare_pair(p: Any, q: Any, index: int, settings: Settings) -> Iterator[Ro
 
 def _linear_program(problem: Problem, index: int, optimum: Any, limit: int) -> Row:
     name, k = problem.law.spelling, problem.k
-    if problem.law.most_sets(problem.q, k) > limit:
+    if sets.most(problem.law, problem.q, k) > limit:
         return Row(index, k, LINEAR_PROGRAM, name, None, None, 0.0, optimum, TOO_LARGE)
-    value = solve(problem, "flow" if isinstance(optimum, Fraction) else "highs").value
+    value = solve(problem, "flow" if isinstance(optimum, Fraction) else "highs").acceptance
     return Row(index, k, LINEAR_PROGRAM, name, value, value, 0.0, optimum, "lp")
 
 

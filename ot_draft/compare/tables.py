@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
 from .pairs import Pairs
@@ -52,7 +52,7 @@ def _title(law: str) -> str:
     """What heads the part of a law, by its name on the command line; the name itself where no law goes by it."""
     try:
         return law_called(law).title
-    except InvalidDrafts:
+    except InvalidArgument:
         return law
 
 

@@ -9,6 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ..laws import sets
 from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
@@ -38,7 +39,7 @@ def _calls(some: Pairs, settings: Settings) -> Iterator[tuple[Key, Callable[[], 
         for law in dict.fromkeys(rule.law for rule in usable):
             name = law.spelling
             yield (DUAL, name, k), partial(optimal_acceptance, some.p, some.q, k, law), len(some), REPEATS
-            if law.most_sets(some.q[0], k) <= settings.lp_limit:
+            if sets.most(law, some.q[0], k) <= settings.lp_limit:
                 yield (LINEAR_PROGRAM, name, k), partial(solve, Problem(some.p[0], some.q[0], k, law)), 1, 2
         for rule in usable:
             slow = rule.solves

@@ -1,10 +1,12 @@
 """Draft laws: the joint law of the k drafts given q. One file a law; `ALL` lists one instance of every law."""
 
+import re
+from collections.abc import Callable
+
 from ..errors import InvalidArgument
 from .base import DraftLaw, outside
-from .by_node import ByNode, ByNodeLast, ToldByNode
-from .fixed import Fixed, FixedFirst
-from .fixed_last import FixedLast
+from .fixed import ByNode, Fixed, FixedFirst, ToldByNode
+from .fixed_last import ByNodeLast, FixedLast
 from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID
@@ -37,14 +39,27 @@ __all__ = [
 ]
 
 
+# Names on the command line that hold a number: how help shows them, how they are read, and the law.
+_WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
+    "greedy": ("greedy", lambda: Hybrid(-1)),
+    "hybrid:J": (r"hybrid:(\d+)", lambda top: Hybrid(int(top))),
+    "fixed:TOKEN+TOKEN": (r"fixed:(\d+(?:\+\d+)*)", lambda tokens: Fixed(tuple(map(int, tokens.split("+"))))),
+}
+
+
 def law_called(name: str) -> DraftLaw:
     """The law that goes by a name on the command line: iid, hybrid:3. Raises InvalidArgument for a name that is no law's."""
-    for family in ALL:
-        if (law := family.spelled(name)) is not None:
+    for law in ALL:
+        if law.spelling == name:
             return law
+    for pattern, make in _WITH_NUMBERS.values():
+        if found := re.fullmatch(pattern, name):
+            return make(*found.groups())
     raise InvalidArgument(f"there is no law {name!r}: take {', '.join(spellings())}")
 
 
 def spellings() -> tuple[str, ...]:
     """The names of all laws on the command line."""
-    return tuple(name for family in ALL for name in family.spellings)
+    patterns = [pattern for pattern, _ in _WITH_NUMBERS.values()]
+    plain = [law.spelling for law in ALL if not any(re.fullmatch(pattern, law.spelling) for pattern in patterns)]
+    return (*plain, *_WITH_NUMBERS)

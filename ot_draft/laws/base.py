@@ -1,8 +1,8 @@
 """What a draft law is: the joint law of the k drafts given q, and everything that other rooms ask of it.
 
 Mixing laws up is the commonest bug of the field, hence a law is an object, and a rule says which law it is valid under. A law
-knows the probability of a draft tuple, how to draw one from given uniforms, the probability that all drafts lie in a token
-set, and the family of token sets among which a minimum cut is found (alpha* = 1 + min_H p(H) - Q(all drafts in H)).
+knows the probability of a draft tuple, how to draw one from given uniforms, the law of each draft given those before it, and an
+order of the tokens among whose prefixes H a minimum cut is found (alpha* = 1 + min_H p(H) - Q(all drafts in H)).
 
 Where q has no mass left to draw from, every law draws uniformly from the tokens not drafted yet (Sequoia's rule); when no
 token is left, the draft is absent (-1).
@@ -13,26 +13,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    as_number,
-    broadcast,
-    cleared,
-    divide,
-    members,
-    namespace,
-    one,
-    positions,
-    settled,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDrafts
 from . import sets
 
@@ -44,18 +30,14 @@ class DraftLaw(ABC):
     replaces where it knows a quicker or a stronger one.
     """
 
-    # Whether the first draft follows q, whatever comes after it.
+    # Whether the first draft is a draw from q, whatever comes after it.
     first_follows_q: ClassVar[bool] = False
     # Whether the drafts other than fixed top tokens are i.i.d. draws from q outside them.
     independent: ClassVar[bool] = False
-    # Whether some drafts may be fixed top tokens of q: `number` says how many, and `top_drafts` which.
-    fixes_tops: ClassVar[bool] = False
-    # Whether `child` is known.
-    in_turn: ClassVar[bool] = False
     # Whether an absent draft says nothing about the others, so that it may stand anywhere in the list.
     absent_anywhere: ClassVar[bool] = False
-    # Whether q can run out of mass before k drafts are drawn; what is drafted then is a convention.
-    runs_out: ClassVar[bool] = True
+    # Every law tells its `child`: true of all, and still asked for by traversal.
+    in_turn: ClassVar[bool] = True
     # Path rules for trees of this law, in the words of an error.
     remedy: ClassVar[str] = "take NaiveTarget(), which is valid under every law"
 
@@ -68,8 +50,12 @@ class DraftLaw(ABC):
         """Drafts made from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
 
     @abstractmethod
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        """Law of the next of `count` drafts, given those before it: (..., n).
+
+        earlier: int (..., i) the i drafts before; token: (..., 1) the draft itself, of which no more is read than that it is a
+        fixed one, which is no draw. number: as at the draw, if known.
+        """
 
     @abstractmethod
     def order(self, p: Array, q: Array, k: int) -> Array:
@@ -78,6 +64,13 @@ class DraftLaw(ABC):
     @abstractmethod
     def along(self, q: Array, order: Array, k: int) -> Array:
         """P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
+
+    def inside(self, q: Array, token_set: Array, k: int) -> Array:
+        """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
+        shape = (*xp.batch_shape(q, token_set), q.shape[-1])
+        members = xp.as_number(xp.broadcast(token_set, shape), xp.positions(0, q))
+        first = xp.argsort(-members, stable=True)
+        return xp.gather(self.along(xp.broadcast(q, shape), first, k), xp.total(members))[..., 0]
 
     # For how many drafts it is defined, and how many are drawn.
 
@@ -96,17 +89,14 @@ class DraftLaw(ABC):
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
 
-    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
-        """P(some draft lies in the set), without cancellation where the law knows how: (..., n), bool (..., n) -> (...)."""
-        return 1 - self.inside(q, ~token_set, k)
-
-    def draws(self, q: Array, k: int) -> int:
-        """Number of drafts that are draws, not known from q alone: (n,) -> int."""
-        return self.count(q.shape[-1], k)
-
     def tuples(self, n: int, k: int, rows: int) -> Iterator[np.ndarray]:
         """All draft tuples, absent drafts as -1, in chunks of int (at most `rows`, k)."""
         return sets.tuples(n, self.count(n, k), k, rows)
+
+    @property
+    def runs_out(self) -> bool:
+        """Whether q can run out of mass before all drafts are drawn; what is drafted then is a convention."""
+        return not self.all_independent
 
     # Its name, and how the command line spells it.
 
@@ -121,18 +111,9 @@ class DraftLaw(ABC):
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.name).lower()
 
     @property
-    def spellings(self) -> tuple[str, ...]:
-        """All names on the command line that stand for a law of this family, for help and errors."""
-        return (self.spelling,)
-
-    @property
     def title(self) -> str:
         """What heads the law's part of a table."""
         return self.spelling
-
-    def spelled(self, name: str) -> DraftLaw | None:
-        """The law of this family that goes by the name on the command line; None if the name is another's."""
-        return self if name in self.spellings else None
 
     # What other laws it agrees with.
 
@@ -153,7 +134,12 @@ class DraftLaw(ABC):
     @property
     def all_independent(self) -> bool:
         """Whether no draft depends on another: those of several nodes make one list of the law."""
-        return self.independent and not self.fixes_tops
+        return self.independent and self.first_follows_q
+
+    @property
+    def fixes_tops(self) -> bool:
+        """Whether some drafts may be fixed tokens, and the others independent draws: `number` says how many, `top_drafts` which."""
+        return self.independent and not self.first_follows_q
 
     @property
     def number_by_q(self) -> bool:
@@ -179,17 +165,9 @@ class DraftLaw(ABC):
 
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
-        return padded(broadcast(positions(0, q), (*q.shape[:-1], 0)), k)
+        return padded(xp.broadcast(xp.positions(0, q), (*q.shape[:-1], 0)), k)
 
     # What the optimum and the linear program ask.
-
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        """Law of the next of `count` drafts, given those before it: (..., n).
-
-        earlier: int (..., i) the i drafts before; token: (..., 1) the draft itself, of which no more is read than that it is a
-        fixed one, which is no draw. number: as at the draw, if known. Raises InvalidDrafts where the law is not known.
-        """
-        raise InvalidDrafts(f"the law of one child after the other is not known for {self!r}: take NaiveTarget()")
 
     def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         """`child` where its place differs from row to row: law (..., n) of the child at this place, int (..., 1).
@@ -199,18 +177,13 @@ class DraftLaw(ABC):
         law = q
         for index in range(siblings.shape[-1]):  # every place in every row: laws know better
             here = self.child(q, siblings[..., :index], siblings[..., index : index + 1], siblings.shape[-1], number)
-            law = where(place == index, here, law)
+            law = xp.where(place == index, here, law)
         return law
 
     def drafted(self, q: Array, k: int) -> Array | None:
         """P(token y is among the drafts) for every y, (..., n); None where that takes long."""
         n = q.shape[-1]
         return 1 - self.inside(q[..., None, :], ~np.eye(n, dtype=bool), k)
-
-    def most_sets(self, q: Array, k: int) -> int:
-        """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
-        sizes = range(1, self.draws(q, k) + 1)  # fixed tokens only: one set
-        return max(1, sum(comb(q.shape[-1], size) for size in sizes))
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
@@ -225,24 +198,25 @@ def outside(q: Array, drawn: Array) -> Array:
 
     Absent ones (-1) count for nothing. Uniform outside them where q has no mass left there; all zeros where no token is left.
     """
-    left = cleared(q, drawn)
-    mass = total(left)
-    if settled(mass > 0):
+    left = xp.cleared(q, drawn)
+    mass = xp.total(left)
+    if xp.settled(mass > 0):
         return left / mass
-    fresh = cleared(0 * q + one(q), drawn)
-    return divide(left, mass, divide(fresh, total(fresh), zero(q)))
+    fresh = xp.cleared(1 + 0 * q, drawn)
+    return xp.divide(left, mass, xp.divide(fresh, xp.total(fresh), 0))
 
 
 def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
     """Law (..., n) of a draft: the token itself, int (..., 1), where it is a fixed one, bool (..., 1), else q outside those gone."""
-    if settled(~fixed):
-        return q if settled(gone < 0) else outside(q, gone)
-    certain = as_number(members(token, q.shape[-1], q), q)
-    return certain if settled(fixed) else where(fixed, certain, outside(q, gone))
+    if xp.settled(~fixed):
+        return q if xp.settled(gone < 0) else outside(q, gone)
+    certain = xp.as_number(xp.members(token, q.shape[-1], q), q)
+    return certain if xp.settled(fixed) else xp.where(fixed, certain, outside(q, gone))
 
 
 def padded(drafts: Array, k: int) -> Array:
     """Drafts in k columns, the missing ones absent: int (..., i) -> int (..., k)."""
     # Not from a list: a CUDA graph takes nothing from the host.
-    absent = broadcast(0 * positions(1, drafts) - 1, (*drafts.shape[:-1], 1))
-    return namespace(drafts).concatenate((drafts, *[absent] * (k - drafts.shape[-1])), -1)
+    missing = k - drafts.shape[-1]
+    absent = xp.broadcast(0 * xp.positions(missing, drafts) - 1, (*drafts.shape[:-1], missing))
+    return xp.concatenate((drafts, absent))

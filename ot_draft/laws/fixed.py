@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -10,33 +11,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    any_of,
-    argsort,
-    as_number,
-    batch_shape,
-    broadcast,
-    gather,
-    integers,
-    inverse_cdf,
-    is_torch,
-    members,
-    one,
-    positions,
-    prefix_sums,
-    ratio,
-    take,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from . import sets
 from .base import DraftLaw, fixed_or_drawn, outside, padded
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
+
+Prefix = tuple[int, ...]
 
 
 class FixedFirst(DraftLaw):
@@ -47,18 +31,12 @@ class FixedFirst(DraftLaw):
     """
 
     independent: ClassVar[bool] = True
-    fixes_tops: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
-
-    def draws(self, q: Array, k: int) -> int:
-        fixed = self.top_drafts(q, k)
-        return int((fixed < 0).sum()) if (fixed >= 0).sum() < len(q) else 0
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed = self.top_drafts(q, drafts.shape[-1])
         free = outside(q, fixed)
-        drawn = where(total(free) > 0, gather(free, drafts), as_number(drafts == -1, q))
-        return where(fixed >= 0, as_number(drafts == fixed, q), drawn).prod(-1)
+        drawn = xp.where(xp.total(free) > 0, xp.gather(free, drafts), xp.as_number(drafts == -1, q))
+        return xp.where(fixed >= 0, xp.as_number(drafts == fixed, q), drawn).prod(-1)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         return self.draw_with_number(q, uniforms)[0]
@@ -67,30 +45,22 @@ class FixedFirst(DraftLaw):
         number = self.number(q, uniforms.shape[-1])
         fixed = self.top_drafts(q, uniforms.shape[-1], number)
         free = outside(q, fixed)
-        drawn = where(total(free) > 0, inverse_cdf(free, uniforms), -1)
-        return where(fixed >= 0, fixed, drawn), number
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        fixed, top, draws = self._parts(q, k)
-        mass = total(where(token_set, outside(q, fixed), zero(q)))
-        return as_number((token_set | ~top).all(-1), q) * (mass**draws)[..., 0]
-
-    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
-        fixed, top, draws = self._parts(q, k)
-        mass = total(where(token_set, outside(q, fixed), zero(q)))
-        return where((token_set & top).any(-1), one(q) + 0 * mass[..., 0], any_of(mass, draws)[..., 0])
+        drawn = xp.where(xp.total(free) > 0, xp.inverse_cdf(free, uniforms), -1)
+        return xp.where(fixed >= 0, fixed, drawn), number
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.top_drafts(q, k)
         # A set without all fixed tokens holds no draft tuple.
-        return argsort(where(members(fixed, q.shape[-1], q), -one(q), ratio(p, outside(q, fixed))))
+        return xp.argsort(xp.where(xp.members(fixed, q.shape[-1], q), -1, xp.ratio(p, outside(q, fixed))))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        fixed, top, draws = self._parts(q, k)
-        sums = prefix_sums(take(outside(q, fixed), order))
-        share = sums / where(sums[..., -1:] == 0, one(q), sums[..., -1:])
-        topped = prefix_sums(take(as_number(top, q), order))
-        return where(topped < topped[..., -1:], zero(q), share**draws)
+        fixed = self.top_drafts(q, k)
+        top = xp.members(fixed, q.shape[-1], q)
+        draws = xp.where(top.all(-1, keepdims=True), 0, xp.total(xp.as_number(fixed < 0, q)))
+        sums = xp.prefix_sums(xp.take(outside(q, fixed), order))
+        share = sums / xp.where(sums[..., -1:] == 0, 1, sums[..., -1:])
+        topped = xp.prefix_sums(xp.take(xp.as_number(top, q), order))
+        return xp.where(topped < topped[..., -1:], 0, share**draws)
 
     @property
     def remedy(self) -> str:  # type: ignore[override]  # it names the law with its fields
@@ -99,25 +69,19 @@ class FixedFirst(DraftLaw):
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
         place = earlier.shape[-1]
         number = self.number(q, count) if number is None else number
-        tops = where(positions(place, q) < number, earlier, -1)
+        tops = xp.where(xp.positions(place, q) < number, earlier, -1)
         fixed = (place + 0 * token) < number
-        return where(fixed, as_number(members(token, q.shape[-1], q), q), outside(q, tops))
+        return xp.where(fixed, xp.as_number(xp.members(token, q.shape[-1], q), q), outside(q, tops))
 
     def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         number = self.number(q, siblings.shape[-1]) if number is None else number
-        where_it_stands = positions(siblings.shape[-1], siblings)
-        gone = where((where_it_stands < place) & (where_it_stands < number), siblings, -1)
-        return fixed_or_drawn(q, gather(siblings, place), place < number, gone)
+        where_it_stands = xp.positions(siblings.shape[-1], siblings)
+        gone = xp.where((where_it_stands < place) & (where_it_stands < number), siblings, -1)
+        return fixed_or_drawn(q, xp.gather(siblings, place), place < number, gone)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.top_drafts(q, k)
-        return sets.independent(sets.bits_of(fixed), outside(q, fixed), self.draws(q, k))
-
-    def _parts(self, q: Array, k: int) -> tuple[Array, Array, Array]:
-        """The fixed drafts (..., k), their set T, bool (..., n), and the number of draws (..., 1): none where T holds every token."""
-        fixed = self.top_drafts(q, k)
-        top = members(fixed, q.shape[-1], q)
-        return fixed, top, where(top.all(-1)[..., None], zero(q), total(as_number(fixed < 0, q)))
+        return sets.independent(sets.bits_of(fixed), outside(q, fixed), sets.draws(self, q, k))
 
 
 @dataclass(frozen=True)
@@ -134,9 +98,6 @@ class Fixed(FixedFirst):
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", _as_rows(self.tokens))
 
-    def check(self, k: int) -> None:
-        """Defined for every number of drafts; what `tokens` must be is asked when the law is made."""
-
     def count(self, n: int, k: int) -> int:
         return k if min(_lengths(self.tokens)) < n else min(n, k)
 
@@ -144,31 +105,20 @@ class Fixed(FixedFirst):
         if not self._batch:
             return min(len(self.tokens), k)
         found = (self._table(q)[..., :k] >= 0).sum(-1)[..., None]
-        return broadcast(found, (*batch_shape(found, q), 1))
+        return xp.broadcast(found, (*xp.batch_shape(found, q), 1))
 
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
         table = self._table(q)[..., :k]
-        return padded(broadcast(table, (*batch_shape(table, q), table.shape[-1])), k)
+        return padded(xp.broadcast(table, (*xp.batch_shape(table, q), table.shape[-1])), k)
 
     @property
     def spelling(self) -> str:
         return f"fixed:{'+'.join(map(str, self.tokens))}" if not self._batch else "fixed"
 
     @property
-    def spellings(self) -> tuple[str, ...]:
-        return ("fixed:TOKEN+TOKEN",)
-
-    @property
     def title(self) -> str:
         return "fixed tokens, draws outside them"
-
-    def spelled(self, name: str) -> DraftLaw | None:
-        family, given, tokens = name.partition(":")
-        numbers = tokens.split("+")
-        if family != "fixed" or not given or not all(number.isdecimal() for number in numbers):
-            return None
-        return Fixed(tuple(map(int, numbers)))
 
     def plain(self, k: int) -> DraftLaw:
         return self if any(_lengths(self.tokens)) and k else IID()
@@ -179,13 +129,13 @@ class Fixed(FixedFirst):
 
     def _table(self, q: Array) -> Array:
         """The tokens on q's device: int (..., j), -1 beyond a row's last."""
-        table = _table(self.tokens, q.device if is_torch(q) else None)
+        table = _table(self.tokens, q.device if xp.is_torch(q) else None)
         if (largest := _largest(self.tokens)) >= q.shape[-1]:
             raise InvalidDrafts(
                 f"Fixed holds token {largest}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
             )
         try:
-            batch_shape(table, q)
+            xp.batch_shape(table, q)
         except ValueError:
             raise InvalidDrafts(
                 f"Fixed has rows of tokens {tuple(table.shape[:-1])}, q has shape {tuple(q.shape)}: give a row of tokens for every"
@@ -194,9 +144,74 @@ class Fixed(FixedFirst):
         return table
 
 
+class ToldByNode(DraftLaw):
+    """What such laws have in common: a `DraftTree` carries the numbers in `tops`, and the tokens stand among each node's children.
+
+    A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...]
+
+    @abstractmethod
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        """The children of a node in the order in which rules take them."""
+
+    @abstractmethod
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
+
+    @abstractmethod
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> DraftLaw:
+        """The same with the tokens of a tree in plain form."""
+
+    def number(self, q: Array, k: int) -> Any:
+        raise InvalidDrafts(
+            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
+        )
+
+    @property
+    def number_by_q(self) -> bool:
+        return True
+
+    def fixed_at(self, prefix: Prefix) -> Prefix:
+        """The fixed tokens after a prefix."""
+        return dict(self.fixed).get(prefix, ())
+
+
+@dataclass(frozen=True)
+class ByNode(ToldByNode, FixedFirst):
+    """At every node some fixed tokens, then i.i.d. draws from q outside them: how many, and which, is told node by node.
+
+    The tokens are the first children of each node. What the numbers may depend on for `Joint` and `Optimal` to be lossless:
+    proofs_checks/paths/adapted_trees.py.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        return Fixed(self.fixed_at(prefix))
+
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        return fixed + drawn
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        return outside(q, xp.integers(fixed, q))
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNode:
+        return ByNode(fixed)
+
+    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+        raise InvalidDrafts(
+            "ByNode: the fixed tokens stand in the tree, as the first children of their node: ask `at(prefix)`"
+        )
+
+    def plain(self, k: int) -> DraftLaw:
+        return ByNode()
+
+
 def _as_rows(tokens: Any) -> tuple[Any, ...]:
     """Nested tuples of token ids, each row without repetitions and -1, and rows of one length again by -1 at the end."""
-    found = np.asarray(tokens if not is_torch(tokens) else tokens.cpu())
+    found = np.asarray(tokens if not xp.is_torch(tokens) else tokens.cpu())
     if not found.size:
         found = found.astype(np.int64)
     if found.dtype.kind not in "iu" or not found.ndim or (found < -1).any():
@@ -232,4 +247,4 @@ def _largest(tokens: tuple[Any, ...]) -> int:
 @lru_cache(maxsize=TABLES)
 def _table(tokens: tuple[Any, ...], device: Any) -> Array:
     """Made once for a device, because making it is a copy from the host."""
-    return integers(tokens, np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))
+    return xp.integers(tokens, np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))

@@ -10,30 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..arrays import (
-    Array,
-    argsort,
-    as_number,
-    batch_shape,
-    broadcast,
-    full,
-    gather,
-    integers,
-    inverse_cdf,
-    members,
-    namespace,
-    positions,
-    ratio,
-    take,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from . import prefix_probability
 from .base import DraftLaw, fixed_or_drawn, outside
-
-Prefix = tuple[int, ...]
+from .fixed import Prefix, ToldByNode
 
 
 @dataclass(frozen=True)
@@ -44,7 +26,6 @@ class FixedLast(DraftLaw):
     from q and from anything that is known before the draws, and must not be looked up in them.
     """
 
-    in_turn: ClassVar[bool] = True
     remedy: ClassVar[str] = "take Traversal(), or NaiveTarget()"
     tokens: Prefix = ()
 
@@ -61,44 +42,38 @@ class FixedLast(DraftLaw):
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed, draws = self._parts(q, drafts.shape[-1])
-        probability = full(batch_shape(q, drafts), 1, q)
+        probability = xp.full(xp.batch_shape(q, drafts), 1, q)
         for place in range(draws):
             token, left = drafts[..., place : place + 1], self._left(q, fixed, drafts[..., :place])
-            drawn = where(total(left) > 0, gather(left, token), as_number(token == -1, q))
+            drawn = xp.where(xp.total(left) > 0, xp.gather(left, token), xp.as_number(token == -1, q))
             probability = probability * drawn[..., 0]
-        return probability * as_number((drafts[..., draws:] == fixed).all(-1), q)
+        return probability * xp.as_number((drafts[..., draws:] == fixed).all(-1), q)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         fixed, draws = self._parts(q, uniforms.shape[-1])
-        drafts = broadcast(positions(0, q), (*batch_shape(q, uniforms), 0))
-        join = namespace(q).concatenate
+        drafts = xp.broadcast(xp.positions(0, q), (*xp.batch_shape(q, uniforms), 0))
         for place in range(draws):
             left = self._left(q, fixed, drafts)
-            token = where(total(left) > 0, inverse_cdf(left, uniforms[..., place : place + 1]), -1)
-            drafts = join((drafts, token), -1)
-        return join((drafts, broadcast(fixed, (*drafts.shape[:-1], fixed.shape[-1]))), -1)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        order = argsort(where(broadcast(token_set, q.shape), 0, 1), stable=True)
-        size = total(where(broadcast(token_set, q.shape), 1, 0))
-        return gather(self.along(q, order, k), size)[..., 0]
+            token = xp.where(xp.total(left) > 0, xp.inverse_cdf(left, uniforms[..., place : place + 1]), -1)
+            drafts = xp.concatenate((drafts, token))
+        return xp.concatenate((drafts, fixed))
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed, _ = self._parts(q, k)
         # A set without all fixed tokens holds no draft tuple; among tokens with q = 0 the lightest under p come first.
-        first = members(fixed, q.shape[-1], q)
-        by_target = argsort(p)
-        key = where(first, -1, ratio(p, q))
-        return take(by_target, argsort(take(key, by_target), stable=True))
+        first = xp.members(fixed, q.shape[-1], q)
+        by_target = xp.argsort(p)
+        key = xp.where(first, -1, xp.ratio(p, q))
+        return xp.take(by_target, xp.argsort(xp.take(key, by_target), stable=True))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed, draws = self._parts(q, k)
-        first = members(fixed, q.shape[-1], q)
-        is_fixed = where(take(broadcast(first, q.shape), order), 1, 0)
-        others = argsort(is_fixed, stable=True)[..., : q.shape[-1] - fixed.shape[-1]]
-        masses = prefix_probability.prefixes(take(q, take(order, others)), draws)
-        held = namespace(q).concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)), -1)
-        return where(held == fixed.shape[-1], gather(masses, positions(q.shape[-1] + 1, q) - held), zero(q))
+        first = xp.members(fixed, q.shape[-1], q)
+        is_fixed = xp.where(xp.take(xp.broadcast(first, q.shape), order), 1, 0)
+        others = xp.argsort(is_fixed, stable=True)[..., : q.shape[-1] - fixed.shape[-1]]
+        masses = prefix_probability.prefixes(xp.take(q, xp.take(order, others)), draws)
+        held = xp.concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)))
+        return xp.where(held == fixed.shape[-1], xp.gather(masses, xp.positions(q.shape[-1] + 1, q) - held), 0)
 
     @property
     def spelling(self) -> str:
@@ -112,15 +87,15 @@ class FixedLast(DraftLaw):
         fixed, draws = self._parts(q, count)
         if earlier.shape[-1] >= draws:
             token = fixed[earlier.shape[-1] - draws :][:1] + 0 * token
-            return as_number(members(token, q.shape[-1], q), q)
+            return xp.as_number(xp.members(token, q.shape[-1], q), q)
         return self._left(q, fixed, earlier)
 
     def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         count = (siblings >= 0).sum(-1)[..., None]
         draws = count - number
-        where_it_stands = positions(siblings.shape[-1], siblings)
-        gone = where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
-        return fixed_or_drawn(q, gather(siblings, place), place >= draws, gone)
+        where_it_stands = xp.positions(siblings.shape[-1], siblings)
+        gone = xp.where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
+        return fixed_or_drawn(q, xp.gather(siblings, place), place >= draws, gone)
 
     def _parts(self, q: Array, k: int) -> tuple[Array, int]:
         """The fixed drafts int (j,), and how many draws come before them."""
@@ -129,12 +104,38 @@ class FixedLast(DraftLaw):
             raise InvalidDrafts(
                 f"FixedLast holds token {max(fixed)}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
             )
-        return integers(fixed, q), k - len(fixed)
+        return xp.integers(fixed, q), k - len(fixed)
 
     def _left(self, q: Array, fixed: Array, drawn: Array) -> Array:
         """Law of the next draw."""
-        batch = batch_shape(q, drawn)
-        gone = namespace(q).concatenate(
-            (broadcast(fixed, (*batch, fixed.shape[-1])), broadcast(drawn, (*batch, drawn.shape[-1]))), -1
+        return outside(q, xp.concatenate((fixed, drawn)))
+
+
+@dataclass(frozen=True)
+class ByNodeLast(ToldByNode, FixedLast):
+    """`FixedLast` at every node, with tokens and numbers that are told node by node: the tokens are the last children.
+
+    What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
+    """
+
+    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        return FixedLast(self.fixed_at(prefix))
+
+    def fixed_among(self, children: Prefix, number: int) -> Prefix:
+        return children[len(children) - number :]
+
+    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
+        return drawn + fixed
+
+    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
+        return outside(q, xp.integers(fixed + drawn, q))
+
+    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
+        return ByNodeLast(fixed=fixed)
+
+    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
+        raise InvalidDrafts(
+            "ByNodeLast: the fixed tokens stand in the tree, as the last children of their node: ask `at(prefix)`"
         )
-        return outside(q, gone)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..arrays import Array, as_number, gather, inverse_cdf, members, namespace, top_tokens, where
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDrafts
 from .base import DraftLaw, outside
 from .hybrid import Hybrid
@@ -21,7 +22,6 @@ class Hub(DraftLaw):
     """
 
     first_follows_q: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
     remedy: ClassVar[str] = "take TokenWise(SpecHub()) or Traversal()"
 
     def check(self, k: int) -> None:
@@ -35,21 +35,18 @@ class Hub(DraftLaw):
         hub, rest = self._parts(q)
         first, second = drafts[..., :1], drafts[..., 1:]
         hub_first = (
-            as_number((first == hub) & (second == -1), q)
+            xp.as_number((first == hub) & (second == -1), q)
             if q.shape[-1] == 1
-            else as_number(first == hub, q) * gather(rest, second)
+            else xp.as_number(first == hub, q) * xp.gather(rest, second)
         )
-        hub_second = as_number((second == hub) & (first != hub), q) * gather(q, first)
-        return (gather(q, hub) * hub_first + hub_second)[..., 0]
+        hub_second = xp.as_number((second == hub) & (first != hub), q) * xp.gather(q, first)
+        return (xp.gather(q, hub) * hub_first + hub_second)[..., 0]
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         hub, rest = self._parts(q)
-        first = inverse_cdf(q, uniforms[..., :1])
-        other = inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
-        return namespace(q).concatenate((first, where(first == hub, other, hub)), -1)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        return SAME_PAIRS.inside(q, token_set, k)
+        first = xp.inverse_cdf(q, uniforms[..., :1])
+        other = xp.inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
+        return xp.concatenate((first, xp.where(first == hub, other, hub)))
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         return SAME_PAIRS.order(p, q, k)
@@ -65,8 +62,8 @@ class Hub(DraftLaw):
         if not earlier.shape[-1]:
             return q
         hub, after_hub = self._parts(q)
-        return where(earlier[..., :1] == hub, after_hub, as_number(members(hub, q.shape[-1], q), q))
+        return xp.where(earlier[..., :1] == hub, after_hub, xp.as_number(xp.members(hub, q.shape[-1], q), q))
 
     def _parts(self, q: Array) -> tuple[Array, Array]:
-        hub = top_tokens(q, 1)
+        hub = xp.top_tokens(q, 1)
         return hub, outside(q, hub)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array, minimum, positions, top_tokens, where
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidArgument
 from .base import DraftLaw, padded
 from .fixed import FixedFirst
@@ -29,7 +30,7 @@ class Hybrid(FixedFirst):
         usual = self.estimator == USUAL
         return f"Hybrid(top={self.top!r})" if usual else f"Hybrid(top={self.top!r}, estimator={self.estimator!r})"
 
-    def check(self, k: int) -> None:
+    def __post_init__(self) -> None:
         whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
         if not whole and self.top != "auto":
             raise InvalidArgument(
@@ -40,7 +41,7 @@ class Hybrid(FixedFirst):
         return k if self.top == "auto" or self._fixed(k) < n else min(n, k)
 
     def number(self, q: Array, k: int) -> Any:
-        return minimum(self.estimator.number(q, k), k) if self.top == "auto" else min(self._fixed(k), k)
+        return xp.minimum(self.estimator.number(q, k), k) if self.top == "auto" else min(self._fixed(k), k)
 
     @property
     def number_by_q(self) -> bool:
@@ -53,17 +54,13 @@ class Hybrid(FixedFirst):
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
         n = q.shape[-1]
-        ranked = top_tokens(q, min(k, n))
-        fixed = where(positions(min(k, n), q) < (self.number(q, k) if number is None else number), ranked, -1)
+        ranked = xp.top_tokens(q, min(k, n))
+        fixed = xp.where(xp.positions(min(k, n), q) < (self.number(q, k) if number is None else number), ranked, -1)
         return padded(fixed, k)
 
     @property
     def spelling(self) -> str:
         return "greedy" if self.top == -1 else f"hybrid:{self.top}"
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        return ("greedy", "hybrid:J", "hybrid:auto")
 
     @property
     def title(self) -> str:
@@ -72,14 +69,6 @@ class Hybrid(FixedFirst):
             "auto": "hybrid: j top tokens, j chosen from q, draws outside",
         }
         return known.get(self.top, self.spelling)
-
-    def spelled(self, name: str) -> DraftLaw | None:
-        family, _, top = name.partition(":")
-        if name == "greedy":
-            return Hybrid(-1)
-        if family != "hybrid" or not (top.isdecimal() or top == "auto"):
-            return None
-        return Hybrid(int(top) if top.isdecimal() else top)
 
     def plain(self, k: int) -> DraftLaw:
         top = max(k - 1, 0) if self.top == -1 else self.top

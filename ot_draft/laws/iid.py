@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..arrays import Array, any_of, argsort, gather, inverse_cdf, is_exact, prefix_sums, ratio, take, total, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from . import sets
 from .base import DraftLaw
 
@@ -16,28 +17,20 @@ class IID(DraftLaw):
 
     first_follows_q: ClassVar[bool] = True
     independent: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True
-    runs_out: ClassVar[bool] = False
     remedy: ClassVar[str] = "take Joint() or TokenWise(KSeq())"
 
     def probability(self, q: Array, drafts: Array) -> Array:
-        return gather(q, drafts).prod(-1)
+        return xp.gather(q, drafts).prod(-1)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
-        return inverse_cdf(q, uniforms)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        return total(where(token_set, q, zero(q)))[..., 0] ** k
-
-    def reaches(self, q: Array, token_set: Array, k: int) -> Array:
-        return any_of(total(where(token_set, q, zero(q)))[..., 0], k)
+        return xp.inverse_cdf(q, uniforms)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
-        return argsort(ratio(p, q))
+        return xp.argsort(xp.ratio(p, q))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        return _share(prefix_sums(take(q, order))) ** k
+        return _share(xp.prefix_sums(xp.take(q, order))) ** k
 
     @property
     def spelling(self) -> str:
@@ -54,7 +47,7 @@ class IID(DraftLaw):
         return q
 
     def drafted(self, q: Array, k: int) -> Array:
-        return any_of(q, k)
+        return xp.any_of(q, k)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         return sets.independent(0, q, k)
@@ -62,4 +55,4 @@ class IID(DraftLaw):
 
 def _share(sums: Array) -> Array:
     """Prefix sums as shares of the whole: the last is exactly 1, also after rounding."""
-    return sums if is_exact(sums) else sums / sums[..., -1:]
+    return sums if xp.is_exact(sums) else sums / sums[..., -1:]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_exact, zero
+from .. import arrays as xp
 from ..errors import SolverFailed
 
 ROUNDING = 1e-11  # on floats: how far the value may be from the least one
@@ -31,8 +31,8 @@ def least_cut(p: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, Any]:
 
     Floats: to 1e-11. Raises SolverFailed where it takes more than 20,000 boxes.
     """
-    slack, rounding = (0, 0) if is_exact(p) else (EMPTY, ROUNDING)
-    inside, least = np.zeros(len(p), dtype=bool), zero(p)
+    slack, rounding = (0, 0) if xp.is_exact(p) else (EMPTY, ROUNDING)
+    inside, least = np.zeros(len(p), dtype=bool), 0 * p[0]
     boxes: list[tuple[Any, int, _Box]] = []
     nothing, everything = laws[:, :0].sum(-1), laws.sum(-1)
     new = [_Box(_prices(nothing), _prices(everything), nothing, everything, inside, np.arange(len(p)))]
@@ -91,7 +91,7 @@ class _Box:
     def bound(self, p: np.ndarray, laws: np.ndarray) -> Any:
         """No set in the box has a smaller value."""
         further = p[self.open] - _slopes(self.low, self.high).dot(laws[:, self.open])
-        best = np.minimum(further, zero(p)).sum(-1).max()
+        best = xp.minimum(further, 0).sum(-1).max()
         return p[self.inside].sum() - _product(self.low) + best
 
     def halves(self, laws: np.ndarray) -> list[_Box]:

@@ -12,31 +12,14 @@ symmetric functions of their odds are prefix sums over the tokens, so all prefix
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 from math import comb
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    as_number,
-    batch_shape,
-    broadcast,
-    divide,
-    full,
-    integers,
-    is_exact,
-    is_torch,
-    namespace,
-    one,
-    positions,
-    prefix_sums,
-    take,
-    to_host,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidArgument
 
 MAX_SETS = 200_000  # draft sets that the exact sum may visit
@@ -44,15 +27,6 @@ STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
 CERTAIN = 36.0  # an arrival with q t over this has happened, as far as float64 can tell
 CELLS = 1 << 14  # times by tokens in one array
 LATE = 700.0  # log of a time that is as good as never, and still a float64
-
-
-def inside(q: Array, token_set: Array, k: int) -> Array:
-    """P(all k drafts in the set): (..., n), bool (..., n) -> (...)."""
-    order = integers(np.argsort(~to_host(token_set), axis=-1, kind="stable"), q)
-    shape = (*batch_shape(q, order), q.shape[-1])
-    ordered = take(broadcast(q, shape), broadcast(order, shape))
-    size = total(as_number(token_set, q))
-    return where(positions(q.shape[-1] + 1, q) == size, prefixes(ordered, k), zero(q)).sum(-1)
 
 
 def prefixes(q: Array, k: int) -> Array:
@@ -63,13 +37,13 @@ def prefixes(q: Array, k: int) -> Array:
     """
     k = min(k, q.shape[-1])
     if k == 0:
-        return 1 + 0 * prefix_sums(q)
-    if is_exact(q):
+        return 1 + 0 * xp.prefix_sums(q)
+    if xp.is_exact(q):
         return _by_sets(q, k)
-    host = to_host(q).astype(np.float64)
+    host = xp.to_host(q).astype(np.float64)
     rows = [_by_race(row / row.sum(), k) for row in host.reshape(-1, q.shape[-1])]
     out = np.stack(rows).reshape(*q.shape[:-1], -1) if rows else np.zeros((*q.shape[:-1], q.shape[-1] + 1))
-    return namespace(q).as_tensor(out, device=q.device) if is_torch(q) else out
+    return xp.namespace(q).as_tensor(out, device=q.device) if xp.is_torch(q) else out
 
 
 def _by_sets(q: Array, k: int) -> Array:
@@ -82,18 +56,18 @@ def _by_sets(q: Array, k: int) -> Array:
     heads = (*q.shape[:-1], 1)  # the last axis stays: a 1-D object array would collapse to a bare Fraction
     column = [q[..., y : y + 1] for y in range(n)]
     # Set -> probability that the first draws are this set.
-    drawn: dict[tuple[int, ...], Array] = {(): full(heads, 1, q)}
+    drawn: dict[tuple[int, ...], Array] = {(): xp.full(heads, 1, q)}
     for size in range(k):
-        following = {s: full(heads, 0, q) for s in combinations(range(n), size + 1)}
+        following = {s: xp.full(heads, 0, q) for s in combinations(range(n), size + 1)}
         for s, probability in drawn.items():
             free = [y for y in range(n) if y not in s]
-            left = sum((column[y] for y in free), full(heads, 0, q))
+            left = sum((column[y] for y in free), xp.full(heads, 0, q))
             for y in free:
                 key = tuple(sorted((*s, y)))
-                share = divide(column[y], left, one(q) / len(free))
+                share = xp.divide(column[y], left, Fraction(1, len(free)))
                 following[key] = following[key] + probability * share
         drawn = following
-    out = full((*q.shape[:-1], n + 1), 0, q)
+    out = xp.full((*q.shape[:-1], n + 1), 0, q)
     for s, probability in drawn.items():
         out[..., s[-1] + 1 :] += probability
     return out

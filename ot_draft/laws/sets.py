@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from math import lcm
+from math import comb, lcm
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,16 @@ def chain(start: int, draws: int, following: Callable[[int], Iterable[Any]]) -> 
     return masses
 
 
+def draws(law: Any, q: Array, k: int) -> int:
+    """Number of drafts that are draws, not known from q (n,) alone: those that are there and not fixed."""
+    return max(0, law.count(q.shape[-1], k) - int(np.ravel(law.number(q, k))[0]))
+
+
+def most(law: Any, q: Array, k: int) -> int:
+    """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
+    return max(1, sum(comb(q.shape[-1], size) for size in range(1, draws(law, q, k) + 1)))  # fixed tokens only: one set
+
+
 def enumerated(law: Any, q: Array, k: int) -> dict[int, Any]:
     """Law of the set by its probabilities of all draft tuples, for Fractions (n,)."""
     masses: dict[int, Any] = {}
@@ -73,9 +83,9 @@ def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
         yield np.stack(columns, -1) if columns else np.zeros((len(index), 0), dtype=np.int64)
 
 
-def too_many() -> InvalidDrafts:
+def too_many() -> InvalidArgument:
     """The error for a law with more sets than the linear program takes."""
-    return InvalidDrafts(
+    return InvalidArgument(
         f"the linear program has over {MAX_SETS} draft sets or {MAX_TOKENS} tokens: ot.optimal_acceptance gives the"
         " optimum without it"
     )

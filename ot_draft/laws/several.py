@@ -8,25 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    batch_shape,
-    broadcast,
-    from_host,
-    full,
-    gather,
-    inverse_cdf,
-    is_exact,
-    is_torch,
-    namespace,
-    one,
-    prefix_sums,
-    take,
-    to_host,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from . import sets
 from .base import DraftLaw
@@ -43,14 +26,12 @@ class Several(DraftLaw):
     """
 
     first_follows_q: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
-    runs_out: ClassVar[bool] = False
     remedy: ClassVar[str] = "take Traversal(), which for one level is recursive rejection, or NaiveTarget()"
 
     others: Any = ()
 
     def __post_init__(self) -> None:
-        rows = np.asarray(to_host(self.others) if is_torch(self.others) else self.others)
+        rows = np.asarray(xp.to_host(self.others) if xp.is_torch(self.others) else self.others)
         rows = rows.reshape(0, 0) if not rows.size else rows
         if rows.ndim != 2 or rows.dtype.kind not in "fiuO" or not all(_is_law(row) for row in rows):
             raise InvalidArgument(
@@ -66,41 +47,35 @@ class Several(DraftLaw):
             raise InvalidDrafts(f"this law has {1 + len(self.others)} drafts, one a draft model, not {k}")
 
     def probability(self, q: Array, drafts: Array) -> Array:
-        chances = full((*batch_shape(q, drafts),), 1, q)
+        chances = xp.full((*xp.batch_shape(q, drafts),), 1, q)
         for place in range(drafts.shape[-1]):
-            chances = chances * gather(self._of(q, place), drafts[..., place : place + 1])[..., 0]
+            chances = chances * xp.gather(self._of(q, place), drafts[..., place : place + 1])[..., 0]
         return chances
 
     def draw(self, q: Array, uniforms: Array) -> Array:
-        columns = [inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
-        return namespace(q).concatenate(columns, -1)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        masses = one(q)
-        for place in range(k):
-            masses = masses * total(where(token_set, self._of(q, place), zero(q)))[..., 0]
-        return masses
+        columns = [xp.inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
+        return xp.concatenate(columns)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
-        batch, n = batch_shape(p, q), p.shape[-1]
-        targets, drafts = (to_host(broadcast(x, (*batch, n))).reshape(-1, n) for x in (p, q))
+        batch, n = xp.batch_shape(p, q), p.shape[-1]
+        targets, drafts = (xp.to_host(xp.broadcast(x, (*batch, n))).reshape(-1, n) for x in (p, q))
         ranks = [~self._least(*row) for row in zip(targets, drafts, strict=True)]
         order = np.argsort(np.reshape(ranks, (*batch, n)), axis=-1, kind="stable")
-        return from_host(order, p).long() if is_torch(p) else order
+        return xp.from_host(order, p).long() if xp.is_torch(p) else order
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        masses = one(q)
+        masses: Any = 1
         for place in range(k):
-            law = broadcast(self._of(q, place), (*batch_shape(q, order), q.shape[-1]))
-            sums = prefix_sums(take(law, order))
-            masses = masses * (sums if is_exact(q) else sums / sums[..., -1:])
+            law = xp.broadcast(self._of(q, place), (*xp.batch_shape(q, order), q.shape[-1]))
+            sums = xp.prefix_sums(xp.take(law, order))
+            masses = masses * (sums if xp.is_exact(q) else sums / sums[..., -1:])
         return masses
 
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
         return self._of(q, earlier.shape[-1])
 
     def drafted(self, q: Array, k: int) -> Array:
-        missed = full(q.shape, 1, q)
+        missed = xp.full(q.shape, 1, q)
         for place in range(k):
             missed = missed * (1 - self._of(q, place))
         return 1 - missed
@@ -124,8 +99,8 @@ class Several(DraftLaw):
         return "a draft from each of several models"
 
     @property
-    def spellings(self) -> tuple[str, ...]:
-        return ()  # its laws are data: it has no name on the command line
+    def runs_out(self) -> bool:
+        return False
 
     def _of(self, q: Array, place: int) -> Array:
         """Law of a draft: (..., n)."""
@@ -134,13 +109,13 @@ class Several(DraftLaw):
         row = self.others[place - 1]
         if len(row) != q.shape[-1]:
             raise InvalidDrafts(f"others have {len(row)} tokens, q has {q.shape[-1]}: bring all to one vocabulary")
-        if is_exact(q):
+        if xp.is_exact(q):
             return np.array([Fraction(mass) for mass in row], dtype=object)
-        return from_host(np.array(row, dtype=np.float64), q)
+        return xp.from_host(np.array(row, dtype=np.float64), q)
 
     def _least(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
         """The set of least cut, for one row: bool (n,)."""
-        if not is_exact(q):
+        if not xp.is_exact(q):
             p, q = p.astype(np.float64), q.astype(np.float64)
         return least_cut(p, np.stack([self._of(q, place) for place in range(1 + len(self.others))]))[0]
 

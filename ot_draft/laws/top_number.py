@@ -17,25 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..arrays import (
-    Array,
-    constant,
-    double,
-    gather,
-    is_exact,
-    maximum,
-    minimum,
-    namespace,
-    positions,
-    prefix_sums,
-    small,
-    smallest,
-    top_masses,
-    top_tokens,
-    total,
-    unsmall,
-    where,
-)
+from .. import arrays as xp
+from ..arrays import Array
 
 CELLS = 1 << 24  # rows times numbers times top tokens at a time, to bound memory
 
@@ -51,12 +34,12 @@ class StandIn:
     def number(self, q: Array, k: int) -> Array:
         """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
         n = q.shape[-1]
-        q = q.astype(float) if is_exact(q) else constant(q)
-        head = small(double(top_masses(q, min(max(self.head, k), n))))
+        q = q.astype(float) if xp.is_exact(q) else xp.constant(q)
+        head = xp.host_view(xp.double(xp.top_masses(q, min(max(self.head, k), n))))
         numbers = min(k, n - 1) + 1
         step = max(1, CELLS // max(1, prod(head.shape)))
         parts = [self._estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
-        return unsmall(namespace(head).concatenate(parts, -1).argmax(-1)[..., None], q)
+        return xp.from_view(xp.concatenate(parts).argmax(-1)[..., None], q)
 
     @classmethod
     def fitted(cls, p: Array, q: Array, head: int = 128) -> StandIn:
@@ -64,35 +47,37 @@ class StandIn:
 
         `number` does well with a stand-in flatter than the target; who asks how likely a token is (`ot.paths.AdaptiveTree`) takes this.
         """
-        p, q = (x.astype(float) if is_exact(x) else double(x) for x in (p, q))
+        p, q = (x.astype(float) if xp.is_exact(x) else xp.double(x) for x in (p, q))
         head = min(head, q.shape[-1])
-        tops = top_tokens(q, head)
-        masses, wanted = gather(q, tops), gather(p, tops)
+        tops = xp.top_tokens(q, head)
+        masses, wanted = xp.gather(q, tops), xp.gather(p, tops)
         powers = [power / 10 for power in range(1, 16)]
-        there = where(masses > 0, masses, 1)
+        there = xp.where(masses > 0, masses, 1)
         likely = []
         for power in powers:
-            shares = where(masses > 0, there**power, 0)
-            shares = shares / total(shares)
-            likely.append(float((wanted * namespace(q).log(where(masses > 0, shares, 1))).sum()))
+            shares = xp.where(masses > 0, there**power, 0)
+            shares = shares / xp.total(shares)
+            likely.append(float((wanted * xp.namespace(q).log(xp.where(masses > 0, shares, 1))).sum()))
         seen = float(wanted.sum() / wanted.reshape(-1, head).shape[0])
         return cls(head, powers[likely.index(max(likely))], min(max(seen, 0.0), 1.0))
 
     def _estimates(self, head: Array, start: int, stop: int, k: int) -> Array:
         """Estimated acceptance for start .. stop - 1 fixed top tokens: falling masses (..., m) -> (..., stop - start)."""
-        stand_in = where(head > 0, 1, 0) * head**self.power
-        stand_in = self.seen * stand_in / total(stand_in)
-        covered, drawn = prefix_sums(stand_in), prefix_sums(head)
+        stand_in = xp.where(head > 0, 1, 0) * head**self.power
+        stand_in = self.seen * stand_in / xp.total(stand_in)
+        covered, drawn = xp.prefix_sums(stand_in), xp.prefix_sums(head)
         rest = 1 - drawn[..., start:stop]
-        rest = where(rest > 0, rest, 1)[..., None]
+        rest = xp.where(rest > 0, rest, 1)[..., None]
         # (..., j, i): j tokens are fixed, k - j are drawn outside them; the first j entries of a row say nothing.
-        j = start + positions(stop - start, head)[:, None]
-        beyond = positions(drawn.shape[-1], head) >= j
+        j = start + xp.positions(stop - start, head)[:, None]
+        beyond = xp.positions(drawn.shape[-1], head) >= j
         inside = (drawn[..., None, :] - drawn[..., start:stop, None]) / rest
-        inside = maximum(minimum(inside, 1), 0)
-        spread_out = 1 + smallest(where(beyond, covered[..., None, :] - inside ** (k - j), 0))
-        caught = 1 - (1 - minimum(head[..., None, :] / rest, 1)) ** (k - j)
-        one_token = covered[..., start:stop, None] + total(where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
+        inside = xp.maximum(xp.minimum(inside, 1), 0)
+        spread_out = 1 + xp.smallest(xp.where(beyond, covered[..., None, :] - inside ** (k - j), 0))
+        caught = 1 - (1 - xp.minimum(head[..., None, :] / rest, 1)) ** (k - j)
+        one_token = covered[..., start:stop, None] + xp.total(
+            xp.where(beyond[:, :-1], stand_in[..., None, :] * caught, 0)
+        )
         return ((spread_out + one_token) / 2)[..., 0]
 
 

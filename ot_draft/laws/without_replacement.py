@@ -7,23 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    argsort,
-    as_number,
-    batch_shape,
-    broadcast,
-    full,
-    gather,
-    inverse_cdf,
-    namespace,
-    positions,
-    ratio,
-    settled,
-    take,
-    total,
-    where,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from . import prefix_probability, sets
 from .base import DraftLaw, outside, padded
 from .iid import IID
@@ -34,7 +19,6 @@ class WithoutReplacement(DraftLaw):
     """k draws from q without replacement (multi-candidate speculative decoding; Sequoia)."""
 
     first_follows_q: ClassVar[bool] = True
-    in_turn: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True
     remedy: ClassVar[str] = "take TokenWise(RecursiveRejectionWithoutReplacement()) or Traversal()"
 
@@ -42,31 +26,28 @@ class WithoutReplacement(DraftLaw):
         return min(n, k)
 
     def probability(self, q: Array, drafts: Array) -> Array:
-        probability = full(batch_shape(q, drafts), 1, q)
+        probability = xp.full(xp.batch_shape(q, drafts), 1, q)
         for i in range(drafts.shape[-1]):
             token, left = drafts[..., i : i + 1], outside(q, drafts[..., :i])
-            q_x = gather(left, token)[..., 0]
-            probability = probability * where(total(left)[..., 0] > 0, q_x, as_number(token[..., 0] == -1, q))
+            q_x = xp.gather(left, token)[..., 0]
+            probability = probability * xp.where(xp.total(left)[..., 0] > 0, q_x, xp.as_number(token[..., 0] == -1, q))
         return probability
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         n, k = q.shape[-1], uniforms.shape[-1]
-        drafts = broadcast(positions(0, q), (*batch_shape(q, uniforms), 0))
+        drafts = xp.broadcast(xp.positions(0, q), (*xp.batch_shape(q, uniforms), 0))
         for i in range(min(n, k)):
-            token = inverse_cdf(outside(q, drafts), uniforms[..., i : i + 1])
-            drafts = namespace(q).concatenate((drafts, token), -1)
+            token = xp.inverse_cdf(outside(q, drafts), uniforms[..., i : i + 1])
+            drafts = xp.concatenate((drafts, token))
         return padded(drafts, k)
-
-    def inside(self, q: Array, token_set: Array, k: int) -> Array:
-        return prefix_probability.inside(q, token_set, k)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         # Tokens with q = 0 come last. Among them the fallback draws uniformly, so the lightest under p come first.
-        by_target = argsort(p)
-        return take(by_target, argsort(take(ratio(p, q), by_target), stable=True))
+        by_target = xp.argsort(p)
+        return xp.take(by_target, xp.argsort(xp.take(xp.ratio(p, q), by_target), stable=True))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        return prefix_probability.prefixes(take(q, order), k)
+        return prefix_probability.prefixes(xp.take(q, order), k)
 
     @property
     def title(self) -> str:
@@ -79,9 +60,9 @@ class WithoutReplacement(DraftLaw):
         return outside(q, earlier)
 
     def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
-        if settled(place <= 0):
+        if xp.settled(place <= 0):
             return q
-        return outside(q, where(positions(siblings.shape[-1], siblings) < place, siblings, -1))
+        return outside(q, xp.where(xp.positions(siblings.shape[-1], siblings) < place, siblings, -1))
 
     def drafted(self, q: Array, k: int) -> None:
         return None  # n integrals of O(n)

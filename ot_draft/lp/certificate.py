@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..arrays import is_exact
+from .. import arrays as xp
 from ..errors import SolverFailed
 from ..optimum import cut_value
 from .coupling import Coupling
@@ -69,7 +69,7 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
         raise SolverFailed(f"a coupling of value {coupling.value} exceeds the cut {upper}: report a bug")
     read_from = (
         "as given"
-        if is_exact(program.problem.p)
+        if xp.is_exact(program.problem.p)
         else "whose masses are the floats, read as binary rationals, divided by their exact sum"
     )
     return Certificate(coupling.value, upper, token_set, read_from)

@@ -87,7 +87,7 @@ class Coupling:
         """The coupling pi(x, y) of all draft tuples x and outputs y: drafts int (n^k, k), mass (n^k, n).
 
         Row sums are the draft law, column sums are p: what is left of every row is sent through the residual. Tuples
-        with the same token set share the set's flow in proportion to their probability. InvalidDrafts where there are
+        with the same token set share the set's flow in proportion to their probability. InvalidArgument where there are
         too many.
         """
         exact = self.program.exact

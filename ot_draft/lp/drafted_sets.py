@@ -12,10 +12,10 @@ from ..problem import Problem
 def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
     """P(the drafted tokens are exactly S), for every S of positive probability; one problem in Fractions.
 
-    Raises InvalidDrafts at once where there are too many, since a set is a mask of n bits.
+    Raises InvalidArgument at once where there are too many, since a set is a mask of n bits.
     """
     law, q, k = problem.law, problem.q, problem.k
     support = int((q > 0).sum())
-    if problem.n > sets.MAX_TOKENS or comb(support, min(law.draws(q, k), support)) > sets.MAX_SETS:
+    if problem.n > sets.MAX_TOKENS or comb(support, min(sets.draws(law, q, k), support)) > sets.MAX_SETS:
         raise sets.too_many()
     return {sets.tokens_of(bits): Fraction(mass) for bits, mass in law.sets(q, k).items()}

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_exact, is_meta, is_torch
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDistribution, SolverFailed
 from ..optional import load
 from ..problem import Problem
@@ -93,11 +94,11 @@ class Program:
     def numbers(self, values: Any) -> np.ndarray:
         """Fractions in the numbers of the problem: Fractions, or float64 for numpy and torch floats."""
         exact = np.array(values, dtype=object)
-        return exact if is_exact(self.problem.p) else exact.astype(np.float64)
+        return exact if xp.is_exact(self.problem.p) else exact.astype(np.float64)
 
 
 def build(problem: Problem) -> Program:
-    """The reduced program of one problem; InvalidDistribution for a batch, InvalidDrafts for too many draft sets."""
+    """The reduced program of one problem; InvalidDistribution for a batch, InvalidArgument for too many draft sets."""
     if problem.batch:
         raise InvalidDistribution(
             f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
@@ -113,13 +114,13 @@ def build(problem: Problem) -> Program:
 
 def as_fractions(x: Array) -> np.ndarray:
     """(n,) masses as Fractions that sum to 1: floats as the binary rationals they are, divided by their exact sum."""
-    if is_meta(x):
+    if xp.is_meta(x):
         raise InvalidDistribution(
             "p and q are on torch's meta device, which holds no values: a linear program needs them"
         )
-    if is_exact(x):
+    if xp.is_exact(x):
         return x
-    host = np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
+    host = np.asarray(x.detach().cpu().numpy() if xp.is_torch(x) else x)
     ratios = [float(mass).as_integer_ratio() for mass in host]
     unit = max(denominator for _, denominator in ratios)  # all are powers of two
     units = [numerator * (unit // denominator) for numerator, denominator in ratios]

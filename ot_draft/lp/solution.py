@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_exact
-from ..errors import SolverFailed
+from .. import arrays as xp
+from ..errors import InvalidArgument, SolverFailed
 from ..problem import Problem
 from .certificate import Certificate, certify
 from .coupling import Coupling, feasible, in_units
@@ -49,12 +49,12 @@ class Residuals:
 class Solution:
     """The optimum of one problem and what confirms it.
 
-    value: acceptance of the coupling, in the problem's numbers; at most the optimum, by at most residuals.gap.
+    acceptance: of the coupling, in the problem's numbers; at most the optimum, by at most residuals.gap.
     coupling: the reduced flow; `coupling.full()` is pi(x, y) over draft tuples. token_set: bool (n,), the 0/1 dual
     solution H, with optimum = 1 + p(H) - Q(all drafts in H).
     """
 
-    value: Any
+    acceptance: Any
     coupling: Coupling
     token_set: np.ndarray
     residuals: Residuals
@@ -73,8 +73,8 @@ def solve(problem: Problem, solver: str = "highs", *, form: str = "reduced") -> 
     solver: "flow" (pure Python, exact: gap 0), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC),
     "ortools". form: "reduced" (draft sets, inequalities), or "textbook" (all n^k tuples, equalities; HiGHS only, small
     cases). Fractions stay exact with "flow"; other solvers get them rounded, and their answer is still checked against
-    the exact problem. Raises SolverFailed where value and cut differ by more than 0 (flow), 1e-9 (highs, ortools), 1e-6
-    (others).
+    the exact problem. Raises SolverFailed where acceptance and cut differ by more than 0 (flow), 1e-9 (highs, ortools), 1e-6
+    (others), InvalidArgument for a solver or a form that is none.
     """
     method = _method(solver, form)
     program = build(problem)
@@ -90,19 +90,19 @@ def solve(problem: Problem, solver: str = "highs", *, form: str = "reduced") -> 
             f" {float(gap):.1e} below the cut of its dual (tolerance {tolerance:.0e}): the optimum is between;"
             ' take solver="flow", which is exact'
         )
-    value = coupling.value if is_exact(problem.p) else float(coupling.value)
+    acceptance = coupling.value if xp.is_exact(problem.p) else float(coupling.value)
     residuals = Residuals(_primal_residual(program, raw), _dual_residual(program, raw), float(gap))
-    return Solution(value, coupling, token_set, residuals, solver, raw.status, problem)
+    return Solution(acceptance, coupling, token_set, residuals, solver, raw.status, problem)
 
 
 def _method(solver: str, form: str) -> Callable[[Program], RawSolution]:
     if solver not in SOLVERS:
-        raise SolverFailed(f"there is no solver {solver!r}: take one of {', '.join(SOLVERS)}")
+        raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join(SOLVERS)}")
     if form == "reduced":
         return SOLVERS[solver]
     if form == "textbook" and solver == "highs":
         return textbook_highs
-    raise SolverFailed(
+    raise InvalidArgument(
         f'form {form!r} with solver {solver!r}: take form="reduced" (every solver), or "textbook" with "highs"'
     )
 

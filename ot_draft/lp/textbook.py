@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import members
+from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
 from ..exact import all_drafts
 from ..optional import load
@@ -25,7 +25,7 @@ MAX_VARIABLES = 200_000
 
 
 def tuples_of(problem: Problem) -> np.ndarray:
-    """All draft tuples, int (n^k, k); InvalidDrafts where the coupling over them has too many entries."""
+    """All draft tuples, int (n^k, k); InvalidArgument where the coupling over them has too many entries."""
     n, drawn = problem.n, problem.law.count(problem.n, problem.k)
     if n ** (drawn + 1) > MAX_VARIABLES:
         raise InvalidArgument(
@@ -39,7 +39,7 @@ def textbook_highs(program: Program) -> RawSolution:
     """HiGHS on the equality form, its answer brought back to the reduced form."""
     n, drafts = program.exact.n, tuples_of(program.exact)
     weight = program.exact.law.probability(program.exact.q[None, :], drafts).astype(float)
-    answer = _solve(members(drafts, n, weight), np.concatenate((weight, program.bounds[len(program.token_sets) :])))
+    answer = _solve(xp.members(drafts, n, weight), np.concatenate((weight, program.bounds[len(program.token_sets) :])))
     if answer.status != 0:
         smallest = min(mass for mass in program.bounds if mass > 0)
         raise SolverFailed(

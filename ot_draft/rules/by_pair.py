@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, batch_shape, from_host, is_meta, rows_of_batch, to_host
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..laws import DraftLaw
 
@@ -26,11 +27,11 @@ class HostRows:
     @classmethod
     def of(cls, p: Array, q: Array, drafts: Array, needs: str) -> HostRows:
         """The rows of p, q (..., n) and drafts (..., k). needs: what takes values, for the error on torch's meta device."""
-        if is_meta(p):
+        if xp.is_meta(p):
             raise InvalidDistribution(f"p is on torch's meta device, which holds no values: {needs} them")
-        k, batch = drafts.shape[-1], batch_shape(p, q, drafts)
-        pair_of, targets, proposals = rows_of_batch(to_host(p), to_host(q), batch)
-        tokens = np.broadcast_to(to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
+        k, batch = drafts.shape[-1], xp.batch_shape(p, q, drafts)
+        pair_of, targets, proposals = xp.rows_of_batch(xp.to_host(p), xp.to_host(q), batch)
+        tokens = np.broadcast_to(xp.to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
         return cls(batch, targets, proposals, pair_of, tokens)
 
     def groups(self, law: DraftLaw) -> Iterator[tuple[int, int, np.ndarray]]:
@@ -44,4 +45,4 @@ class HostRows:
 
     def back(self, x: np.ndarray, like: Array) -> Array:
         """(rows, m) as the caller's kind: (..., m)."""
-        return from_host(x.reshape(*self.batch, x.shape[-1]), like)
+        return xp.from_host(x.reshape(*self.batch, x.shape[-1]), like)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..arrays import Array, cleared, divide, excess, gather, minimum, normalise, one, total, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import Selection
@@ -16,13 +17,13 @@ def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array
     the same whatever was drawn (the top tokens T of hybrid drafting), -1 elsewhere; m is 0 there, and what the residual
     puts on T counts as accepted: it was drafted too.
     """
-    take = minimum(divide(gather(p, drafts), gather(selected, drafts), zero(p)), one(p))
+    take = xp.minimum(xp.divide(xp.gather(p, drafts), xp.gather(selected, drafts), 0), 1)
     accept = choice * take
-    left = normalise(excess(p, selected, 0 * selected[..., :1] + one(p), selected), p, selected)
+    left = xp.normalise(xp.excess(p, selected, out=selected), p, selected)
     if fixed is None:
         return Selection(accept, left)
-    on_fixed = where(fixed >= 0, gather(left, fixed), zero(p)) * (1 - total(accept))
-    return Selection(accept + on_fixed, normalise(cleared(left, fixed), p))
+    on_fixed = xp.where(fixed >= 0, xp.gather(left, fixed), 0) * (1 - xp.total(accept))
+    return Selection(accept + on_fixed, xp.normalise(xp.cleared(left, fixed), p))
 
 
 def attained_optimum(problem: Problem, optimum: Array | None) -> tuple[Array, Array]:

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import Array, full
-from ..laws import IID, DraftLaw
+from .. import arrays as xp
+from ..arrays import Array
+from ..laws import IID, DraftLaw, sets
 from ..lp import Coupling, solve
 from ..lp.program import as_fractions
 from ..problem import Problem
@@ -49,16 +50,16 @@ class FromCoupling(SelectionRule):
         """The value of the linear program, by the rule's own solver; one pair."""
         if problem.batch or problem.law != self.law:
             return None
-        value = solve(problem, self.solver).value
-        return value, value
+        acceptance = solve(problem, self.solver).acceptance
+        return acceptance, acceptance
 
     def program_sets(self, q: Array, k: int) -> int:
-        return self.law.most_sets(q, k)
+        return sets.most(self.law, q, k)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         rows = HostRows.of(p, q, drafts, "a linear program needs")
         targets = rows.targets
-        accept, residual = full(rows.tokens.shape, 0, targets), targets[rows.pair_of]  # without drafts p is left
+        accept, residual = xp.full(rows.tokens.shape, 0, targets), targets[rows.pair_of]  # without drafts p is left
         for pair, drawn, chosen in rows.groups(self.law):
             masses = tuple(as_fractions(targets[pair])), tuple(as_fractions(rows.proposals[pair]))
             coupling = _coupling(*masses, drawn, self.law, self.solver)

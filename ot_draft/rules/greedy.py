@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, as_number, positions, total, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import DraftLaw, Hybrid, outside
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
@@ -34,7 +35,7 @@ class Greedy(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         k = drafts.shape[-1]
-        return take_outside(p, q, drafts, where(positions(k, drafts) == k - 1, -1, drafts))
+        return take_outside(p, q, drafts, xp.where(xp.positions(k, drafts) == k - 1, -1, drafts))
 
 
 def take_outside(p: Array, q: Array, drafts: Array, fixed: Array) -> Selection:
@@ -42,6 +43,6 @@ def take_outside(p: Array, q: Array, drafts: Array, fixed: Array) -> Selection:
 
     drafts: (..., k); fixed: the same with -1 in the draw's place. Where the draw is absent, the output is drawn from p.
     """
-    drawn = as_number((drafts >= 0) & (fixed < 0), p)
-    law = where(total(drawn) > 0, outside(q, fixed), zero(p))
+    drawn = xp.as_number((drafts >= 0) & (fixed < 0), p)
+    law = xp.where(xp.total(drawn) > 0, outside(q, fixed), 0)
     return couple(p, law, drawn, drafts, fixed)

@@ -9,25 +9,8 @@ from math import factorial, prod
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    as_number,
-    divide,
-    double,
-    full,
-    gather,
-    is_exact,
-    like,
-    maximum,
-    minimum,
-    namespace,
-    normalise,
-    one,
-    positions,
-    total,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
@@ -40,8 +23,9 @@ SMALLEST, LARGEST = 1e-13, 1e13  # weights in floats, their mean being 1: what t
 
 def ratio(p: Array, q: Array) -> Array:
     """The weights p / q."""
-    weights = divide(p, q, zero(p))
-    return weights if is_exact(p) else minimum(weights, 1e30)  # an infinite weight would leave 0 and NaN for the others
+    weights = xp.divide(p, q, 0)
+    # An infinite weight would leave 0 and NaN for the others.
+    return weights if xp.is_exact(p) else xp.minimum(weights, 1e30)
 
 
 @dataclass(frozen=True)
@@ -70,42 +54,42 @@ class ImportanceWeighted(SelectionRule):
         A = sum_z (1 - min(1, p/m)(z)) q(z) w(z) e^(-t w(z)): the quadrature of the rule's own m, split by whether y is drafted.
         """
         p, q, k = problem.p, problem.q, problem.k
-        if is_exact(p) or not problem.law.all_independent:
+        if xp.is_exact(p) or not problem.law.all_independent:
             return None
-        weights = bounded(where(q > 0, self.weights(p, q), zero(p)), q)
-        chosen_law = selected_law(q, weights, full((1,), k, p), k)
-        refused = 1 - minimum(divide(p, chosen_law, one(p)), one(p))
-        taken = minimum(p, chosen_law).sum(-1)
+        weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
+        chosen_law = selected_law(q, weights, xp.full((1,), k, p), k)
+        refused = 1 - xp.minimum(xp.divide(p, chosen_law, 1), 1)
+        taken = xp.minimum(p, chosen_law).sum(-1)
         hit = 0 * p
         for t in np.exp(np.arange(LOW, HIGH, STEP)).tolist():
             decayed = q * np.exp(-t * weights)
-            others = total(decayed)
-            chosen = total(refused * weights * decayed)
-            hit = hit + k * STEP * t * chosen * (others ** (k - 1) - maximum(others - decayed, 0) ** (k - 1))
-        residual = normalise(maximum(p - chosen_law, zero(p)), p)
+            others = xp.total(decayed)
+            chosen = xp.total(refused * weights * decayed)
+            hit = hit + k * STEP * t * chosen * (others ** (k - 1) - xp.maximum(others - decayed, 0) ** (k - 1))
+        residual = xp.normalise(xp.maximum(p - chosen_law, 0), p)
         return taken + (residual * hit).sum(-1), taken
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        weights = bounded(where(q > 0, self.weights(p, q), zero(p)), q)
-        count = total(as_number(drafts >= 0, p))
+        weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
+        count = xp.total(xp.as_number(drafts >= 0, p))
         chosen = selected_law(q, weights, count, drafts.shape[-1])
-        w_x = gather(weights, drafts)
-        choice = like(divide(w_x, total(w_x), zero(p)), p)
+        w_x = xp.gather(weights, drafts)
+        choice = xp.like(xp.divide(w_x, xp.total(w_x), 0), p)
         return couple(p, chosen, choice, drafts)
 
 
 def bounded(weights: Array, q: Array) -> Array:
     """Weights with mean 1 under q, in float64 and within bounds; 0 stays 0, and Fractions stay as they are."""
-    if is_exact(q):
+    if xp.is_exact(q):
         return weights
-    w = double(weights)
-    w = divide(w, total(double(q) * w), zero(q))
-    return where(w > 0, minimum(maximum(w, SMALLEST), LARGEST), zero(q))
+    w = xp.double(weights)
+    w = xp.divide(w, xp.total(xp.double(q) * w), 0)
+    return xp.where(w > 0, xp.minimum(xp.maximum(w, SMALLEST), LARGEST), 0)
 
 
 def selected_law(q: Array, weights: Array, count: Array, k: int) -> Array:
     """Law m of the chosen one of `count` i.i.d. drafts, at most k: (..., n), (..., n), (..., 1) -> (..., n)."""
-    if not is_exact(q):
+    if not xp.is_exact(q):
         return _by_quadrature(q, weights, count)
     law = 0 * (q + count)
     for drafts in range(1, k + 1):
@@ -121,20 +105,20 @@ def _by_enumeration(q: Array, weights: Array, k: int) -> Array:
     index = np.array(others, dtype=np.int64).reshape(len(others), k - 1)
     probability = q[..., index].prod(-1) * np.array(orders, dtype=object)
     sums = weights[..., index].sum(-1) if k > 1 else 0 * probability
-    share = divide(probability[..., None, :], weights[..., :, None] + sums[..., None, :], zero(q))
+    share = xp.divide(probability[..., None, :], weights[..., :, None] + sums[..., None, :], 0)
     return k * q * weights * share.sum(-1)
 
 
 def _by_quadrature(q: Array, weights: Array, count: Array) -> Array:
     """k q(y) w(y) times the integral over t of exp(-t w(y)) (sum_z q(z) exp(-t w(z)))^(k-1), trapezoid in log t."""
-    draft, w = double(q), weights
+    draft, w = xp.double(q), weights
     law = 0 * (draft + count)
     steps = int((HIGH - LOW) / STEP) + 1
     at_once = max(1, CELLS // max(1, prod(law.shape)))  # small problems: all times in one array
     for start in range(0, steps, at_once):
-        index = like(positions(min(at_once, steps - start), draft), draft).reshape(-1, *[1] * law.ndim)
-        t = namespace(q).exp(LOW + STEP * (start + index))
-        decay = namespace(q).exp(-t * w)
-        others = total(draft * decay) ** maximum(count - 1, 0)
+        index = xp.like(xp.positions(min(at_once, steps - start), draft), draft).reshape(-1, *[1] * law.ndim)
+        t = xp.namespace(q).exp(LOW + STEP * (start + index))
+        decay = xp.namespace(q).exp(-t * w)
+        others = xp.total(draft * decay) ** xp.maximum(count - 1, 0)
         law = law + (STEP * t * decay * others).sum(0)
-    return like(count * draft * w * law, q)
+    return xp.like(count * draft * w * law, q)

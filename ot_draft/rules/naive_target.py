@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..arrays import Array, cleared, gather, normalise, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..problem import Problem
 from ..selection import Selection, SelectionRule, first_time
@@ -45,5 +46,5 @@ class NaiveTarget(SelectionRule):
         return accepted, accepted
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        accept = where(first_time(drafts), gather(p, drafts), zero(p))
-        return Selection(accept, normalise(cleared(p, drafts), p))
+        accept = xp.where(first_time(drafts), xp.gather(p, drafts), 0)
+        return Selection(accept, xp.normalise(xp.cleared(p, drafts), p))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, full, is_exact, prefix_sums, take, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import SolverFailed
 from ..laws import DraftLaw, WithoutReplacement
 from ..selection import Selection, SelectionRule
@@ -57,7 +58,7 @@ class RandomOrder(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         rows = HostRows.of(p, q, drafts, "column generation needs")
         targets, tokens = rows.targets, rows.tokens
-        choice, selected = full(tokens.shape, 0, targets), full((len(tokens), p.shape[-1]), 0, targets)
+        choice, selected = xp.full(tokens.shape, 0, targets), xp.full((len(tokens), p.shape[-1]), 0, targets)
         for pair, drawn, chosen in rows.groups(self.law):
             ranks, weights, selected[chosen] = self.mixture(targets[pair], rows.proposals[pair], drawn)
             choice[chosen] = _choice(ranks, weights, tokens[chosen], targets)
@@ -67,12 +68,12 @@ class RandomOrder(SelectionRule):
     def mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The orders for one pair, as ranks int (R, n), their weights (R,), and the law of the selected token (n,)."""
         masses = (tuple(x.tolist()) for x in (p, q))
-        return _orders(*masses, k, self.law, self.tolerance, self.orders, is_exact(p))
+        return _orders(*masses, k, self.law, self.tolerance, self.orders, xp.is_exact(p))
 
 
 def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Probability that each position holds the draft that stands last: (orders, n), (orders,), int (m, k) -> (m, k)."""
-    choice = full(tokens.shape, 0, like)
+    choice = xp.full(tokens.shape, 0, like)
     rows = np.arange(len(tokens))
     for rank, weight in zip(ranks, weights, strict=True):
         last = np.where(tokens >= 0, rank[np.maximum(tokens, 0)], -1).argmax(-1)  # of equal tokens the first drawn
@@ -87,7 +88,7 @@ def _orders(
     """Orders as ranks (R, n), their weights (R,), and the law of the selected token (n,). 1/2 == .5: hence `exact`."""
     target, draft = (np.array(x, dtype=object if exact else np.float64) for x in (p, q))
     best = law.order(target, draft, k)
-    cut = prefix_sums(take(target, best)) - law.along(draft, best, k)
+    cut = xp.prefix_sums(xp.take(target, best)) - law.along(draft, best, k)
     optimum = float(1 + cut.min())
     orders, columns = [best], [_column(law, draft, best, k)]
     masses = target.astype(np.float64)
@@ -102,14 +103,14 @@ def _orders(
         weights, value, price = _master(np.array(columns, dtype=np.float64), masses)
     used = np.flatnonzero(weights > 0)
     shares = _shares(weights[used], target)
-    law_of_selected = sum((w * columns[i] for w, i in zip(shares, used, strict=True)), zero(target) * target)
+    law_of_selected = sum((w * columns[i] for w, i in zip(shares, used, strict=True)), 0 * target)
     return np.array([np.argsort(orders[i]) for i in used]), shares, law_of_selected
 
 
 def _column(law: DraftLaw, q: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:
     """Law of the draft that stands last in the order: int (n,) -> (n,)."""
     column = np.empty_like(q)
-    column[order] = np.maximum(np.diff(law.along(q, order, k)), zero(q))
+    column[order] = xp.maximum(np.diff(law.along(q, order, k)), 0)
     return column
 
 
@@ -143,7 +144,7 @@ def _solved(cost: np.ndarray, **program: Any) -> Any:
 
 def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Weights that sum to 1; on Fractions exactly."""
-    if not is_exact(like):
+    if not xp.is_exact(like):
         return weights
     from fractions import Fraction
 

@@ -6,24 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    as_number,
-    batch_shape,
-    divide,
-    excess,
-    gather,
-    maximum,
-    minimum,
-    normalise,
-    on_host,
-    one,
-    small,
-    stack,
-    total,
-    unsmall,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..kernels import wanted
 from ..laws import IID, DraftLaw
 from ..problem import Problem
@@ -56,43 +40,45 @@ class RecursiveRejection(SelectionRule):
         if not problem.law.all_independent:
             return None
         target, q = problem.p, problem.q
-        refused = one(target)
+        refused: Array = 1
         for _ in range(problem.k):
-            refused = refused * (1 - minimum(target, q).sum(-1))
-            target = normalise(maximum(target - q, zero(target)), target)
+            refused = refused * (1 - xp.minimum(target, q).sum(-1))
+            target = xp.normalise(xp.maximum(target - q, 0), target)
         return 1 - refused, 1 - refused
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not drafts.shape[-1]:
-            return Selection(gather(p, drafts), p)
+            return Selection(xp.gather(p, drafts), p)
         if drafts.shape[-1] <= KERNELS and wanted(p, drafts):
             from ..kernels.excess import recursive_rejection
 
             return Selection(*recursive_rejection(p, q, drafts))
-        present = as_number(drafts >= 0, p)
+        present = xp.as_number(drafts >= 0, p)
         scales, masses, left = _scales(p, q, present)
-        q_x = gather(q, drafts)
-        over = maximum(gather(p, drafts) - scales * q_x, zero(p))
-        take = minimum(divide(over, masses * q_x, zero(p)), one(p))
-        return Selection(in_turn(take), normalise(left, p, left))
+        q_x = xp.gather(q, drafts)
+        over = xp.maximum(xp.gather(p, drafts) - scales * q_x, 0)
+        take = xp.minimum(xp.divide(over, masses * q_x, 0), 1)
+        return Selection(in_turn(take), xp.normalise(left, p, left))
 
 
 def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
     """s_i and the mass of (p - s_i q)+ when draft i is tested, and what is left at the end: (..., k), (..., k), (..., n)."""
-    if on_host(p) and p.shape[-1] >= COMPILE and (passes := compiled(_passes, REORDERED)):
-        batch = batch_shape(p, q, present)
-        rows = (np.broadcast_to(small(x), (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q, present))
-        scales, masses, last = (unsmall(x.reshape(*batch, x.shape[-1]), p) for x in passes(*rows))
-        return scales, masses, excess(p, q, last)
-    scale, mass, left = 0 * p[..., :1], 0 * p[..., :1] + one(p), None
+    if xp.on_host(p) and p.shape[-1] >= COMPILE and (passes := compiled(_passes, REORDERED)):
+        batch = xp.batch_shape(p, q, present)
+        rows = (
+            np.broadcast_to(xp.host_view(x), (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q, present)
+        )
+        scales, masses, last = (xp.from_view(x.reshape(*batch, x.shape[-1]), p) for x in passes(*rows))
+        return scales, masses, xp.excess(p, q, last)
+    scale, mass, left = 0 * p[..., :1], 1 + 0 * p[..., :1], None
     scales, masses = [], []
     for i in range(present.shape[-1]):
         scales.append(scale)
         masses.append(mass)
         scale = scale + mass * present[..., i : i + 1]
-        left = excess(p, q, scale, left)
-        mass = total(left)
-    return stack(scales), stack(masses), left
+        left = xp.excess(p, q, scale, left)
+        mass = xp.total(left)
+    return xp.concatenate(scales), xp.concatenate(masses), left
 
 
 def _passes(p, q, present):  # type: ignore[no-untyped-def]  # numba compiles this very function

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..arrays import Array, divide, excess, gather, minimum, normalise, one, stack, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import DraftLaw, WithoutReplacement, outside
 from ..selection import Selection, SelectionRule, in_turn
 
@@ -32,7 +33,7 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
         for i in range(drafts.shape[-1]):
             token = drafts[..., i : i + 1]
             law = outside(q, drafts[..., :i])
-            takes.append(minimum(divide(gather(target, token), gather(law, token), zero(p)), one(p)))
-            refused = normalise(excess(target, law, one(p) + 0 * law[..., :1]), target)
-            target = where(token >= 0, refused, target)
-        return Selection(in_turn(stack(takes)) if takes else gather(p, drafts), target)
+            takes.append(xp.minimum(xp.divide(xp.gather(target, token), xp.gather(law, token), 0), 1))
+            refused = xp.normalise(xp.excess(target, law), otherwise=target)
+            target = xp.where(token >= 0, refused, target)
+        return Selection(in_turn(xp.concatenate(takes)) if takes else xp.gather(p, drafts), target)

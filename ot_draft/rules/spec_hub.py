@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arrays import Array, top_tokens, where
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import DraftLaw, Hub
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
@@ -28,5 +29,5 @@ class SpecHub(SelectionRule):
         return attained_optimum(problem, optimum) if problem.law == self.law else None
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        hub = top_tokens(q, 1)
-        return take_outside(p, q, drafts, where(drafts == hub, drafts, -1))
+        hub = xp.top_tokens(q, 1)
+        return take_outside(p, q, drafts, xp.where(drafts == hub, drafts, -1))

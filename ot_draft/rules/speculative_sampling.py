@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..arrays import Array, any_of, divide, excess, gather, maximum, minimum, normalise, one, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
@@ -38,14 +39,12 @@ class SpeculativeSampling(SelectionRule):
         if not problem.law.all_independent:
             return None
         p, q = problem.p, problem.q
-        taken = minimum(p, q).sum(-1)
-        seen = any_of(q, problem.k - 1)
-        return taken + (maximum(p - q, zero(p)) * seen).sum(-1), taken
+        taken = xp.minimum(p, q).sum(-1)
+        seen = xp.any_of(q, problem.k - 1)
+        return taken + (xp.maximum(p - q, 0) * seen).sum(-1), taken
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        present = drafts >= 0
-        first = present & (present.cumsum(-1) == 1)
-        ratio = divide(gather(p, drafts), gather(q, drafts), zero(p))
-        accept = where(first, minimum(ratio, one(p)), zero(p))
-        residual = normalise(excess(p, q, one(p) + 0 * p[..., :1]), p)
-        return Selection(accept, where(present.any(-1)[..., None], residual, p))
+        first = xp.first_present(drafts)
+        ratio = xp.minimum(xp.divide(xp.gather(p, drafts), xp.gather(q, drafts), 0), 1)
+        left = xp.normalise(xp.excess(p, q), otherwise=p)
+        return Selection(xp.where(first, ratio, 0), xp.where(first.any(-1, keepdims=True), left, p))

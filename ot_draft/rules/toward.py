@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..arrays import Array
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
@@ -27,9 +27,9 @@ class Toward(SelectionRule):
 
     def __post_init__(self) -> None:
         if not callable(self.target) or isinstance(self.target, SelectionRule):  # the two may have been given in turn
-            raise InvalidDrafts(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
+            raise InvalidArgument(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
-            raise InvalidDrafts(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
+            raise InvalidArgument(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
 
     @property
     def law(self) -> DraftLaw:  # type: ignore[override]  # fixed by the rule
@@ -75,7 +75,7 @@ class Toward(SelectionRule):
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         kept = self.kept_law(problem.p, problem.q, problem.k)
-        return self.rule.formula(Problem(kept, problem.q, problem.k, problem.law))
+        return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
     def program_sets(self, q: Array, k: int) -> int:
         return self.rule.program_sets(q, k)

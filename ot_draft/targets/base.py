@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, divide, like, one, settled, where, zero
-from ..errors import InvalidDrafts
+from .. import arrays as xp
+from ..arrays import Array
+from ..errors import InvalidArgument
 from ..laws import IID, DraftLaw
 from .envelope import Envelope, envelope, of_groups
 
@@ -68,38 +69,33 @@ class Nearest(Target):
         missing, idle = self.missing(found), found.unreachable
         ratio = found.ratio(missing)
         if not bool((missing < idle).any()):
-            return ratio, zero(q) * q
-        steps = where(found.mass > 0, zero(q), found.drafted[..., 1:] - found.drafted[..., :-1])
-        share = where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle))
-        return ratio, share * divide(steps, q, zero(q))
+            return ratio, 0 * q
+        steps = xp.where(found.mass > 0, 0, found.drafted[..., 1:] - found.drafted[..., :-1])
+        share = xp.where(missing < idle, 1 - xp.divide(missing, idle, 1), 0)
+        return ratio, share * xp.divide(steps, q, 0)
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         if k == 0:
             return p
         found = envelope(p, q, k, IID() if law is None else law)
-        return like(self.within(found, self.missing(found)), p)
+        return xp.like(self.within(found, self.missing(found)), p)
 
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
-    """A budget as it was given, if it is a number between the two. Raises InvalidDrafts."""
+    """A budget as it was given, if it is a number between the two. Raises InvalidArgument."""
     numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
     if not numeric or not least <= value <= most:
         bounds = f"from {least} to {most}" if most < float("inf") else f">= {least}"
-        raise InvalidDrafts(f"{name} is {value!r}: give a number {bounds}")
+        raise InvalidArgument(f"{name} is {value!r}: give a number {bounds}")
     return value
-
-
-def number(value: Any, x: Array) -> Any:
-    """The number in x's kind: a Fraction of just this value among Fractions, else a float."""
-    return Fraction(value) * one(x) if isinstance(one(x), Fraction) else float(value)
 
 
 def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
     """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
     over = spent > budget
-    if settled(~over):
+    if xp.settled(~over):
         return r
-    away = where(over, 1 - budget / where(over, spent, one(p) + 0 * spent), zero(p) + 0 * spent)
+    away = xp.where(over, 1 - budget / xp.where(over, spent, 1), 0)
     step = p - r
     step *= away
     step += r

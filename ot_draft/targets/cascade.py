@@ -6,24 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array, largest, total, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..bias import total_variation
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import DraftLaw
-from .base import Target, budget, number
+from .base import Target, budget
 
 Trusts = Callable[[Array, Array, Any], Array]
 
 # Where the draft model is trusted, given p, q and alpha: by context, (..., 1), or by token, (..., n).
 BY_CONTEXT: dict[str, Trusts] = {
-    "chow": lambda p, q, alpha: largest(q) >= 1 - alpha,
-    "diff": lambda p, q, alpha: largest(q) >= largest(p) - alpha,
-    "opt": lambda p, q, alpha: largest(q) >= largest(p) - alpha * total_variation(p, q),
+    "chow": lambda p, q, alpha: xp.largest(q) >= 1 - alpha,
+    "diff": lambda p, q, alpha: xp.largest(q) >= xp.largest(p) - alpha,
+    "opt": lambda p, q, alpha: xp.largest(q) >= xp.largest(p) - alpha * total_variation(p, q),
 }
 BY_TOKEN: dict[str, Trusts] = {
-    "token-v1": lambda p, q, alpha: q >= largest(p) - alpha,
-    "token-v2": lambda p, q, alpha: p >= largest(p) - alpha,
-    "token-v3": lambda p, q, alpha: p >= (1 - alpha) * largest(p),
+    "token-v1": lambda p, q, alpha: q >= xp.largest(p) - alpha,
+    "token-v2": lambda p, q, alpha: p >= xp.largest(p) - alpha,
+    "token-v3": lambda p, q, alpha: p >= (1 - alpha) * xp.largest(p),
 }
 
 
@@ -43,12 +44,14 @@ class Cascade(Target):
 
     def __post_init__(self) -> None:
         if self.deferral not in BY_CONTEXT | BY_TOKEN:
-            raise InvalidDrafts(f"Cascade(deferral={self.deferral!r}): give one of {', '.join(BY_CONTEXT | BY_TOKEN)}")
+            raise InvalidArgument(
+                f"Cascade(deferral={self.deferral!r}): give one of {', '.join(BY_CONTEXT | BY_TOKEN)}"
+            )
         budget(self.alpha, "Cascade(alpha)", -float("inf"))
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
-        alpha = number(self.alpha, p)
+        alpha = xp.number(self.alpha, p)
         if self.deferral in BY_CONTEXT:
-            return where(BY_CONTEXT[self.deferral](p, q, alpha), q, p)
-        trusted = where(BY_TOKEN[self.deferral](p, q, alpha), q, zero(q))
-        return trusted + (1 - total(trusted)) * p
+            return xp.where(BY_CONTEXT[self.deferral](p, q, alpha), q, p)
+        trusted = xp.where(BY_TOKEN[self.deferral](p, q, alpha), q, 0)
+        return trusted + (1 - xp.total(trusted)) * p

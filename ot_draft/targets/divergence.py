@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, divide, is_exact, maximum, on_host, one, settled, small, total, unsmall, where
+from .. import arrays as xp
+from ..arrays import Array
 from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY, FDivergence, as_floats
 from .base import Nearest, budget, toward
 from .envelope import Envelope
@@ -45,25 +46,25 @@ class WithinDivergence(Nearest):
 
     def missing(self, found: Envelope) -> Array:
         if self.eps == 0:
-            return found.missing(one(found.target))
+            return found.missing(1)
         missing = missing_at(found.floats().light(), self.divergence, float(self.eps))
-        if not is_exact(found.target):
-            return unsmall(missing, found.target)
+        if not xp.is_exact(found.target):
+            return xp.from_view(missing, found.target)
         rational = np.vectorize(_rounded_up, otypes=[object])(missing)
-        most = found.missing(one(found.target))
-        return _at_least(where(rational > most, most, rational), _least(found, self.divergence))
+        most = found.missing(1)
+        return _at_least(xp.where(rational > most, most, rational), _least(found, self.divergence))
 
     def within(self, found: Envelope, missing: Array) -> Array:
         eps = float(self.eps)
         r, spent = found.law_and_spent(missing, self.divergence)
         for _ in range(CORRECTIONS if found.approximate else 0):
-            better = missing + divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
+            better = missing + xp.divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
             better = _at_least(better, _least(found, self.divergence))
-            if settled(abs(better - missing) <= NEGLIGIBLE):
+            if xp.settled(abs(better - missing) <= NEGLIGIBLE):
                 break
             missing = better
             r, spent = found.law_and_spent(missing, self.divergence)
-        if not is_exact(r):
+        if not xp.is_exact(r):
             return toward(r, found.p, spent, eps)
         return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - SLACK)))
 
@@ -74,22 +75,22 @@ class WithinDivergence(Nearest):
         and w its steps down. For KL this is the Donsker-Varadhan bound.
         """
         kind, found, divergence = found.target, found.floats().light(), self.divergence
-        missing = small(as_floats(missing))
+        missing = xp.host_view(as_floats(missing))
         fall = _fall(found, divergence, missing)
-        multiplier = divide(one(fall) + 0 * fall, fall, 0.0)
+        multiplier = xp.divide(1, fall, 0)
         low = divergence.slope(found.floor(missing))
-        ratio = maximum(
-            where(found.mass > 0, found.ratio(missing), found.ceiling(missing)), TINY
+        ratio = xp.maximum(
+            xp.where(found.mass > 0, found.ratio(missing), found.ceiling(missing)), TINY
         )  # f'(0) may be infinite
         weight = multiplier * (divergence.slope(ratio) - low)
-        weight = where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
+        weight = xp.where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
         conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
         # Summed by parts: w_j is the step from c_j down to c_{j+1}.
-        lost = total(weight * (found.drafted[..., 1:] - found.drafted[..., :-1]))
-        bound = 1 - lost + multiplier * (float(self.eps) - low + total(found.mass * conjugate))
+        lost = xp.total(weight * (found.drafted[..., 1:] - found.drafted[..., :-1]))
+        bound = 1 - lost + multiplier * (float(self.eps) - low + xp.total(found.mass * conjugate))
         free = 1 - _least(found, divergence)
-        tight = 1 - found.missing(one(found.target))  # where the budget is 0, and r is p
-        return unsmall(where((fall > 0) & bool(self.eps > 0), where(bound < free, bound, free), tight), kind)
+        tight = 1 - found.missing(1)  # where the budget is 0, and r is p
+        return xp.from_view(xp.where((fall > 0) & bool(self.eps > 0), xp.where(bound < free, bound, free), tight), kind)
 
 
 @dataclass(frozen=True)
@@ -125,22 +126,22 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
     The divergence is convex and falling in what is missing: Newton's method, kept in a bracket. found: in floats.
     """
     least = _least(found, divergence)
-    low, high = least, found.missing(one(found.target))
+    low, high = least, found.missing(1)
     enough = spent_at(found, divergence, least) <= eps
     missing = (low + high) / 2
     nearest = ROUGH if found.approximate else 2.0**-52
     for _ in range(STEPS):
         floor, ceiling = found.floor(missing), found.ceiling(missing)
         spent = _between(found, divergence, floor, ceiling)
-        low, high = where(spent > eps, missing, low), where(spent > eps, high, missing)
-        newton = missing + divide(spent - eps, _slopes(found, divergence, missing, floor, ceiling), 0.0)
-        newton = where((newton > low) & (newton < high), newton, (low + high) / 2)
-        following = where(abs(spent - eps) <= NEAR * eps, missing, newton)
-        done = on_host(missing) and settled(enough | (abs(following - missing) <= nearest))
+        low, high = xp.where(spent > eps, missing, low), xp.where(spent > eps, high, missing)
+        newton = missing + xp.divide(spent - eps, _slopes(found, divergence, missing, floor, ceiling), 0.0)
+        newton = xp.where((newton > low) & (newton < high), newton, (low + high) / 2)
+        following = xp.where(abs(spent - eps) <= NEAR * eps, missing, newton)
+        done = xp.on_host(missing) and xp.settled(enough | (abs(following - missing) <= nearest))
         missing = following
         if done:
             break
-    return where(enough, least, missing)
+    return xp.where(enough, least, missing)
 
 
 def _rounded_up(missing: float) -> Fraction:
@@ -160,7 +161,7 @@ def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
 
 def _between(found: Envelope, divergence: FDivergence, floor: Array, ceiling: Array) -> Array:
     mass = found.mass  # where it is 0, f(1) = 0 stands in: f may be infinite there
-    return total(mass * divergence.value(where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)))
+    return xp.total(mass * divergence.value(xp.where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)))
 
 
 def _fall(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
@@ -172,9 +173,9 @@ def _slopes(found: Envelope, divergence: FDivergence, missing: Array, floor: Arr
     """f'(b) - f'(a)."""
     top = divergence.slope(ceiling)
     if divergence.steepest < inf:
-        top = where(missing < found.unreachable, divergence.steepest + 0 * top, top)
+        top = xp.where(missing < found.unreachable, divergence.steepest + 0 * top, top)
     return top - divergence.slope(floor)
 
 
 def _at_least(x: Array, bound: Array) -> Array:
-    return where(x < bound, bound, x)
+    return xp.where(x < bound, bound, x)

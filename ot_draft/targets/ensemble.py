@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .. import arrays as xp
 from ..arrays import Array
 from ..laws import DraftLaw
-from .base import Target, budget, number
+from .base import Target, budget
 
 
 @dataclass(frozen=True)
@@ -28,5 +29,5 @@ class Ensemble(Target):
         return "tv", 1 - self.weight
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
-        weight = number(self.weight, p)
+        weight = xp.number(self.weight, p)
         return weight * p + (1 - weight) * q

@@ -19,32 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    argsort,
-    as_number,
-    batch_shape,
-    broadcast,
-    divide,
-    double,
-    excess,
-    is_exact,
-    largest,
-    maximum,
-    namespace,
-    normalise,
-    on_host,
-    one,
-    positions,
-    prefix_sums,
-    small,
-    smallest,
-    take,
-    total,
-    unsmall,
-    where,
-    zero,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..bias import FDivergence, as_floats
 from ..laws import DraftLaw
 from ..rules.compiled import REORDERED, compiled
@@ -76,14 +52,16 @@ class Envelope:
 
     def floats(self) -> Envelope:
         """Itself, or the same in floats where it holds Fractions."""
-        if not is_exact(self.target):
+        if not xp.is_exact(self.target):
             return self
         parts = (self.target, self.drafted, self.slope, self.p, self.selected, self.idle)
         return Envelope(*(as_floats(x) for x in parts))
 
     def light(self) -> Envelope:
         """Itself with its groups as numpy where that is a free view, for what looks at no token: an operation costs less there."""
-        return replace(self, target=small(self.target), drafted=small(self.drafted), slope=small(self.slope))
+        return replace(
+            self, target=xp.host_view(self.target), drafted=xp.host_view(self.drafted), slope=xp.host_view(self.slope)
+        )
 
     @cached_property
     def mass(self) -> Array:
@@ -93,21 +71,21 @@ class Envelope:
     @cached_property
     def unreachable(self) -> Array:
         """(..., 1) probability that all drafts are tokens with p = 0, whose ratio no bound holds."""
-        return largest(where(self.target == 0, self.drafted, zero(self.drafted)))
+        return xp.largest(xp.where(self.target == 0, self.drafted, 0))
 
     def missing(self, ceiling: Array) -> Array:
         """(..., 1) one minus the acceptance of the law clipped at this ceiling: max_i (g_i - b F_i)."""
-        return largest(self.drafted - ceiling * self.target)
+        return xp.largest(self.drafted - ceiling * self.target)
 
     def ceiling(self, missing: Array) -> Array:
         """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
-        bounds = largest(divide(self.drafted - missing, self.target, zero(self.target)))
-        return finite(where(missing <= self.unreachable, largest(self.slope), bounds))
+        bounds = xp.largest(xp.divide(self.drafted - missing, self.target, 0))
+        return finite(xp.where(missing <= self.unreachable, xp.largest(self.slope), bounds))
 
     def floor(self, missing: Array) -> Array:
         """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
-        left = where(self.target < 1, 1 - self.target, zero(self.target))
-        return smallest(divide(missing + 1 - self.drafted, left, missing + 1))
+        left = xp.where(self.target < 1, 1 - self.target, 0)
+        return xp.smallest(xp.divide(missing + 1 - self.drafted, left, missing + 1))
 
     def ratio(self, missing: Array) -> Array:
         """(..., C) r/p in every group."""
@@ -125,18 +103,18 @@ class Envelope:
         if self.passes:
             return self._settled(floor, ceiling, missing)[0]
         law = self._law(floor, ceiling, missing)
-        if is_exact(self.p):
+        if xp.is_exact(self.p):
             return law
         if self.approximate:  # the floor is nearly right: one step of Newton's method, of no more than a group's width
-            low = total(self.p * as_number(law <= floor * self.p, self.p))
-            step = divide(1 - total(law), low, zero(low))
+            low = xp.total(self.p * xp.as_number(law <= floor * self.p, self.p))
+            step = xp.divide(1 - xp.total(law), low, 0)
             law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
         return summing_to_one(law, self.p)
 
     @property
     def passes(self) -> bool:
         """Whether the law is made by compiled passes over the tokens."""
-        return self.approximate and on_host(self.p) and compiled(settle, REORDERED) is not None
+        return self.approximate and xp.on_host(self.p) and compiled(settle, REORDERED) is not None
 
     def law_and_spent(self, missing: Array, divergence: FDivergence) -> tuple[Array, Array]:
         """`law` and its divergence from p: (..., n), (..., 1)."""
@@ -148,27 +126,27 @@ class Envelope:
 
     def _freed(self, floor: Array, ceiling: Array, missing: Array) -> tuple[Array, Array]:
         """No floor and no ceiling where nothing need be clipped: those of a group would clip some of its tokens."""
-        ceiling = where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
-        return where(missing > 0, floor, 0 * floor), ceiling
+        ceiling = xp.where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
+        return xp.where(missing > 0, floor, 0 * floor), ceiling
 
     def accepted(self, law: Array) -> Array:
         """(..., 1) acceptance of a law by the selected draft: sum of min(law, m)."""
         if self.passes:
             rows = self._rows(law, self.selected, self.idle)
             sums = [compiled(sum_of_least, REORDERED)(*row) for row in zip(*rows, strict=True)]  # type: ignore[misc]
-            return unsmall(np.reshape(sums, (*law.shape[:-1], 1)), law)
-        return total(namespace(law).minimum(law, self.selected + self.idle))
+            return xp.from_view(np.reshape(sums, (*law.shape[:-1], 1)), law)
+        return xp.total(xp.namespace(law).minimum(law, self.selected + self.idle))
 
     def _rows(self, *parts: Array) -> list[np.ndarray]:
         """Arrays (..., m) as rows (R, m), on the host."""
         batch = tuple(self.p.shape[:-1])
-        return [np.reshape(broadcast(small(x), (*batch, x.shape[-1])), (-1, x.shape[-1])) for x in parts]
+        return [np.reshape(xp.broadcast(xp.host_view(x), (*batch, x.shape[-1])), (-1, x.shape[-1])) for x in parts]
 
     def _settled(
         self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None = None
     ) -> tuple[Array, Array]:
         """The same in one compiled pass after the other over every row, on the host, and its divergence (0 if none is asked for)."""
-        share = where(missing < self.unreachable, 1 - divide(missing, self.unreachable, one(missing)), zero(missing))
+        share = xp.where(missing < self.unreachable, 1 - xp.divide(missing, self.unreachable, 1), 0)
         rows = self._rows(self.p, self.selected, self.idle, floor, ceiling, share)
         out, spent = np.empty_like(rows[0]), np.zeros((len(rows[0]), 1))
         pass_of_row: Any = compiled(settle, REORDERED)
@@ -177,29 +155,29 @@ class Envelope:
             if divergence:
                 spent[row] = spent_between(p, r, ends, divergence)
         batch = tuple(self.p.shape)
-        return unsmall(out.reshape(batch), self.p), unsmall(spent.reshape(*batch[:-1], 1), self.p)
+        return xp.from_view(out.reshape(batch), self.p), xp.from_view(spent.reshape(*batch[:-1], 1), self.p)
 
     def _law(self, floor: Array, ceiling: Array, missing: Array) -> Array:
         law, idle = _within(self.selected, floor * self.p, ceiling * self.p), self.unreachable
-        if on_host(idle) and not bool((missing < idle).any()):
+        if xp.on_host(idle) and not bool((missing < idle).any()):
             return law
-        return law + where(missing < idle, 1 - divide(missing, idle, one(idle)), zero(idle)) * self.idle
+        return law + xp.where(missing < idle, 1 - xp.divide(missing, idle, 1), 0) * self.idle
 
 
 def _within(x: Array, low: Array, high: Array) -> Array:
     """x, at least low and at most high; low where they cross."""
-    module = namespace(x)
+    module = xp.namespace(x)
     return module.maximum(module.minimum(x, high), low)
 
 
 def summing_to_one(law: Array, p: Array) -> Array:
     """The law with what its sum lacks, or has too much, put where it lies below p, or taken where it lies above; r stays between."""
-    lacks = 1 - total(law)
-    up, down = excess(p, law, one(p) + 0 * lacks), excess(law, p, one(p) + 0 * lacks)
+    lacks = 1 - xp.total(law)
+    up, down = xp.excess(p, law), xp.excess(law, p)
     lacking = lacks > 0
-    rise = where(lacking, divide(lacks, total(up), zero(p)), 0 * lacks)
-    fall = where(lacking, 0 * lacks, divide(lacks, total(down), zero(p)))
-    return maximum(law + rise * up + fall * down, zero(p))
+    rise = xp.where(lacking, xp.divide(lacks, xp.total(up), 0), 0 * lacks)
+    fall = xp.where(lacking, 0 * lacks, xp.divide(lacks, xp.total(down), 0))
+    return xp.maximum(law + rise * up + fall * down, 0)
 
 
 def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
@@ -208,30 +186,32 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     On the host every token is a group of its own, but on more than SORTED floats under a law that merges tokens. On a device (and
     on `meta`) the tokens are sorted and grouped without a host sync.
     """
-    batch = (*batch_shape(p, q), p.shape[-1])
-    if law.all_independent and on_host(p) and not is_exact(p) and batch[-1] > SORTED:
+    batch = (*xp.batch_shape(p, q), p.shape[-1])
+    if law.all_independent and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
-    p, q = (broadcast(x / total(x), batch) for x in (double(p), double(q)))  # float32 leaves sums of 1.00001
+    p, q = (
+        xp.broadcast(x / xp.total(x), batch) for x in (xp.double(p), xp.double(q))
+    )  # float32 leaves sums of 1.00001
     order = law.order(p, q, k)
-    target, drafted = prefix_sums(take(p, order)), law.along(q, order, k)
+    target, drafted = xp.prefix_sums(xp.take(p, order)), law.along(q, order, k)
     target = target / target[..., -1:]  # the last is 1, also after rounding
-    rank = argsort(order)
+    rank = xp.argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
-    steps = take(where(target[..., 1:] > 0, zero(p), drafted[..., 1:] - drafted[..., :-1]), rank)
-    idle = normalise(where(p > 0, zero(q), q), zero(q) * q) * total(steps) if law.all_independent else steps
-    if on_host(p):
+    steps = xp.take(xp.where(target[..., 1:] > 0, 0, drafted[..., 1:] - drafted[..., :-1]), rank)
+    idle = xp.normalise(xp.where(p > 0, 0, q), 0) * xp.total(steps) if law.all_independent else steps
+    if xp.on_host(p):
         slope = slopes_of_rows(target, drafted)
-        return Envelope(target, drafted, slope, p, p * take(slope, rank), idle)
+        return Envelope(target, drafted, slope, p, p * xp.take(slope, rank), idle)
     ends, group = chain_of_groups(target, drafted)
-    target, drafted = take(target, ends), take(drafted, ends)
+    target, drafted = xp.take(target, ends), xp.take(drafted, ends)
     slope = slopes_at_once(target, drafted)
-    return Envelope(target, drafted, slope, p, p * take(take(slope, group), rank), idle, True)
+    return Envelope(target, drafted, slope, p, p * xp.take(xp.take(slope, group), rank), idle, True)
 
 
 def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """By groups of nearly equal p/q; inside a group m is proportional to q, so that a law that merges tokens allows it."""
-    batch = batch_shape(p, q)
-    rows = [np.array(broadcast(small(x), (*batch, x.shape[-1])), dtype=np.float64) for x in (p, q)]
+    batch = xp.batch_shape(p, q)
+    rows = [np.array(xp.broadcast(xp.host_view(x), (*batch, x.shape[-1])), dtype=np.float64) for x in (p, q)]
     rows = [np.reshape(x, (-1, x.shape[-1])) for x in rows]
     for law_rows in rows:  # float32 leaves sums of 1.00001
         np.divide(law_rows, law_rows.sum(-1, keepdims=True), out=law_rows)
@@ -240,14 +220,14 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
         masses[:, row] = groups_of(p_row, q_row, group[row])
     used: np.ndarray = np.asarray(masses.any((0, 1)))  # most groups are empty
     p_mass, q_mass = masses[..., used]
-    target = prefix_sums(p_mass)
+    target = xp.prefix_sums(p_mass)
     target = target / target[..., -1:]
     drafted = law.along(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
     slope = slopes_of_rows(target, drafted)
     gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
     factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
     by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
-    factor[..., used] = by_p, np.where(by_p > 0, 0.0, divide(gain, q_mass, 0.0))
+    factor[..., used] = by_p, np.where(by_p > 0, 0.0, xp.divide(gain, q_mass, 0.0))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
         (compiled(mixture) or mixture_without_numba)(
             p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row]
@@ -255,18 +235,18 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros(selected.shape)
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)
-    columns: Any = (unsmall(np.ascontiguousarray(x).reshape(*batch, x.shape[-1]), p) for x in parts)
+    columns: Any = (xp.from_view(np.ascontiguousarray(x).reshape(*batch, x.shape[-1]), p) for x in parts)
     return replace(Envelope(*columns), approximate=True)
 
 
 def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """The envelope of groups of tokens in the order of p/q, by their masses (..., C) under a law that merges tokens, on the host."""
-    target = prefix_sums(p)
-    order = broadcast(positions(p.shape[-1], p), tuple(q.shape))
+    target = xp.prefix_sums(p)
+    order = xp.broadcast(xp.positions(p.shape[-1], p), tuple(q.shape))
     drafted = law.along(q, order, k)
     target = target / target[..., -1:]
     slope = slopes_of_rows(target, drafted)
-    return Envelope(target, drafted, slope, p, p * slope, zero(p) * p)
+    return Envelope(target, drafted, slope, p, p * slope, 0 * p)
 
 
 def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -275,6 +255,6 @@ def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndar
     In proportion to q it always can, since g is convex in the mass of q. In proportion to p it sags below that by at most
     a quarter of the group's width, and must stay above g.
     """
-    above = prefix_sums(gain) - drafted
+    above = xp.prefix_sums(gain) - drafted
     room = np.minimum(above[..., 1:], above[..., :-1])
     return (room > gain * WIDTH / 4) & (number > 1) & (number < GROUPS - 2)

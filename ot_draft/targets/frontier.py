@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, one, to_host
+from .. import arrays as xp
+from ..arrays import Array
 from ..bias import F_DIVERGENCES, logarithm
-from ..errors import InvalidDrafts
+from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
 from .base import Nearest
@@ -28,13 +29,13 @@ POINTS = 33  # of a curve where no budgets are given
 def target_within(text: str) -> Nearest:
     """The target of the most acceptance within a budget in words: "tv=0.05", "kl=0.02", "ratio=0.3" (r <= e^0.3 p), "tv=1/20".
 
-    Raises InvalidDrafts for what is no such budget.
+    Raises InvalidArgument for what is no such budget.
     """
     name, _, value = text.partition("=")
     try:
         return TARGETS[name.strip()](Fraction(value.strip()))
     except (KeyError, ValueError, ZeroDivisionError):
-        raise InvalidDrafts(
+        raise InvalidArgument(
             f"budget {text!r}: give a divergence and a number, as in tv=0.05; divergences: {', '.join(TARGETS)}"
         ) from None
 
@@ -69,21 +70,16 @@ def frontier(
     """The most acceptance within each budget of `divergence` from p: "tv", "ratio", "kl" (r from p), "reverse-kl" or "chi-squared".
 
     p, q: (..., n), validated as in `Problem`. budgets: POINTS of them from 0 to where the acceptance no longer grows, if None. A ratio's
-    budget is delta, for r <= e^delta p. Raises InvalidDrafts for an unknown divergence.
+    budget is delta, for r <= e^delta p. Raises InvalidArgument for an unknown divergence.
     """
     if divergence not in TARGETS:
-        raise InvalidDrafts(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
+        raise InvalidArgument(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
     problem = Problem(p, q, k, law)
     found = envelope(problem.p, problem.q, problem.k, problem.law)
     grid = np.asarray(_grid(found.floats(), divergence) if budgets is None else budgets)
     results = [_point(found, TARGETS[divergence](value)) for value in grid]
-    acceptance, bound = (_beside(column) for column in zip(*results, strict=True))
+    acceptance, bound = (xp.concatenate(column) for column in zip(*results, strict=True))
     return Frontier(divergence, grid, acceptance, bound)
-
-
-def _beside(columns: Sequence[Array]) -> Array:
-    module = namespace(columns[0])
-    return module.concatenate(list(columns), -1)
 
 
 def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
@@ -95,14 +91,14 @@ def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
 
 def _grid(found: Envelope, divergence: str) -> list[float]:
     """Budgets at which the acceptance rises in equal steps, in the middle row of a batch."""
-    most, least = found.missing(one(found.target)), 0 * found.unreachable
+    most, least = found.missing(1), 0 * found.unreachable
     if divergence == "tv":
         values = [most * step / (POINTS - 1) for step in range(POINTS)]
     else:
         if divergence == "ratio" or F_DIVERGENCES[divergence].steepest == inf:
             least = found.unreachable + 0.0
         values = [_spent_at(found, divergence, most + (least - most) * step / (POINTS - 1)) for step in range(POINTS)]
-    middle = [float(np.median(to_host(each))) for each in values]
+    middle = [float(np.median(xp.to_host(each))) for each in values]
     return [max(value, 0.0) for value in np.maximum.accumulate(middle)]
 
 

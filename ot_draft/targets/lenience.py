@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from ..arrays import Array, excess, namespace, normalise, one, total
+from .. import arrays as xp
+from ..arrays import Array
 from ..laws import DraftLaw
-from .base import Target, budget, number
+from .base import Target, budget
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,6 @@ class Lenience(Target):
         return "ratio", -log(self.lenience)
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
-        lenience = number(self.lenience, p)
-        kept = namespace(p).minimum(q, p / lenience)
-        return kept + (1 - total(kept)) * normalise(excess(p, q, one(p) + 0 * p[..., :1]), p)
+        lenience = xp.number(self.lenience, p)
+        kept = xp.namespace(p).minimum(q, p / lenience)
+        return kept + (1 - xp.total(kept)) * xp.normalise(xp.excess(p, q), otherwise=p)

@@ -7,9 +7,10 @@ from fractions import Fraction
 from math import exp, log
 from typing import Any
 
-from ..arrays import Array, is_exact
-from ..errors import InvalidDrafts
-from .base import Nearest, budget, number
+from .. import arrays as xp
+from ..arrays import Array
+from ..errors import InvalidArgument
+from .base import Nearest, budget
 from .envelope import Envelope
 
 ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
@@ -28,7 +29,7 @@ class Ratio(Nearest):
 
     def __post_init__(self) -> None:
         if (self.delta is None) == (self.factor is None):
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
             )
         if self.factor is None:
@@ -43,8 +44,8 @@ class Ratio(Nearest):
     def ceiling(self, x: Array) -> Any:
         """The largest r/p, in x's kind."""
         if self.factor is not None:
-            return number(self.factor, x)
-        return Fraction(max(exp(self.delta) * ROUNDED, 1.0)) if is_exact(x) else exp(self.delta)
+            return xp.number(self.factor, x)
+        return Fraction(max(exp(self.delta) * ROUNDED, 1.0)) if xp.is_exact(x) else exp(self.delta)
 
     def missing(self, found: Envelope) -> Array:
         return found.missing(self.ceiling(found.target))

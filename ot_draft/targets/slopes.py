@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, is_exact, minimum, namespace, positions, small, unsmall, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..rules.compiled import compiled
 
 STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
@@ -13,19 +14,19 @@ AT_ONCE = 256  # groups on a device, where every pair of them is looked at
 
 def slopes_of_rows(target: Array, drafted: Array) -> Array:
     """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
-    f, g = (np.reshape(small(x), (-1, x.shape[-1])) for x in (target, drafted))
-    slope = np.full((len(f), f.shape[-1] - 1), zero(f), dtype=f.dtype)
-    sweep = _sweep if is_exact(f) else compiled(_sweep) or _sweep
+    f, g = (np.reshape(xp.host_view(x), (-1, x.shape[-1])) for x in (target, drafted))
+    slope = xp.full((len(f), f.shape[-1] - 1), 0, f)
+    sweep = _sweep if xp.is_exact(f) else compiled(_sweep) or _sweep
     with np.errstate(over="ignore"):
         for row in range(len(f)):
             rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
             sweep(np.ascontiguousarray(f[row]), rising, corners, slope[row])
-    return unsmall(finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
+    return xp.from_view(finite(slope).reshape(*target.shape[:-1], slope.shape[-1]), target)
 
 
 def finite(ratio: Array) -> Array:
     """Ratios to the least masses that floats know overflow."""
-    return ratio if is_exact(ratio) else minimum(ratio, STEEPEST)
+    return ratio if xp.is_exact(ratio) else xp.minimum(ratio, STEEPEST)
 
 
 def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
@@ -51,15 +52,15 @@ def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:
 
     Returns the ends and the group of every place of the order, int (..., n). No host sync.
     """
-    torch = namespace(target)
+    torch = xp.namespace(target)
     n = target.shape[-1] - 1
     rise = (target + drafted) / (target[..., -1:] + drafted[..., -1:])
-    marks = positions(AT_ONCE + 1, target).to(target.dtype) / AT_ONCE
+    marks = xp.positions(AT_ONCE + 1, target).to(target.dtype) / AT_ONCE
     ends = torch.searchsorted(rise.contiguous(), marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()).clamp(
         max=n
     )
     ends = torch.cat((0 * ends[..., :1], ends[..., 1:-1], 0 * ends[..., :1] + n), -1)
-    place = positions(n, target).expand(*target.shape[:-1], n).contiguous()
+    place = xp.positions(n, target).expand(*target.shape[:-1], n).contiguous()
     group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=AT_ONCE - 1)
     return ends, group
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array, is_exact, maximum, one, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..bias import total_variation
-from .base import Nearest, budget, number, toward
+from .base import Nearest, budget, toward
 from .envelope import Envelope
 
 
@@ -29,11 +30,11 @@ class TotalVariation(Nearest):
         return "tv", self.eps
 
     def missing(self, found: Envelope) -> Array:
-        beyond = found.missing(one(found.target)) - number(self.eps, found.target)
-        return maximum(beyond, zero(beyond))
+        beyond = found.missing(1) - xp.number(self.eps, found.target)
+        return xp.maximum(beyond, 0)
 
     def within(self, found: Envelope, missing: Array) -> Array:
         r = super().within(found, missing)
-        if is_exact(r):
+        if xp.is_exact(r):
             return r
         return toward(r, found.p, total_variation(r, found.p), float(self.eps))  # groups may have spent a little more

@@ -51,7 +51,7 @@ def agree(case: Case, error: str) -> bool:
         proved = solution.certificate()
         law = ot.IID() if error == WRONG_LAW else problem.law
         alpha, chosen = ot.optimal_acceptance(problem.p, problem.q, problem.k, law, token_set=True)
-        if not proved.lower == proved.upper == solution.value == alpha == ot.cut_value(problem, chosen):
+        if not proved.lower == proved.upper == solution.acceptance == alpha == ot.cut_value(problem, chosen):
             return False
         if not is_coupling(problem, solution, alone=error == FLOW_ALONE):
             return False
@@ -66,7 +66,7 @@ def is_coupling(problem: ot.Problem, solution: ot.Solution, alone: bool) -> bool
     pi = on_drafts if alone else mass
     rows = problem.law.probability(problem.q[None, :], drafts)
     marginals = (pi.sum(1) == rows).all() and (pi.sum(0) == problem.p).all()
-    return bool(marginals and (pi >= 0).all() and on_drafts.sum() == solution.value)
+    return bool(marginals and (pi >= 0).all() and on_drafts.sum() == solution.acceptance)
 
 
 def prefixes(case: Case, error: str) -> bool:

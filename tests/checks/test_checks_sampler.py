@@ -349,9 +349,9 @@ def test_a_draft_sampler_that_gives_no_drafts_is_named() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ot.InvalidDrafts, match=r"problems\[0\] is .*: give ot.Problem"):
+    with pytest.raises(ot.InvalidArgument, match=r"problems\[0\] is .*: give ot.Problem"):
         check_sampler(textbook, [np.ones(3)])  # type: ignore[list-item]
-    with pytest.raises(ot.InvalidDrafts, match="problems is empty"):
+    with pytest.raises(ot.InvalidArgument, match="problems is empty"):
         check_sampler(textbook, [])
     with pytest.raises(ValueError, match="give samples >= 1 and 0 < false_alarm < 1"):
         check_sampler(textbook, samples=0)

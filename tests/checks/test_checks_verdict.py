@@ -216,10 +216,3 @@ def test_the_verdict_is_read_off_the_properties(statuses: list[Any], verdict: tu
 def test_every_property_answers_one_question() -> None:
     assert {each.category for each in LOSSLESS} == {"lossless"} and {each.category for each in ROBUST} == {"robust"}
     assert [each.is_claim for each in ALL] == [each.category == "claims" for each in ALL]
-
-
-def test_the_old_name_of_an_outcome_works_for_one_version() -> None:
-    from ot_draft import checks
-
-    with pytest.warns(DeprecationWarning, match=r"Outcome is called ot_draft\.checks\.PropertyOutcome now"):
-        assert checks.Outcome is checks.PropertyOutcome

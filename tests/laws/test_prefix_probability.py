@@ -12,7 +12,9 @@ import pytest
 from random_problems import fractions, random_masses
 
 import ot_draft as ot
-from ot_draft.laws.prefix_probability import inside, prefixes
+from ot_draft.laws.prefix_probability import prefixes
+
+inside = ot.WithoutReplacement().inside
 
 
 def by_decimals(q: np.ndarray, k: int) -> np.ndarray:
@@ -105,5 +107,5 @@ def test_prefix_probabilities_rise_from_zero_to_one() -> None:
 
 
 def test_too_many_sets_are_refused_with_the_remedy() -> None:
-    with pytest.raises(ot.InvalidDrafts, match=r"visit \d+ sets of 6 among 40 tokens \(limit 200000\): give floats"):
+    with pytest.raises(ot.InvalidArgument, match=r"visit \d+ sets of 6 among 40 tokens \(limit 200000\): give floats"):
         prefixes(np.full(40, F(1, 40), dtype=object), 6)

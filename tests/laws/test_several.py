@@ -30,7 +30,7 @@ def test_the_optimum_is_that_of_all_sets_and_of_the_linear_program() -> None:
         sets = all_token_sets(len(p))
         cuts = [ot.cut_value(problem, token_set) for token_set in sets]
         assert best == min(cuts) == ot.cut_value(problem, chosen)
-        assert ot.solve(problem, "flow").value == best
+        assert ot.solve(problem, "flow").acceptance == best
         assert abs(float(best) - ot.optimal_acceptance(p.astype(float), q.astype(float), k, law)) < 1e-12
 
 

@@ -57,7 +57,7 @@ OPTIMA = [float(ot.optimal_acceptance(x.p, x.q, x.k, x.law)) for x in PROBLEMS]
 def test_solvers_agree_with_the_optimum(solver):
     for problem, optimum in zip(PROBLEMS, OPTIMA, strict=True):
         found = ot.solve(problem, solver)
-        assert abs(found.value - optimum) <= AGREES[solver]
+        assert abs(found.acceptance - optimum) <= AGREES[solver]
         assert 0 <= found.residuals.gap <= AGREES[solver]
         assert found.residuals.primal <= 1e-6 and found.residuals.dual <= 1e-6
         assert abs(float(ot.cut_value(problem, found.token_set)) - optimum) <= AGREES[solver]
@@ -66,7 +66,7 @@ def test_solvers_agree_with_the_optimum(solver):
 def test_textbook_form_agrees_with_the_reduced_form():
     for problem, optimum in zip(PROBLEMS[::3], OPTIMA[::3], strict=True):
         found = ot.solve(problem, "highs", form="textbook")
-        assert abs(found.value - optimum) <= 1e-9
+        assert abs(found.acceptance - optimum) <= 1e-9
         assert found.residuals.primal <= 1e-9 and found.residuals.dual <= 1e-9
 
 
@@ -96,7 +96,7 @@ def test_raw_highs_calls_feasible_problems_infeasible_and_ours_does_not():
             called_infeasible += 1
             optimum = float(ot.optimal_acceptance(problem.p, problem.q, problem.k))
             for form in ("textbook", "reduced"):
-                assert abs(ot.solve(problem, "highs", form=form).value - optimum) <= 1e-9
+                assert abs(ot.solve(problem, "highs", form=form).acceptance - optimum) <= 1e-9
     assert called_infeasible >= 3
 
 
@@ -107,7 +107,7 @@ def test_textbook_form_keeps_presolve_off(seed):
     n, k = int(generator.integers(2, 7)), int(generator.integers(1, 4))
     p, q = (generator.dirichlet(np.full(n, (0.1, 0.02, 1.0)[seed % 3])) for _ in range(2))
     found = ot.solve(ot.Problem(p, q, k), "highs", form="textbook")
-    assert abs(found.value - float(ot.optimal_acceptance(p, q, k))) <= 1e-9
+    assert abs(found.acceptance - float(ot.optimal_acceptance(p, q, k))) <= 1e-9
 
 
 def test_textbook_form_refuses_a_claim_of_infeasibility(monkeypatch):
@@ -123,7 +123,7 @@ def test_textbook_form_refuses_a_claim_of_infeasibility(monkeypatch):
 
 def test_textbook_form_refuses_large_problems():
     uniform = np.full(20, 0.05)
-    with pytest.raises(ot.InvalidDrafts, match=r"20\^5 entries"):
+    with pytest.raises(ot.InvalidArgument, match=r"20\^5 entries"):
         ot.solve(ot.Problem(uniform, uniform, 4), "highs", form="textbook")
 
 
@@ -141,11 +141,11 @@ def test_flow_is_exact_on_fractions(law):
         problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
         found = ot.solve(problem, "flow")
         certificate = found.certificate()
-        assert isinstance(found.value, F)
-        assert found.value == every_cut(problem) == ot.optimal_acceptance(problem.p, problem.q, k, law)
-        assert certificate.lower == certificate.upper == found.value and certificate.exact
+        assert isinstance(found.acceptance, F)
+        assert found.acceptance == every_cut(problem) == ot.optimal_acceptance(problem.p, problem.q, k, law)
+        assert certificate.lower == certificate.upper == found.acceptance and certificate.exact
         assert found.residuals == solution.Residuals(0.0, 0.0, 0.0)
-        assert found.value == ot.cut_value(problem, found.token_set)
+        assert found.acceptance == ot.cut_value(problem, found.token_set)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -196,7 +196,9 @@ def test_certificate_with_another_token_set_is_wider():
 def test_bernoulli_check_values(solver, q, optimum):
     options = {"solver": "highs", "form": "textbook"} if solver == "textbook" else {"solver": solver}
     found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [1 - q, q], 2), **options)
-    assert found.value == optimum if solver == "flow" else abs(found.value - optimum) <= AGREES.get(solver, 1e-9)
+    assert (
+        found.acceptance == optimum if solver == "flow" else abs(found.acceptance - optimum) <= AGREES.get(solver, 1e-9)
+    )
 
 
 HALF = np.array([0.5, 0.5, 0.0])
@@ -230,7 +232,7 @@ def test_boundary_cases(case, solver):
     p, q, k, law, optimum = BOUNDARY[case]
     options = {"solver": "highs", "form": "textbook"} if solver == "textbook" else {"solver": solver}
     found = ot.solve(ot.Problem(p, q, k, law), **options)
-    assert abs(found.value - optimum) <= AGREES.get(solver, 1e-9)
+    assert abs(found.acceptance - optimum) <= AGREES.get(solver, 1e-9)
     assert found.certificate().width <= AGREES.get(solver, 1e-9)
 
 
@@ -250,7 +252,7 @@ def test_full_coupling_has_the_two_marginals(law):
         assert (mass.sum(0) == problem.p).all()
         assert (mass.sum(1) == law.probability(problem.q[None, :], drafts)).all()
         drafted = (drafts[:, :, None] == np.arange(n)).any(1)
-        assert found.value <= mass[drafted].sum() <= ot.optimal_acceptance(problem.p, problem.q, 2, law)
+        assert found.acceptance <= mass[drafted].sum() <= ot.optimal_acceptance(problem.p, problem.q, 2, law)
 
 
 def test_full_coupling_in_floats():
@@ -287,7 +289,7 @@ def test_large_programs(n, k):
     problem = ot.Problem(generator.dirichlet(np.ones(n)), generator.dirichlet(np.ones(n)), k)
     found = ot.solve(problem, "flow")
     assert found.residuals.gap == 0
-    assert abs(found.value - float(ot.optimal_acceptance(problem.p, problem.q, k))) <= 1e-12
+    assert abs(found.acceptance - float(ot.optimal_acceptance(problem.p, problem.q, k))) <= 1e-12
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,9 @@ class Twice(ot.DraftLaw):
     def draw(self, q, uniforms):
         raise NotImplementedError
 
+    def child(self, q, earlier, token, count, number=None):
+        raise NotImplementedError
+
     def inside(self, q, token_set, k):
         return q[token_set].sum() ** self.power
 
@@ -317,7 +322,7 @@ class Twice(ot.DraftLaw):
 
 def test_a_law_of_the_user_is_enumerated():
     found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice()), "flow")
-    assert found.value == F(3, 4) and found.certificate().exact
+    assert found.acceptance == F(3, 4) and found.certificate().exact
 
 
 def test_a_law_that_contradicts_itself_is_refused():
@@ -374,8 +379,8 @@ def test_a_small_excess_is_reported_and_taken_back(monkeypatch):
     found = ot.solve(problem)
     assert 1e-12 < found.residuals.primal < 1e-9 and found.residuals.dual == pytest.approx(1e-3)
     optimum = ot.optimal_acceptance(problem.p, problem.q, 2)
-    assert optimum - F(1, 10**9) <= found.value <= optimum
-    assert found.certificate().lower == found.value
+    assert optimum - F(1, 10**9) <= found.acceptance <= optimum
+    assert found.certificate().lower == found.acceptance
 
 
 @pytest.mark.parametrize(
@@ -410,7 +415,7 @@ for seed in range(40):
     p, q = (generator.dirichlet(np.full(n, alpha)) for _ in range(2))
     for law in (ot.IID(), ot.WithoutReplacement()):
         found = ot.solve(ot.Problem(p, q, 2, law), "ortools")
-        assert abs(found.value - float(ot.optimal_acceptance(p, q, 2, law))) <= 1e-9
+        assert abs(found.acceptance - float(ot.optimal_acceptance(p, q, 2, law))) <= 1e-9
         assert found.certificate().width <= 1e-15
 print("all agree")
 """
@@ -426,9 +431,9 @@ def test_what_solve_refuses():
     meta = torch.full((3,), 1 / 3, device="meta")
     with pytest.raises(ot.InvalidDistribution, match="meta device"):
         ot.solve(ot.Problem(meta, meta))
-    with pytest.raises(ot.SolverFailed, match="take one of highs, flow, cvxpy, cvxpy-highs, pulp, ortools"):
+    with pytest.raises(ot.InvalidArgument, match="take one of highs, flow, cvxpy, cvxpy-highs, pulp, ortools"):
         ot.solve(ot.Problem(uniform[0], uniform[0]), "simplex")
-    with pytest.raises(ot.SolverFailed, match='take form="reduced"'):
+    with pytest.raises(ot.InvalidArgument, match='take form="reduced"'):
         ot.solve(ot.Problem(uniform[0], uniform[0]), "flow", form="textbook")
 
 
@@ -438,7 +443,7 @@ def test_limits_name_the_remedy(monkeypatch):
     with pytest.raises(ot.SolverFailed, match='take solver="highs"'):
         ot.solve(problem, "flow")
     monkeypatch.setattr(sets, "MAX_SETS", 10)
-    with pytest.raises(ot.InvalidDrafts, match="optimal_acceptance gives the optimum without it"):
+    with pytest.raises(ot.InvalidArgument, match="optimal_acceptance gives the optimum without it"):
         ot.solve(problem)
 
 
@@ -448,8 +453,8 @@ def test_torch_is_read_as_numpy(dtype):
     p, q = (torch.as_tensor(generator.dirichlet(np.ones(5)), dtype=dtype) for _ in range(2))
     found = ot.solve(ot.Problem(p, q, 2), "flow")
     same = ot.solve(ot.Problem(p.numpy(), q.numpy(), 2), "flow")
-    assert found.value == same.value and isinstance(found.value, float)
-    assert abs(found.value - float(ot.optimal_acceptance(p, q, 2))) <= 10 * torch.finfo(dtype).eps
+    assert found.acceptance == same.acceptance and isinstance(found.acceptance, float)
+    assert abs(found.acceptance - float(ot.optimal_acceptance(p, q, 2))) <= 10 * torch.finfo(dtype).eps
     assert found.coupling.flow.dtype == np.float64
 
 

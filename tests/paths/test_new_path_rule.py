@@ -65,5 +65,5 @@ def test_every_path_rule_has_names_of_its_own() -> None:
         assert len(set(names)) == len(every)
     assert all(paths.rules.called(rule.command) == rule for rule in every)
     assert [rule.name for rule in every if rule.one_path] == ["BlockVerification"]
-    with pytest.raises(ot.InvalidDrafts, match="there is no rule 'Fastest': take Joint, Traversal"):
+    with pytest.raises(ot.InvalidArgument, match="there is no rule 'Fastest': take Joint, Traversal"):
         paths.rules.called("Fastest")

@@ -144,7 +144,7 @@ def test_bad_input() -> None:
         paths.path_bound(model, 1, 1, "simplex")
     with pytest.raises(ot.InvalidDrafts, match="K is 0"):
         paths.path_bound(model, 0, 1)
-    with pytest.raises(ot.InvalidDrafts, match="smaller vocabulary"):
+    with pytest.raises(ot.InvalidArgument, match="smaller vocabulary"):
         paths.path_bound(Everywhere(*2 * (np.full(9, F(1, 9), dtype=object),)), 2, 9)
     program = path_program.build(model, 2, 2)
     half = {path: mass / 2 for path, mass in program.paths.items()}

@@ -67,7 +67,7 @@ ERRORS = [
     (lambda: drafted(law=ot.Hub(), shape=paths.TreeShape((0,))), ot.InvalidDrafts, "hub law has k = 2"),
     (
         lambda: paths.Joint().select(drafted(), np.zeros((1, 2))),
-        ot.InvalidDrafts,
+        ot.InvalidArgument,
         r"Joint takes \(1, 3\) for this tree",
     ),
     (
@@ -75,7 +75,7 @@ ERRORS = [
         ot.InvalidDrafts,
         "drawn by WithoutReplacement",
     ),
-    (lambda: paths.TokenWise(ot.rules.KSeq), ot.InvalidDrafts, "give a selection rule"),
+    (lambda: paths.TokenWise(ot.rules.KSeq), ot.InvalidArgument, "give a selection rule"),
     (lambda: paths.Joint()(UNIFORM, []), ot.InvalidDrafts, "K >= 1"),
     (lambda: paths.Joint()(UNIFORM, [(0, 1), (0,)]), ot.InvalidDrafts, r"lengths \[2, 1\]"),
     (lambda: paths.Joint()(UNIFORM, [(0, 2)]), ot.InvalidDrafts, "path 0 holds 2"),
@@ -84,8 +84,8 @@ ERRORS = [
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, 0, 1), ot.InvalidDrafts, "K is 0"),
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, -1), ot.InvalidDrafts, "L is -1"),
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, 1.0), ot.InvalidDrafts, "L is 1.0"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 7, 3), ot.InvalidDrafts, r"8\^7 tuples.*out of reach"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, 30), ot.InvalidDrafts, r"2\^31 sequences"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 7, 3), ot.InvalidArgument, r"8\^7 tuples.*out of reach"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, 30), ot.InvalidArgument, r"2\^31 sequences"),
     (lambda: paths.MarkovModel.random(np.random.default_rng(0), 0), ot.InvalidDistribution, "n >= 1"),
 ]
 

@@ -125,7 +125,7 @@ def test_a_claim_of_tokens_that_were_not_drafted_does_not_count() -> None:
 
     result = paths.evaluate(boaster, Everywhere(HALVES, np.array([F(1), F(0)])), 1, 2)
     assert result.lossless and result.expected_length == F(1, 4) * 1 + F(1, 4) * 2
-    with pytest.raises(ot.InvalidDrafts, match="1 to L \\+ 1 = 2 tokens"):
+    with pytest.raises(ot.InvalidArgument, match="1 to L \\+ 1 = 2 tokens"):
         paths.evaluate(boaster, Everywhere(HALVES, HALVES), 1, 1)
 
 

@@ -102,7 +102,7 @@ def test_tokens_that_no_tree_holds_are_not_accepted() -> None:
     result = paths.evaluate_tree(lambda model, tree: {(0, 0, 0): F(1)}, model, paths.TreeShape.by_level((1, 1)))
     q, after = model.draft(()), model.draft((0,))
     assert result.expected_length == q[0] * after[0] * 2 + q[0] * after[1] and not result.lossless
-    with pytest.raises(ot.InvalidDrafts, match="out of reach"):
+    with pytest.raises(ot.InvalidArgument, match="out of reach"):
         paths.evaluate_tree(paths.NaiveTarget(), model, paths.TreeShape.by_level((5, 5)))
 
 

@@ -154,16 +154,16 @@ def test_stopping_by_predicted_acceptance() -> None:
     assert len(set(lengths.tolist())) > 2
     sure, never = (paths.StoppingRule(stop.edges, stop.accepted, threshold) for threshold in (0.0, 1.0))
     assert (never.lengths(tree) == 6).all() and sure.lengths(tree).mean() < lengths.mean()
-    with pytest.raises(ot.InvalidDrafts, match="threshold"):
+    with pytest.raises(ot.InvalidArgument, match="threshold"):
         paths.StoppingRule.fit(MODEL, 1.5)
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ot.InvalidDrafts, match="child 2"):
+    with pytest.raises(ot.InvalidArgument, match="child 2"):
         paths.sequoia((0.5, 1.2), 4, 2)
-    with pytest.raises(ot.InvalidDrafts, match="budget is -1"):
+    with pytest.raises(ot.InvalidArgument, match="budget is -1"):
         paths.sequoia((0.5,), -1, 2)
-    with pytest.raises(ot.InvalidDrafts, match="is child 2"):
+    with pytest.raises(ot.InvalidArgument, match="is child 2"):
         paths.expected_accepted(paths.TreeShape.by_level((2,)), (0.5,))
 
 
@@ -198,5 +198,5 @@ def test_the_best_tree_by_level_is_the_best_of_all() -> None:
 
 
 def test_an_unknown_way_is_refused() -> None:
-    with pytest.raises(ot.InvalidDrafts, match="give one of k-ary, Sequoia"):
+    with pytest.raises(ot.InvalidArgument, match="give one of k-ary, Sequoia"):
         paths.simulate_budget("Medusa", MODEL, 4)

@@ -158,7 +158,7 @@ def test_bad_input() -> None:
         paths.SimulatedModel(temperature=0)
     with pytest.raises(ot.InvalidDistribution, match="seed"):
         paths.SimulatedModel(seed=-1)
-    with pytest.raises(ot.InvalidDrafts, match="at least 2"):
+    with pytest.raises(ot.InvalidArgument, match="at least 2"):
         paths.simulate(paths.Joint(), SMALL, (1, 1), 1)
     with pytest.raises(ot.InvalidDrafts, match="K is 0"):
         paths.simulate(paths.Joint(), SMALL, (0, 1), 10)
@@ -166,6 +166,6 @@ def test_bad_input() -> None:
         paths.simulate(paths.TokenWise(ot.rules.KSeq()), SMALL, (2, 2), 10, law=ot.WithoutReplacement())
     for rules in ([], [paths.BlockVerification()]):
         with pytest.raises(
-            ot.InvalidDrafts, match=r"no rule takes any of the sizes \(K, L\) \[\(2, 2\)\]: the rules are"
+            ot.InvalidArgument, match=r"no rule takes any of the sizes \(K, L\) \[\(2, 2\)\]: the rules are"
         ):
             paths.simulate_chains(rules, SMALL, [(2, 2)], 10)

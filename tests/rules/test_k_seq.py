@@ -115,7 +115,7 @@ def test_the_factor_of_one_draft_and_of_equal_laws_is_one() -> None:
 
 @pytest.mark.parametrize("factor", [0.5, F(99, 100), -1, float("nan")])
 def test_a_factor_below_one_is_refused(factor: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=r"factor lies in \[1, k\]; None finds the best one"):
+    with pytest.raises(ot.InvalidArgument, match=r"factor lies in \[1, k\]; None finds the best one"):
         KSeq(factor)
 
 

@@ -282,9 +282,9 @@ def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_pat
     inside = min(shards.glob("*.npz"))
     with pytest.raises(ot.InvalidDistribution, match=f"{inside.name} is named twice: its pairs would count twice"):
         open_shards([shards, inside])
-    with pytest.raises(ot.InvalidDrafts, match="temperature is inf: give a finite number above 0"):
+    with pytest.raises(ot.InvalidArgument, match="temperature is inf: give a finite number above 0"):
         plan_of(shards, temperature=float("inf"))
-    with pytest.raises(ot.InvalidDrafts, match="no law of SpecHub is defined for k = 3, 4: give another k"):
+    with pytest.raises(ot.InvalidArgument, match="no law of SpecHub is defined for k = 3, 4: give another k"):
         plan_of(shards, rules=(ot.rules.SpecHub(),), ks=(3, 4))
     np.savez(file, target_logits=np.array([["a", "b"]]), draft_logits=np.array([["a", "b"]]))
     with pytest.raises(ot.InvalidDistribution, match=r"a.npz: logits have dtype <U1"):

@@ -135,7 +135,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
     known = [each for each in ot.paths.rules.every() if not each.solves]
     try:
         path_rule = ot.paths.rules.called(rule, known)
-    except ot.InvalidDrafts:
+    except ot.InvalidArgument:
         names = [*(each.short_name for each in known), AUTOREGRESSIVE]
         raise CannotDecode(f"there is no rule {rule!r} for decoding: take {', '.join(names)}") from None
     if law == "top" or (law is None and path_rule.wants_tops):

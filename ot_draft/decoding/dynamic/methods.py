@@ -31,6 +31,6 @@ def _rule_called(name: str) -> ot.paths.PathRule:
     known = [each for each in ot.paths.rules.every() if not each.solves]
     try:
         return ot.paths.rules.called(name, known)
-    except ot.InvalidDrafts:
+    except ot.InvalidArgument:
         names = ", ".join(each.short_name for each in known)
         raise CannotDecode(f"there is no rule {name!r} for drafted trees: take {names}") from None

@@ -9,28 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import (
-    Array,
-    any_of,
-    as_number,
-    batch_shape,
-    epsilon,
-    is_exact,
-    like,
-    maximum,
-    minimum,
-    namespace,
-    on_host,
-    one,
-    overlap,
-    positions,
-    settled,
-    small,
-    stack,
-    total,
-    unsmall,
-    where,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ..compiled import REORDERED, compiled
 
 STEPS = 30  # of the secant method; about six settle float32, nine float64
@@ -52,42 +32,42 @@ def division_factor(p: Array, q: Array, count: Array, memory: Array | None = Non
     above, give a factor that is at most gamma* (a secant step), and the grid point after it is tried next. Every
     factor that is returned was itself seen to be valid.
     """
-    if is_exact(p):
+    if xp.is_exact(p):
         return _rational_factor(p, q, count)
-    if on_host(p) and p.shape[-1] >= COMPILE and (search := compiled(_search, REORDERED)):
+    if xp.on_host(p) and p.shape[-1] >= COMPILE and (search := compiled(_search, REORDERED)):
         return _factor_of_rows(p, q, count, search)
     return _by_secants(p, q, count, memory)
 
 
 def _by_secants(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
     """All rows at once, in array operations; no host sync on an accelerator."""
-    most = small(maximum(count + 0 * p[..., :1], 1))
-    grid = like(positions(GRID, most), most)
+    most = xp.host_view(xp.maximum(count + 0 * p[..., :1], 1))
+    grid = xp.like(xp.positions(GRID, most), most)
     bound = most / most  # gamma* is at least this
-    below = stack([0 * bound, 0 * bound, bound])  # a line: a factor, the mass there, the slope. Here mass(g) <= g,
-    above = stack([FAR * bound, bound, 0 * bound])  # and here mass(g) <= 1
+    # Lines, each a factor, the mass there and the slope: mass(g) <= g, and mass(g) <= 1.
+    below, above = xp.concatenate((0 * bound, 0 * bound, bound)), xp.concatenate((FAR * bound, bound, 0 * bound))
     factor = most**START
     for _ in range(STEPS):
-        memory = overlap(p, q, unsmall(factor, p), memory)
-        mass = small(total(memory))
-        valid = _is_valid(mass, factor, small(count))
-        other = where(valid, above, below)
+        memory = xp.overlap(p, q, xp.from_view(factor, p), memory)
+        mass = xp.host_view(xp.total(memory))
+        valid = _is_valid(mass, factor, xp.host_view(count))
+        other = xp.where(valid, above, below)
         apart = abs(factor - other[..., :1])
         # A slope from points so near is noise; the old one bounds the mass too.
-        near = apart <= epsilon(p) ** 0.5 * factor
-        slope = where(near, other[..., 2:], abs(mass - other[..., 1:2]) / (apart + near))
-        line = namespace(mass).concatenate((factor, mass, slope), -1)
-        below, above = where(valid, below, line), where(valid, line, above)
-        low, high = maximum(below[..., :1], bound), minimum(above[..., :1], most)
-        if settled(high - low <= TOLERANCE * epsilon(p) * high):
+        near = apart <= xp.epsilon(p) ** 0.5 * factor
+        slope = xp.where(near, other[..., 2:], abs(mass - other[..., 1:2]) / (apart + near))
+        line = xp.concatenate((factor, mass, slope))
+        below, above = xp.where(valid, below, line), xp.where(valid, line, above)
+        low, high = xp.maximum(below[..., :1], bound), xp.minimum(above[..., :1], most)
+        if xp.settled(high - low <= TOLERANCE * xp.epsilon(p) * high):
             break
         step = (high / low) ** (1 / (GRID - 1))
         candidates = low * step**grid
-        mass = minimum(_at(below, candidates), _at(above, candidates))
-        refused = total(as_number(~_is_valid(mass, candidates, small(count)), most))
-        factor = minimum(low * step ** minimum(refused, GRID - 1), high)
-        bound = maximum(factor / step, low)
-    return unsmall(minimum(above[..., :1], most), p)
+        mass = xp.minimum(_at(below, candidates), _at(above, candidates))
+        refused = xp.total(xp.as_number(~_is_valid(mass, candidates, xp.host_view(count)), most))
+        factor = xp.minimum(low * step ** xp.minimum(refused, GRID - 1), high)
+        bound = xp.maximum(factor / step, low)
+    return xp.from_view(xp.minimum(above[..., :1], most), p)
 
 
 def _at(line: Array, factor: Array) -> Array:
@@ -109,24 +89,24 @@ def _rational_factor(p: Array, q: Array, count: Array) -> Array:
     estimate = _factor_of_rows(target, draft, k, _search)
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
-    least = one(p) + 0 * factor  # exactly right for p == q, say
-    factor = where(_is_valid(total(overlap(p, q, least)), least, count), least, factor)
+    least = 1 + 0 * factor  # exactly right for p == q, say
+    factor = xp.where(_is_valid(xp.total(xp.overlap(p, q, least)), least, count), least, factor)
     step = unit
-    while not (valid := _is_valid(total(overlap(p, q, factor)), factor, count)).all():
-        factor = where(valid, factor, minimum(factor + step, maximum(count, one(p))))
+    while not (valid := _is_valid(xp.total(xp.overlap(p, q, factor)), factor, count)).all():
+        factor = xp.where(valid, factor, xp.minimum(factor + step, xp.maximum(count, 1)))
         step *= 2
     return factor
 
 
 def _is_valid(mass: Array, factor: Array, count: Array) -> Array:
-    return mass >= any_of(minimum(mass / factor, 1), count)
+    return mass >= xp.any_of(xp.minimum(mass / factor, 1), count)
 
 
 def _factor_of_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
-    batch = batch_shape(p, q, count)
-    target, draft, k = (np.broadcast_to(small(x), (*batch, x.shape[-1])) for x in (p, q, count))
+    batch = xp.batch_shape(p, q, count)
+    target, draft, k = (np.broadcast_to(xp.host_view(x), (*batch, x.shape[-1])) for x in (p, q, count))
     flat = (x.reshape(-1, x.shape[-1]) for x in (target, draft, k))
-    return unsmall(search(*flat, TOLERANCE * epsilon(p), START, STEPS).reshape(*batch, 1), p)
+    return xp.from_view(search(*flat, TOLERANCE * xp.epsilon(p), START, STEPS).reshape(*batch, 1), p)
 
 
 def _search(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-def]  # numba compiles this very function

@@ -5,26 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...arrays import (
-    Array,
-    any_of,
-    as_number,
-    batch_shape,
-    divide,
-    empty,
-    excess,
-    full,
-    gather,
-    maximum,
-    minimum,
-    normalise,
-    one,
-    overlap,
-    small,
-    total,
-    unsmall,
-    zero,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument
 from ...kernels import wanted
 from ...laws import IID, DraftLaw
@@ -71,14 +53,14 @@ class KSeq(SelectionRule):
         if not problem.law.all_independent:
             return None
         p, q, k = problem.p, problem.q, problem.k
-        factor = division_factor(p, q, full((1,), k, p)) if self.factor is None else self.factor + 0 * p[..., :1]
-        covered = overlap(p, q, factor)
+        factor = self._factor(p, q, xp.full((*problem.batch, 1), k, p), None)
+        covered = xp.overlap(p, q, factor)
         take = covered / factor  # min(q, p / factor)
-        refused = maximum(1 - total(take), zero(p))
-        taken = any_of(total(take), k)
-        share = minimum(divide(taken, total(covered), zero(p)), one(p))
-        residual = normalise(excess(p, covered, share), p)
-        missed = refused**k - maximum(refused - q + take, zero(p)) ** k
+        refused = xp.maximum(1 - xp.total(take), 0)
+        taken = xp.any_of(xp.total(take), k)
+        share = xp.minimum(xp.divide(taken, xp.total(covered), 0), 1)
+        residual = xp.normalise(xp.excess(p, covered, share), p)
+        missed = refused**k - xp.maximum(refused - q + take, 0) ** k
         return taken[..., 0] + (residual * missed).sum(-1), taken[..., 0]
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
@@ -86,14 +68,21 @@ class KSeq(SelectionRule):
             from ...kernels.excess import k_seq
 
             return Selection(*k_seq(p, q, drafts))
-        count = total(as_number(drafts >= 0, p))
+        count = xp.total(xp.as_number(drafts >= 0, p))
         # One piece of memory for all passes over the vocabulary.
-        batch = batch_shape(p, q, count)
-        memory = empty((*batch, p.shape[-1]), p)
-        factor = division_factor(p, q, count, memory) if self.factor is None else full((*batch, 1), self.factor, p)
-        taken = overlap(p, q, factor, memory)  # factor * min(q, p / factor)
-        p_x, q_x, g, mass, k = (small(x) for x in (gather(p, drafts), gather(q, drafts), factor, total(taken), count))
-        take = minimum(divide(p_x, g * q_x, zero(p_x)), one(p_x))
-        share = minimum(divide(any_of(mass / g, k), mass, zero(mass)), one(mass))
-        residual = normalise(excess(p, taken, unsmall(share, p), taken), p, taken)
-        return Selection(unsmall(in_turn(take), p), residual)
+        batch = xp.batch_shape(p, q, count)
+        memory = xp.empty((*batch, p.shape[-1]), p)
+        factor = self._factor(p, q, count, memory)
+        taken = xp.overlap(p, q, factor, memory)  # factor * min(q, p / factor)
+        parts = (xp.gather(p, drafts), xp.gather(q, drafts), factor, xp.total(taken), count)
+        p_x, q_x, g, mass, k = map(xp.host_view, parts)
+        take = xp.minimum(xp.divide(p_x, g * q_x, 0), 1)
+        share = xp.minimum(xp.divide(xp.any_of(mass / g, k), mass, 0), 1)
+        residual = xp.normalise(xp.excess(p, taken, xp.from_view(share, p), taken), p, taken)
+        return Selection(xp.from_view(in_turn(take), p), residual)
+
+    def _factor(self, p: Array, q: Array, count: Array, memory: Array | None) -> Array:
+        """(..., 1) the division factor for so many drafts, (..., 1)."""
+        if self.factor is None:
+            return division_factor(p, q, count, memory)
+        return xp.full((*xp.batch_shape(p, q, count), 1), xp.number(self.factor, p), p)

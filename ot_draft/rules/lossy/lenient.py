@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...arrays import Array, divide, excess, gather, minimum, normalise, one, where, zero
-from ...errors import InvalidDrafts
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
-from .numbers import in_kind
 
 RESIDUALS = ("excess", "target")
 
@@ -30,7 +30,7 @@ class LenientSampling(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.residual not in RESIDUALS or not 0 < self.lenience <= 1:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"LenientSampling({self.lenience!r}, {self.residual!r}): give a lenience in (0, 1] and 'excess' or 'target'"
             )
 
@@ -39,9 +39,8 @@ class LenientSampling(SelectionRule):
         return f"{type(self).__name__}({float(self.lenience):g}, {self.residual})"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        present = drafts >= 0
-        first = present & (present.cumsum(-1) == 1)
-        ratio = divide(gather(p, drafts), in_kind(self.lenience, p) * gather(q, drafts), zero(p))
-        accept = where(first, minimum(ratio, one(p)), zero(p))
-        residual = p if self.residual == "target" else normalise(excess(p, q, one(p) + 0 * p[..., :1]), p)
-        return Selection(accept, where(present.any(-1)[..., None], residual, p))
+        first = xp.first_present(drafts)
+        ratio = xp.divide(xp.gather(p, drafts), xp.number(self.lenience, p) * xp.gather(q, drafts), 0)
+        left = p if self.residual == "target" else xp.normalise(xp.excess(p, q), otherwise=p)
+        accept = xp.where(first, xp.minimum(ratio, 1), 0)
+        return Selection(accept, xp.where(first.any(-1, keepdims=True), left, p))

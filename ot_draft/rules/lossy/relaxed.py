@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...arrays import Array, as_number, gather, largest, top_tokens
-from ...errors import InvalidDrafts
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
-from .numbers import in_kind, most_likely
+from .numbers import most_likely
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class RelaxedAcceptance(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.top < 1 or not 0 <= self.delta <= 1:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"RelaxedAcceptance({self.top!r}, {self.delta!r}): give top >= 1 and a delta from 0 to 1"
             )
 
@@ -36,9 +37,8 @@ class RelaxedAcceptance(SelectionRule):
         return f"{type(self).__name__}({self.top}, {float(self.delta):g})"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        ranked = top_tokens(p, min(self.top, p.shape[-1]))
-        present = drafts >= 0
-        first = present & (present.cumsum(-1) == 1)
+        ranked = xp.top_tokens(p, min(self.top, p.shape[-1]))
+        first = xp.first_present(drafts)
         among = (drafts[..., :, None] == ranked[..., None, :]).any(-1)
-        near = gather(p, drafts) > largest(p) - in_kind(self.delta, p)
-        return Selection(as_number(first & among & near, p), most_likely(p))
+        near = xp.gather(p, drafts) > xp.largest(p) - xp.number(self.delta, p)
+        return Selection(xp.as_number(first & among & near, p), most_likely(p))

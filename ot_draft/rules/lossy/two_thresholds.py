@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...arrays import Array, cleared, gather, minimum, namespace, normalise, one, where
-from ...errors import InvalidDrafts
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidArgument
 from ...laws import DraftLaw, Hybrid
 from ...selection import Selection, SelectionRule
-from .numbers import in_kind
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TwoThresholds(SelectionRule):
 
     def __post_init__(self) -> None:
         if not (0 <= self.single <= 1 and 0 < self.accumulated <= 1):
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"TwoThresholds({self.single!r}, {self.accumulated!r}): give two thresholds up to 1, the second above 0"
             )
 
@@ -38,12 +38,12 @@ class TwoThresholds(SelectionRule):
         return f"{type(self).__name__}({float(self.single):g}, {float(self.accumulated):g})"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        mass, k = gather(p, drafts), drafts.shape[-1]
+        mass, k = xp.gather(p, drafts), drafts.shape[-1]
         if not k:
             return Selection(mass, p)
-        reached = minimum(mass.cumsum(-1) / in_kind(self.accumulated, p), one(p))
-        certain = (drafts >= 0) & (mass >= in_kind(self.single, p))
-        reached = where(certain.cumsum(-1) > 0, one(p) + 0 * reached, reached)
-        before = namespace(p).concatenate((0 * reached[..., :1], reached[..., :-1]), -1)
-        left = cleared(p, drafts)
-        return Selection(reached - before, normalise(left, p))
+        reached = xp.minimum(mass.cumsum(-1) / xp.number(self.accumulated, p), 1)
+        certain = (drafts >= 0) & (mass >= xp.number(self.single, p))
+        reached = xp.where(certain.cumsum(-1) > 0, 1, reached)
+        before = xp.concatenate((0 * reached[..., :1], reached[..., :-1]))
+        left = xp.cleared(p, drafts)
+        return Selection(reached - before, xp.normalise(left, p))

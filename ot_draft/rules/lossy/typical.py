@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...arrays import Array, as_number, gather, largest, namespace, total, where
-from ...errors import InvalidDrafts
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...selection import Selection, SelectionRule
 from .numbers import floats, most_likely
@@ -31,7 +32,7 @@ class TypicalAcceptance(SelectionRule):
 
     def __post_init__(self) -> None:
         if self.fallback not in FALLBACKS or not 0 <= self.threshold <= 1 or self.alpha < 0:
-            raise InvalidDrafts(
+            raise InvalidArgument(
                 f"TypicalAcceptance({self.threshold!r}, {self.alpha!r}, {self.fallback!r}): give a threshold from 0 to 1, alpha >= 0"
                 " and 'sample' or 'greedy'"
             )
@@ -42,13 +43,13 @@ class TypicalAcceptance(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         masses = floats(p)
-        module = namespace(masses)
-        entropy = -total(masses * module.log(masses + INSIDE_LOG))
+        module = xp.namespace(masses)
+        entropy = -xp.total(masses * module.log(masses + INSIDE_LOG))
         bar = self.alpha * module.exp(-entropy)
-        bar = where(bar < self.threshold, bar, 0 * bar + self.threshold)
-        likely = gather(p, drafts)
+        bar = xp.where(bar < self.threshold, bar, 0 * bar + self.threshold)
+        likely = xp.gather(p, drafts)
         passes = (drafts >= 0) & (floats(likely) > bar)
-        best = where(passes, likely, -1 - 0 * likely)
-        chosen = passes & (best == largest(best)) if drafts.shape[-1] else passes
+        best = xp.where(passes, likely, -1 - 0 * likely)
+        chosen = passes & (best == xp.largest(best)) if drafts.shape[-1] else passes
         first = chosen & (chosen.cumsum(-1) == 1)
-        return Selection(as_number(first, p), p if self.fallback == "sample" else most_likely(p))
+        return Selection(xp.as_number(first, p), p if self.fallback == "sample" else most_likely(p))

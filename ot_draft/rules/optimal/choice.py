@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from ...arrays import (
-    Array,
-    gather,
-    largest,
-    namespace,
-    one,
-    positions,
-    prefix_minimum,
-    small,
-    suffix_maximum,
-    unsmall,
-    where,
-    zero,
-)
+from ... import arrays as xp
+from ...arrays import Array
 
 
 def choose(level: Array, rank: Array, drafts: Array) -> Array:
     """Probability (..., k) that each draft is selected: level (..., C), class of every token int (..., n), drafts (..., k)."""
-    return unsmall(at_levels(small(level), small(gather(rank, drafts)), small(drafts >= 0)), level)
+    return xp.from_view(
+        at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts)), xp.host_view(drafts >= 0)), level
+    )
 
 
 def at_levels(level: Array, rank: Array, present: Array) -> Array:
@@ -30,9 +20,9 @@ def at_levels(level: Array, rank: Array, present: Array) -> Array:
     """
     if not rank.shape[-1]:
         return level[..., :0]
-    highest = largest(where(present, rank, -1))
-    cuts = where(positions(level.shape[-1], rank) < highest, level, zero(level))
-    cut = where(present, gather(suffix_maximum(cuts), rank), one(level))
-    left = prefix_minimum(cut)
-    before = namespace(left).concatenate((0 * left[..., :1] + one(left), left[..., :-1]), -1)
+    highest = xp.largest(xp.where(present, rank, -1))
+    cuts = xp.where(xp.positions(level.shape[-1], rank) < highest, level, 0)
+    cut = xp.where(present, xp.gather(xp.suffix_maximum(cuts), rank), 1)
+    left = xp.prefix_minimum(cut)
+    before = xp.concatenate((1 + 0 * left[..., :1], left[..., :-1]))
     return before - left

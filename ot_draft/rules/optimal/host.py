@@ -4,21 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...arrays import (
-    Array,
-    argsort,
-    as_number,
-    batch_shape,
-    broadcast,
-    is_exact,
-    prefix_sums,
-    ratio,
-    small,
-    total,
-    unsmall,
-    where,
-    zero,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ...selection import Selection
 from ..coupling import couple
 from .choice import choose
@@ -37,7 +24,7 @@ def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
     """`rule.select_draft`, by all tokens where no number of classes is given."""
-    count = total(as_number(drafts >= 0, p))
+    count = xp.total(xp.as_number(drafts >= 0, p))
     grouped = None if classes is None else layout(classes, max(drafts.shape[-1], 1))
     rank, level, selected = by_count(p, q, count, grouped)
     return choose(level, rank, drafts), selected
@@ -45,30 +32,30 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tupl
 
 def by_count(p: Array, q: Array, count: Array, classes: ClassLayout | None) -> tuple[Array, Array, Array]:
     """Class of every token, level above every class, law of the selected token, for every number of drafts that occurs."""
-    counts = {int(c) for c in np.ravel(small(count))} or {0}
+    counts = {int(c) for c in np.ravel(xp.host_view(count))} or {0}
     plans = {c: _plan_rows(p, q, c, classes) for c in sorted(counts)}
     rank, level, selected = plans.popitem()[1]
     for c, other in plans.items():
         rank, level, selected = (
-            where(count == c, new, old) for new, old in zip(other, (rank, level, selected), strict=True)
+            xp.where(count == c, new, old) for new, old in zip(other, (rank, level, selected), strict=True)
         )
     return rank, level, selected
 
 
 def _plan_rows(p: Array, q: Array, k: int, classes: ClassLayout | None) -> tuple[Array, Array, Array]:
-    batch, n = batch_shape(p, q), p.shape[-1]
-    targets, drafts = (broadcast(small(x), (*batch, n)).reshape(-1, n) for x in (p, q))
+    batch, n = xp.batch_shape(p, q), p.shape[-1]
+    targets, drafts = (xp.broadcast(xp.host_view(x), (*batch, n)).reshape(-1, n) for x in (p, q))
     width = n if classes is None else classes.number
     rank = np.zeros(targets.shape, dtype=np.int64)
-    level = np.full((len(targets), width), zero(p), dtype=targets.dtype)
-    selected = np.full(targets.shape, zero(p), dtype=targets.dtype)
+    level = xp.full((len(targets), width), 0, targets)
+    selected = xp.full(targets.shape, 0, targets)
     for row in range(len(targets) if k else 0):
         slope = _plan_row(targets[row], drafts[row], k, classes, rank[row], level[row])
         slope.astype(selected.dtype).take(rank[row], out=selected[row], mode="clip")
         selected[row] *= drafts[row]
     shapes = ((*batch, n), (*batch, width), (*batch, n))
     rank, level, selected = (x.reshape(s) for x, s in zip((rank, level, selected), shapes, strict=True))
-    return unsmall(rank, p), unsmall(level, p), unsmall(selected, p)
+    return xp.from_view(rank, p), xp.from_view(level, p), xp.from_view(selected, p)
 
 
 def _plan_row(
@@ -76,12 +63,12 @@ def _plan_row(
 ) -> np.ndarray:
     """Steps 1 to 3 for one row: writes class of every token (n,), level above every class (C,); returns slope m / q (C,)."""
     if classes is None:
-        order = argsort(where(q > 0, ratio(p, q), np.inf))
+        order = xp.argsort(xp.where(q > 0, xp.ratio(p, q), np.inf))
         rank[order] = np.arange(len(p))
         p, q = p[order], q[order]
     else:
         p, q = classify(p, q, classes, rank)
-    slope = np.full(len(p), zero(p), dtype=object if is_exact(p) else np.float64)
+    slope = xp.full(p.shape, 0, xp.double(p[:0]))
     used = np.flatnonzero(q > 0)
     if len(used):
         level[used[:-1]], slope[used] = levels_of(p[used], q[used], k)
@@ -91,8 +78,8 @@ def _plan_row(
 def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
     p = np.minimum(p, k * q)  # the selected law is at most k q, so what lies above cannot be reached and may not count
-    start = _apart(prefix_sums(q))
-    f, t = (prefix_sums(np.add.reduceat(x, start)) for x in (p, q))
+    start = _apart(xp.prefix_sums(q))
+    f, t = (xp.prefix_sums(np.add.reduceat(x, start)) for x in (p, q))
     mass = t[-1]
     t = t / mass
     g = t**k
@@ -101,7 +88,7 @@ def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndar
     slopes = _steps(envelope) / _steps(t)
     kinks = np.concatenate((0 * t[:1], _steps(slopes), 0 * t[:1]))
     cuts, slopes = levels(t, g, kinks)
-    level = np.full(len(q) - 1, zero(q), dtype=t.dtype)
+    level = xp.full((len(q) - 1,), 0, t)
     level[start[1:] - 1] = cuts[1:-1]
     return level, np.repeat(slopes / mass, np.diff(start, append=len(q)))
 
@@ -111,7 +98,7 @@ def _apart(t: np.ndarray) -> np.ndarray:
 
     On Fractions every class is its own group.
     """
-    if is_exact(t):
+    if xp.is_exact(t):
         return np.arange(len(t) - 1)
     least = RESOLUTION * len(t)
     cell = np.floor(t[:-1] / least)

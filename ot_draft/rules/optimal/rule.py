@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
-from ...arrays import Array, as_number, cleared, gather, minimum, namespace, on_host, where, zero
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument
 from ...kernels import wanted
 from ...laws import IID, DraftLaw, Hybrid, outside
@@ -27,7 +28,6 @@ class Optimal(SelectionRule):
     Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
     """
 
-    takes_tops: ClassVar[bool] = True
     law: DraftLaw = IID()
     classes: int | None = None
 
@@ -58,9 +58,9 @@ class Optimal(SelectionRule):
         if not self.law.fixes_tops:
             return backend(p, drafts, self.classes).select(p, q, drafts, self.classes)
         fixed = self.law.top_drafts(q, drafts.shape[-1])
-        fixed = where(drafts == fixed, drafts, -1)
-        draws = where(fixed >= 0, -1, drafts)
-        choice, selected = select_draft(cleared(p, fixed), outside(q, fixed), draws, self.classes)
+        fixed = xp.where(drafts == fixed, drafts, -1)
+        draws = xp.where(fixed >= 0, -1, drafts)
+        choice, selected = select_draft(xp.cleared(p, fixed), outside(q, fixed), draws, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
@@ -77,10 +77,9 @@ class Optimal(SelectionRule):
         return select_toward(target, p, q, drafts, self.classes)
 
     def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
-        choice, selected = select_draft(cleared(p, tops), outside(q, tops), draws, self.classes)
-        join = namespace(p).concatenate
-        drafts, fixed = join((tops, draws), -1), join((tops, 0 * draws - 1), -1)
-        choice = join((as_number(tops < -1, p), choice), -1)
+        choice, selected = select_draft(xp.cleared(p, tops), outside(q, tops), draws, self.classes)
+        drafts, fixed = xp.concatenate((tops, draws)), xp.concatenate((tops, 0 * draws - 1))
+        choice = xp.concatenate((xp.as_number(tops < -1, p), choice))
         return drafts, couple(p, selected, choice, drafts, fixed)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
@@ -100,10 +99,10 @@ class Optimal(SelectionRule):
         """
         p, q = problem.p, problem.q
         fixed = self.law.top_drafts(q, problem.k)
-        left = cleared(p, fixed)
-        _, selected = select_draft(left, outside(q, fixed), where(fixed < 0, 0, -1), self.classes)
-        on_fixed = where(fixed >= 0, gather(p, fixed), zero(p)).sum(-1)
-        return on_fixed + minimum(left, selected).sum(-1)
+        left = xp.cleared(p, fixed)
+        _, selected = select_draft(left, outside(q, fixed), xp.where(fixed < 0, 0, -1), self.classes)
+        on_fixed = xp.where(fixed >= 0, xp.gather(p, fixed), 0).sum(-1)
+        return on_fixed + xp.minimum(left, selected).sum(-1)
 
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
@@ -122,4 +121,4 @@ def backend(p: Array, drafts: Array, classes: int | None) -> Any:
         from . import triton
 
         return triton
-    return host if on_host(p) else device
+    return host if xp.on_host(p) else device
