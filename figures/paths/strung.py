@@ -94,7 +94,7 @@ def emitted(rule: Any, target: Any, model: Strung, trees: list[Drafted]) -> tupl
     """
     paths = len(trees[0].tree.shape.children(0))
     made = Remembered(model, target, paths)
-    toward = ot.paths.Toward(made, rule)
+    toward = ot.paths.TowardPath(made, rule)
     tokens, spent = [], []
     for batch in trees:
         shape = batch.tree.shape

@@ -16,7 +16,7 @@ Prefix = tuple[int, ...]
 
 
 class ToldByNode(DraftLaw):
-    """What such laws have in common: a `DraftTree` carries the numbers in `tops`, and the tokens stand among each node's children.
+    """What such laws have in common: a `DraftTree` carries the numbers in `fixed_count`, and the tokens stand among each node's children.
 
     A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
     """
@@ -37,7 +37,7 @@ class ToldByNode(DraftLaw):
 
     def number(self, q: Array, k: int) -> Any:
         raise InvalidDrafts(
-            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
+            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., fixed_count=...)"
         )
 
     @property

@@ -144,7 +144,7 @@ def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     def rule(nodes: Any, tree: paths.PlainTree) -> Any:
         return TRAVERSAL(nodes, replace(tree, law=ot.IID()) if error else tree)
 
-    return paths.evaluate_dynamic(rule, case.model, drafting).lossless
+    return paths.evaluate(rule, case.model, drafting).lossless
 
 
 TAKEN = "the rule takes the draws for i.i.d. ones"

@@ -24,7 +24,7 @@ RULES = [
     (paths.TokenWise(ot.rules.Optimal(classes=256)), float("inf")),
     (paths.Joint(), 5.0),
     (paths.Traversal(), float("inf")),
-    (paths.NaiveTarget(), float("inf")),
+    (paths.NaivePath(), float("inf")),
 ]
 
 
@@ -40,7 +40,7 @@ def drafted(generator: Any, equal: bool) -> paths.DraftTree:
     tokens = ot.draw(ot.IID(), q[:, list(shape.parents)], 1, generator)[..., 0]
     if equal:
         tokens = tokens[:, ::K].repeat_interleave(K, 1)
-    return paths.DraftTree(shape, tokens, p, q)
+    return shape.tree(tokens, p, q)
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["drawn", "equal"])

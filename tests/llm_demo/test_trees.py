@@ -29,7 +29,7 @@ from llm_demo.bench.trees.texts import Context  # noqa: E402
 from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import Drafting, Options, Pair, PrefixLogits, Sampling, decode_steps  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, PrefixLogits, SamplingParams, decode_steps  # noqa: E402
 
 N = 24
 PROMPT = (3, 1, 4, 1, 5)
@@ -140,7 +140,7 @@ def test_merged_tokens_change_next_to_nothing(rule: ot.paths.PathRule) -> None:
 
 
 def engine_lengths(pair: Pair, drafting: Drafting, texts: int) -> np.ndarray:
-    options = Options(Sampling(1.0), max_tokens=40, seed=1, stop=())
+    options = DecodeOptions(SamplingParams(1.0), max_tokens=40, seed=1, stop=())
     step = next(iter(decode_steps(pair, [list(PROMPT)] * texts, drafting, options)))
     return (step.emitted >= 0).sum(-1).numpy() - 1.0
 
@@ -154,7 +154,7 @@ def test_lengths_are_those_of_the_engine(pair: Pair, known: Known, name: str) ->
     way, plan, seeds = WAYS[name], known.at(1.0)["embedded"], 40
     drafting = way.drafts(plan, 8, False)
     static = isinstance(drafting, StaticTree)
-    run = Drafting(drafting.shape, way.rule, drafting.law) if static else Drafting.dynamic(drafting, way.rule)
+    run = Drafting(drafting.shape, way.rule, drafting.tree.law) if static else Drafting(drafting, way.rule)
     ours = np.array(
         [
             measure(behind(pair, known, seed), "embedded", known.at(1.0), [8], {name: way})[0][name]

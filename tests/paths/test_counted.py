@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ot_draft import paths
-from ot_draft.paths.drafting.dynamic_tree import grow_all
+from ot_draft.paths.drafting.growing import grow_all
 from ot_draft.paths.drafting.usual_acceptance import USUAL_ACCEPTANCE, USUAL_LOOKED_UP
 from ot_draft.rules import RecursiveRejectionWithoutReplacement
 
@@ -79,7 +79,7 @@ def drafted_beside_lookup(first: float, further: float) -> paths.Grown:
 @pytest.mark.parametrize(("first", "further", "nodes"), [(0.0, 0.9, 0), (0.9, 0.0, 1), (0.9, 0.9, 4)])
 def test_looked_up_tokens_are_drafted_where_they_are_worth_a_draw(first: float, further: float, nodes: int) -> None:
     tree = drafted_beside_lookup(first, further)
-    assert tree.tops.sum() == nodes
+    assert tree.fixed_count.sum() == nodes
     assert (tree.tokens >= 0).all()  # what they do not take is drawn
     node = 0
     for token in (7, 8, 9, 10)[:nodes]:

@@ -9,8 +9,6 @@ import pytest
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.paths.rules.free_traversal import post_order
-from ot_draft.paths.rules.free_walk import FreeSurvivors
 
 SHAPES = [
     paths.TreeShape.by_level((3, 2, 1)),
@@ -31,25 +29,24 @@ def in_post_order(shape: paths.TreeShape, node: int = 0) -> list[int]:
 
 def as_data(tree: paths.DraftTree, size: int = SIZE) -> paths.DraftTree:
     """The same trees with their shape as data, and room for more nodes."""
-    shape, batch, n = tree.shape, len(tree.tokens), tree.p.shape[-1]
+    shape, batch, n = tree.shape(0), len(tree.tokens), tree.p.shape[-1]
     more = size - shape.size
     tokens = np.concatenate((tree.tokens, np.full((batch, more), -1)), -1)
     parents = np.broadcast_to(np.array([*shape.parents, *[size] * more]), (batch, size))
     p, q = (np.concatenate((x, np.zeros((batch, size + 1 - x.shape[1], n))), 1) for x in (tree.p, tree.q))
-    free = paths.FreeShape(nodes=size, deepest=DEEP, most=MOST)
-    return paths.DraftTree(free, tokens, p, q, tree.law, None, parents)
+    return paths.DraftTree(parents, tokens, p, q, paths.TreeBounds(size, DEEP, MOST), tree.law)
 
 
 def drafted(shape: paths.TreeShape, law: Any, batch: int = 6) -> paths.DraftTree:
     model = paths.SimulatedModel(n=20)
     uniforms = np.random.default_rng(shape.size).random((batch, shape.size))
-    return paths.draft_tree(model, shape, [model.root(i) for i in range(batch)], uniforms, law)
+    return paths.FixedTree(shape, law).draft(model, [model.root(i) for i in range(batch)], uniforms)
 
 
 def in_floats(tree: paths.DraftTree, torch: Any, dtype: Any) -> paths.DraftTree:
     parts = [torch.from_numpy(np.ascontiguousarray(x)) for x in (tree.tokens, tree.p, tree.q, tree.parents)]
     tokens, p, q, parents = parts
-    return paths.DraftTree(tree.shape, tokens, p.to(dtype), q.to(dtype), tree.law, None, parents)
+    return paths.DraftTree(parents, tokens, p.to(dtype), q.to(dtype), tree.bounds, tree.law)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -60,17 +57,13 @@ def test_the_selections_are_those_of_one_shape(shape: paths.TreeShape, law: Any)
     lengths = set()
     for seed in range(8):
         numbers = np.random.default_rng(seed).random((len(tree.tokens), SIZE + 1))
-        of_nodes = np.zeros((len(tree.tokens), shape.size + 1))
-        of_nodes[:, 0] = numbers[:, 0]
-        for place, node in enumerate(in_post_order(shape), 1):
-            of_nodes[:, node] = numbers[:, place]
-        one, other = rule.select(tree, of_nodes), rule.select(free, numbers)
+        one, other = rule.select(tree, numbers[:, : shape.size + 1]), rule.select(free, numbers)
         assert np.array_equal(one.length, other.length)
         assert np.array_equal(one.tokens, other.tokens[:, : shape.length + 1])
         assert np.array_equal(one.nodes, other.nodes[:, : shape.length])
         lengths.update(one.length.tolist())
         for row in (0, 3):
-            alone = rule.select(free.row(row), numbers[row : row + 1])
+            alone = rule.select(free.rows(slice(row, row + 1)), numbers[row : row + 1])
             assert alone.tokens.tolist() == other.tokens[row : row + 1].tolist()
     assert len(lengths) > 1
 
@@ -86,7 +79,7 @@ def test_torch_in_both_precisions_selects_the_same() -> None:
             given = torch.from_numpy(numbers).to(dtype)
             for rows in (slice(0, 6), slice(2, 3)):
                 part = in_floats(tree, torch, dtype)
-                part = part if rows == slice(0, 6) else part.row(2)
+                part = part if rows == slice(0, 6) else part.rows(slice(2, 3))
                 found = rule.select(part, given[rows])
                 assert found.tokens.tolist() == expected.tokens[rows].tolist()
 
@@ -104,6 +97,7 @@ def test_the_callers_arrays_are_not_changed() -> None:
 def test_the_order_is_that_of_the_recursion() -> None:
     for shape in SHAPES:
         tree = as_data(drafted(shape, ot.IID(), 2))
-        order = post_order(FreeSurvivors(tree))
-        assert order.nodes[0, : shape.size].tolist() == in_post_order(shape)
-        assert order.places[1, : shape.size].tolist() == [shape.place(node) for node in range(1, shape.size + 1)]
+        layout = tree.layout
+        order = [node for node in layout.post_order[0].tolist() if node <= shape.size]
+        assert order == in_post_order(shape)
+        assert layout.places[1, : shape.size].tolist() == [shape.place(node) for node in range(1, shape.size + 1)]

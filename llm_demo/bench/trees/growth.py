@@ -16,7 +16,7 @@ Laws = Callable[[list[Prefix]], list[np.ndarray]]  # the draft's laws (n,) behin
 
 
 class Drafting(Protocol):
-    """A way to draft one tree: an `ot.paths.DynamicTree`, or a `StaticTree`."""
+    """A way to draft one tree: an `ot.paths.TreeDrafter`, or a `StaticTree`."""
 
     @property
     def law(self) -> ot.DraftLaw: ...

@@ -11,7 +11,7 @@ from llm_demo.bench.trees.growth import Drafting, StaticTree
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
 
 CONFIDENT, SAMPLED = ot.paths.ConfidentTree, ot.paths.SampledTree
-NAIVE, JOINT, TRAVERSAL = ot.paths.NaiveTarget(), ot.paths.Joint(), ot.paths.Traversal()
+NAIVE, JOINT, TRAVERSAL = ot.paths.NaivePath(), ot.paths.Joint(), ot.paths.Traversal()
 IN_TURN = ot.paths.TokenWise(WITHOUT)
 OPTIMAL, K_SEQ = (ot.paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq()))
 TOPS = ot.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0

@@ -1,6 +1,6 @@
 """Acceptance counted on the pairs of figures/data, at both temperatures: `CountedAcceptance.counted` makes it, and a test compares."""
 
-from .counted import CountedAcceptance, LookedUpAcceptance
+from .counted_acceptance import CountedAcceptance, LookedUpAcceptance
 
 USUAL_ACCEPTANCE = CountedAcceptance(
     of_node=(
