@@ -37,7 +37,8 @@ def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict
     end = time.monotonic() + seconds
     if dry:
         prompts: Sequence[Prompt] = [Prompt("random", [1 + i, 2, 3]) for i in range(4)]
-        yield from bench.bench(tiny_pair(), prompts, 2, DecodeOptions(SamplingParams(1.0), max_tokens=4, stop=()), grid=((1, 2), (2, 2)))  # fmt: skip
+        options = DecodeOptions(SamplingParams(1.0), max_tokens=4, stop=())
+        yield from bench.bench(tiny_pair(), prompts, 2, options, grid=((1, 2), (2, 2)))
         return
     pair = load_pair(None, "states", "bfloat16", str(device))
     prompts = read_prompts(pair.tokenizer, MOST)

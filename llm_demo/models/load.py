@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from llm_demo.models.acceptance import EMBEDDED
 from ot_draft.decoding import CannotDecode, Pair, SubsetDraft
 from ot_draft.decoding import load_draft as load_layers
 from ot_draft.decoding import load_pair as load_any_pair
@@ -79,6 +81,7 @@ def load_pair(target: str | None = None, draft: str | None = None, *settings: An
 
     draft: also a name of DRAFTS, "tokens" where it is None. Beside the draft that reads states the other one is the assistant.
     """
+    embedded = target is None and (draft or "tokens") in DRAFTS
     if target is None:
         try:
             target = str(target_directory() / TARGET_FILE)
@@ -86,7 +89,8 @@ def load_pair(target: str | None = None, draft: str | None = None, *settings: An
             raise CannotDecode(str(error)) from None
     if draft == "states":
         options = {"assistant": str(DRAFT_FILE)} | options
-    return load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
+    pair = load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
+    return replace(pair, acceptance=EMBEDDED) if embedded else pair
 
 
 def _transformers() -> Any:

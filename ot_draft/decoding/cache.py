@@ -108,7 +108,7 @@ class SlotCache:
 
 
 def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dtype) -> Tensor:
-    """Additive mask (B, 1, W, S) of nodes that see the context, lengths (B,), and of the nodes of the tree behind it those told, bool (B, W, M)."""
+    """Additive mask (B, 1, W, S) of nodes that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
     edge = torch.zeros_like(sees[..., :1])
     # The first column stands for the context, the last for what lies behind the tree.
     seen = torch.cat((~edge, sees, edge), -1)

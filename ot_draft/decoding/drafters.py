@@ -48,7 +48,7 @@ class Drafter:
         return None
 
     def read_for_good(self, already: int, root: int, length: int) -> int:
-        """How many tokens of a text the draft model has read for good after a step: root is the place of its root, length its tokens now."""
+        """Tokens of a text that the draft model has read for good after a step; root: the place of its root, length: its tokens now."""
         return already
 
 

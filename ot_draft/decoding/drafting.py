@@ -64,8 +64,9 @@ class Drafting:
         return LookedUp(ot.paths.LookupPath(lookup.num_tokens), lookup=lookup)
 
     def begin(self, run: Run) -> Chooser:
-        """This drafting in every step."""
-        return Always(self)
+        """This drafting in every step, by what was counted of the models."""
+        counted = run.pair.acceptance
+        return Always(self if counted is None else replace(self, tree=self.tree.for_pair(counted)))
 
     def without_clock(self) -> Drafting:
         """Itself: no step depends on a time."""
@@ -141,7 +142,7 @@ class Chooser(ABC):
         """For the next step of the batch, given its texts so far, prompts included."""
 
     def found(self, drafting: Drafting, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
-        """What was looked up for the drafting in the texts that `choose` was last asked about; searched by those alone who did not search."""
+        """What was looked up in the texts that `choose` was last asked about; searched by those alone who did not search."""
         return [drafting.lookup.find(text) for text in texts]
 
     def learn(self, step: Outcome, seconds: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import CannotDecode
+from ..paths import PairAcceptance
 from .language_model import language_model, vocabulary_size
 
 
@@ -19,6 +20,7 @@ class Pair:
     shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
     only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
     assistant: another draft for transformers' own generation, which hands no hidden states to a draft that reads them.
+    acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.paths.CountedTree`).
     CannotDecode where the models do not know the same tokens.
     """
 
@@ -27,6 +29,7 @@ class Pair:
     tokenizer: Any = None
     shared_prefix: bool = False
     assistant: Any = None
+    acceptance: PairAcceptance | None = None
 
     def __post_init__(self) -> None:
         if self.draft is None:

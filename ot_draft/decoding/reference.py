@@ -58,10 +58,8 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOpt
     for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
         ways.append([*ways[parent], max(token, 0)] if parent < len(ways) else text)
     p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
-    if tree.passes:
-        q = torch.stack([draft_law(way) for way in ways])[None]
-    else:  # what was looked up is certain
-        q = torch.eye(n, dtype=number)[grown.tokens]
+    certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
+    q = torch.stack([draft_law(way) for way in ways])[None] if tree.passes else certain
     fixed = grown.fixed_count[:, : q.shape[1]] if tree.law.number_by_q else None
     drafted = ot.paths.DraftTree(grown.parents, grown.tokens, p.to(number), q, tree.bounds, tree.law, fixed)
     selection = drafting.select(drafted, numbers)

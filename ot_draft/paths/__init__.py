@@ -4,7 +4,7 @@ from . import drafting, rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.baselines import ConfidentTree, SampledTree, StoppedPath
 from .drafting.counted import CountedTree
-from .drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
+from .drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance, PairAcceptance
 from .drafting.drafter import TreeDrafter
 from .drafting.fixed import FixedTree, first_chains
 from .drafting.growing import Growing, Grown, TreeDraws
@@ -53,6 +53,7 @@ __all__ = [
     "MarkovModel",
     "Model",
     "NaivePath",
+    "PairAcceptance",
     "PathBound",
     "PathCertificate",
     "PathEvaluation",

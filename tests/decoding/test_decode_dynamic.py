@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -34,6 +34,7 @@ from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
+WITHOUT = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "ours": lambda: Drafting(paths.AdaptiveTree(8, 4, 4)),
@@ -75,6 +76,29 @@ def test_a_batch_of_trees_of_several_shapes_equals_the_reference(name: str) -> N
     assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 1
     shapes = {step.shape(row) for step in made.steps for row in range(3) if step.active[row]}
     assert len(shapes) > 1, "the shapes follow the draft"
+
+
+@dataclass(frozen=True)
+class AsData(paths.FixedTree):
+    """Trees of one shape, of which nobody is told that they are."""
+
+    @property
+    def bounds(self) -> Any:
+        return paths.TreeBounds(self.shape.size, self.shape.length, self.shape.most)
+
+    @property
+    def reads(self) -> int:
+        return self.shape.size
+
+
+@pytest.mark.parametrize("rule", [paths.Traversal(), WITHOUT], ids=lambda rule: rule.name)
+def test_a_shape_is_parents_that_never_change(rule: paths.PathRule) -> None:
+    shape, law = paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), ot.WithoutReplacement()
+    texts = [decode(pair(), PROMPTS, Drafting(kind(shape, law), rule), OPTIONS) for kind in (paths.FixedTree, AsData)]
+    assert texts[0].tokens == texts[1].tokens
+    for one, other in zip(texts[0].steps, texts[1].steps, strict=True):
+        assert torch.equal(one.drafted, other.drafted) and torch.equal(one.nodes, other.nodes)
+        assert one.shape(0) == other.shape(0) == shape
 
 
 def _slots_are_taken_for_nodes(patch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def trees() -> list[ot.paths.DraftTree]:
 
 def exact_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> float:
     """Expected accepted length given the tree, from the plain form of the rule."""
-    tokens, shape = tree.tokens[0].tolist(), tree.shape
+    tokens, shape = tree.tokens[0].tolist(), tree.shape(0)
     prefixes = {tuple(tokens[v - 1] for v in shape.path(node)): node for node in reversed(range(shape.size + 1))}
 
     def law(table: Any, prefix: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Traversal on trees whose shapes are data: the same selections as on a tree of one shape, from the same random numbers."""
+"""Path rules on trees whose shapes are data: the same selections as on a tree of one shape, from the same random numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from replay import batched, law_of
 
 import ot_draft as ot
 from ot_draft import paths
@@ -101,3 +102,23 @@ def test_the_order_is_that_of_the_recursion() -> None:
         order = [node for node in layout.post_order[0].tolist() if node <= shape.size]
         assert order == in_post_order(shape)
         assert layout.places[1, : shape.size].tolist() == [shape.place(node) for node in range(1, shape.size + 1)]
+
+
+ABSENT = {  # anywhere among siblings, with tokens below them that do not count
+    "the elder of two": (paths.TreeShape.by_level((2, 2)), (-1, 1, 0, 1, 1, 0)),
+    "the middle one": (paths.TreeShape((0, 0, 0, 1, 3)), (1, -1, 0, 1, 0)),
+    "the first and one below": (paths.TreeShape((0, 0, 0, 2, 2, 3)), (-1, 1, 1, -1, 0, 1)),
+    "all but the last": (paths.TreeShape((0, 0, 0, 3)), (-1, -1, 1, 0)),
+}
+RULES = [paths.Traversal(), paths.Joint(), paths.NaivePath(), paths.TokenWise(ot.rules.RecursiveRejection())]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("name", ABSENT)
+def test_absent_nodes_may_stand_anywhere(rule: paths.PathRule, name: str) -> None:
+    shape, tokens = ABSENT[name]
+    for seed in range(4):
+        model = paths.MarkovModel.random(np.random.default_rng([seed, 3]), 2, 1)
+        tree = paths.PlainTree(shape, tokens)
+        drafted = batched(model, [tree])
+        assert law_of(rule, drafted) == rule(model, tree)

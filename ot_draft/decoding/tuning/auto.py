@@ -75,6 +75,8 @@ class Auto:
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
             if self.lookup is not None:
                 grown = [ot.paths.LookupTree(size, min(self.lookup.num_tokens, DEEP)) for size in self.together]
+                counted = run.pair.acceptance
+                grown = grown if counted is None else [tree.for_pair(counted) for tree in grown]
                 fitting = [tree for tree in grown if tree.budget < POSITIONS and tree.length <= longest]
                 found += [Drafting(tree, lookup=self.lookup.for_tree) for tree in fitting]
         if self.lookup is not None:

@@ -94,7 +94,7 @@ class SampledTree(BestCandidates):
 
     A draw's value is the estimate that it is tried, made before it is drawn: v (1 - q(y_1)) (1 - q(y_2)) ... for the next child of a node
     that is reached with v and has the children y_1, y_2, ..., with q outside the elder ones. The child y is then
-    reached with its value times q(y). With a beam as wide as the budget no draw is likelier than those of the tree; least: draws of smaller value are
+    reached with its value times q(y). With a beam as wide as the budget no draw beats those of the tree; least: draws of smaller value are
     not made (DySpec's threshold).
     Whether a child is there depends on tokens drawn before it, never on its own: lossless are rules that take the children in turn and
     end with the residual of the last, `TokenWise(RecursiveRejectionWithoutReplacement())`, and naive target sampling. A value that knew

@@ -14,23 +14,25 @@ from ...arrays import Array, add_at, copy, gather, namespace, on_host, positions
 from ...laws import DraftLaw, WithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
-from .counted_acceptance import CountedAcceptance, CountedEstimate
+from .counted_acceptance import CountedAcceptance, CountedEstimate, PairAcceptance, neutral_acceptance
 from .growing import Growing, TreeDraws
 from .level_tree import LevelGrowth, LevelTree
-from .usual_acceptance import USUAL_ACCEPTANCE
+
+NEUTRAL = neutral_acceptance()
 
 
 @dataclass(frozen=True)
 class CountedTree(LevelTree):
     """Draft at most `budget` nodes, at most `length` deep, as many where as the counted acceptance of such draws says.
 
-    acceptance: counted on pairs of a target and its draft, by the draft's masses; the usual one on the pairs of figures/data, at both
-    temperatures. `fitted` counts again. Lossless with `Traversal`, `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaivePath`.
+    acceptance: counted on pairs of a target and its draft, by the draft's masses (`fitted`); where none is given that of the pair that
+    decodes with it (`for_pair`), and else a neutral one, by the draft's own masses. Lossless with `Traversal`,
+    `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaivePath`.
     """
 
     budget: int
     length: int = 8
-    acceptance: CountedAcceptance = USUAL_ACCEPTANCE
+    acceptance: CountedAcceptance = NEUTRAL
 
     @property
     def most(self) -> int:  # type: ignore[override]  # as many as were counted
@@ -42,6 +44,9 @@ class CountedTree(LevelTree):
 
     def estimate(self, q: Array) -> CountedEstimate:
         return CountedEstimate.of(self.acceptance, q)
+
+    def for_pair(self, acceptance: PairAcceptance) -> CountedTree:
+        return replace(self, acceptance=acceptance.drawn) if self.acceptance == NEUTRAL else self
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> CountedTree:
         """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""

@@ -99,6 +99,27 @@ class LookedUpAcceptance:
         return values[0] + sum((above - below) * where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
 
 
+def neutral_acceptance(most: int = 12, edges: tuple[float, ...] = EDGES) -> CountedAcceptance:
+    """Where nothing was counted: a draw is accepted as often as the draft thinks its top token right, whatever its own share was."""
+    middles = np.add([0, *edges], [*edges, 1]) / 2
+    of_node = tuple(_floats(mass * (1 - mass) ** np.arange(most)) for mass in middles)
+    return CountedAcceptance(of_node, ((1.0,) * len(middles),), of_node[len(middles) // 2], edges)
+
+
+def neutral_looked_up(edges: tuple[float, ...] = (0.02, 0.1, 0.4, 0.8, 0.97)) -> LookedUpAcceptance:
+    """Where nothing was counted: a looked-up token is accepted as often as the draft says."""
+    middles = _floats(np.add([0, *edges], [*edges, 1]) / 2)
+    return LookedUpAcceptance(middles, middles, edges)
+
+
+@dataclass(frozen=True)
+class PairAcceptance:
+    """What was counted of a target and its draft: of draws without replacement, and of looked-up tokens."""
+
+    drawn: CountedAcceptance
+    looked_up: LookedUpAcceptance
+
+
 @dataclass(frozen=True, eq=False)
 class CountedEstimate:
     """What was counted, at nodes whose laws q have such largest masses, (...), and so many tokens of positive mass, int (...), `small`."""
@@ -121,7 +142,7 @@ class CountedEstimate:
         return where(there, self._tables.of_node[self._row], 0.0), none_fixed
 
     def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
-        """Chance that each child is reached, given its parent is: see `AcceptanceEstimate`. Of fixed children, which stand last: their mass."""
+        """Chance that each child is reached, given its parent is. Of fixed children, which stand last: their mass."""
         masses, place = small(floats(masses)), positions(tokens.shape[-1], tokens)
         fixed = (place >= count - fixed_count) & (tokens >= 0)
         gone = total(where(fixed, masses, 0)) + masses.cumsum(-1) - masses

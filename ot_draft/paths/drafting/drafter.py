@@ -14,6 +14,7 @@ from ...laws import DraftLaw
 from ..model import Path
 from ..rules.path_rule import Nodes, PathRule
 from ..tree import Bounds, DraftTree, TreeBounds
+from .counted_acceptance import PairAcceptance
 from .enumeration import Drafted, every_growth
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 from .rows import Rows
@@ -74,6 +75,10 @@ class TreeDrafter(ABC):
     @abstractmethod
     def label(self) -> str:
         """Its name in tables."""
+
+    def for_pair(self, acceptance: PairAcceptance) -> TreeDrafter:
+        """The same by what was counted of the models that decode with it, where it goes by such counts and was given none."""
+        return self
 
     @abstractmethod
     def growing(self, draws: TreeDraws) -> Growing:

@@ -108,7 +108,7 @@ def paths_of(nodes: Nodes, K: int, L: int) -> Iterator[Drafted]:
 
 
 def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Drafted]:
-    """Every tree of positive probability, when the children of every node follow the law given the tokens before. InvalidArgument beyond a million."""
+    """Every tree of positive probability, the children of every node drawn by the law. InvalidArgument beyond a million."""
     within_limit(number_of_trees(nodes, shape, law), "all drafted trees")
     inner = [v for v in range(shape.size + 1) if shape.children(v)]
 

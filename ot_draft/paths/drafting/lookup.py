@@ -7,7 +7,7 @@ traversal asks for where tokens are fixed (proofs_checks/paths/traversed_trees.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...arrays import Array, gather, minimum, namespace, positions, settled, small, take, total, unsmall, where
 from ...laws import IID, ByNodeLast, DraftLaw
@@ -15,23 +15,27 @@ from ..rules.naive_path import NaivePath
 from ..rules.path_rule import PathRule
 from ..tree import TreeShape
 from .counted import CountedGrowth, CountedTree
-from .counted_acceptance import LookedUpAcceptance
+from .counted_acceptance import LookedUpAcceptance, PairAcceptance, neutral_looked_up
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws
 from .level_tree import AcceptanceEstimate, free
-from .usual_acceptance import USUAL_LOOKED_UP
+
+NEUTRAL = neutral_looked_up()
 
 
 @dataclass(frozen=True)
 class LookupTree(CountedTree):
     """`CountedTree` around at most `length` looked-up tokens: each of them is drafted where it is worth a draw.
 
-    looked_up: how often such tokens are accepted; the usual one was counted where two or more tokens had matched, with the embedded pair at
-    temperatures 1 and .6. Lossless with `Traversal` and `NaivePath`.
+    looked_up: how often such tokens are accepted; where nothing is given, as `acceptance`. Lossless with `Traversal` and `NaivePath`.
     """
 
     length: int = 10
-    looked_up: LookedUpAcceptance = USUAL_LOOKED_UP
+    looked_up: LookedUpAcceptance = NEUTRAL
+
+    def for_pair(self, acceptance: PairAcceptance) -> LookupTree:
+        looked_up = acceptance.looked_up if self.looked_up == NEUTRAL else self.looked_up
+        return replace(self, acceptance=super().for_pair(acceptance).acceptance, looked_up=looked_up)
 
     @property
     def takes(self) -> int:  # type: ignore[override]

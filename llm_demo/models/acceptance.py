@@ -1,8 +1,8 @@
-"""Acceptance counted on the pairs of figures/data, at both temperatures: `CountedAcceptance.counted` makes it, and a test compares."""
+"""How often drafts of the embedded pair are accepted, counted on the pairs of figures/data at both temperatures; a test counts again."""
 
-from .counted_acceptance import CountedAcceptance, LookedUpAcceptance
+from ot_draft.paths import CountedAcceptance, LookedUpAcceptance, PairAcceptance
 
-USUAL_ACCEPTANCE = CountedAcceptance(
+DRAWN = CountedAcceptance(
     of_node=(
         (0.3881, 0.0973, 0.058, 0.0389, 0.0281, 0.0212, 0.017, 0.0141, 0.0122, 0.0105, 0.0091, 0.0079),
         (0.2451, 0.0621, 0.0363, 0.0259, 0.0208, 0.0172, 0.0147, 0.0127, 0.0108, 0.0098, 0.0091, 0.0082),
@@ -31,7 +31,9 @@ USUAL_ACCEPTANCE = CountedAcceptance(
 
 # The same of looked-up tokens behind two or more equal ones: for the embedded pair, the means of temperatures .6 and 1 in
 # figures/data/real_trees_plans.json; a test compares.
-USUAL_LOOKED_UP = LookedUpAcceptance(
+LOOKED_UP = LookedUpAcceptance(
     first=(0.4591, 0.3263, 0.58, 0.7441, 0.9199, 0.9736),
     further=(0.6285, 0.5266, 0.6933, 0.8526, 0.8921, 0.9931),
 )
+
+EMBEDDED = PairAcceptance(DRAWN, LOOKED_UP)
