@@ -206,7 +206,7 @@ def step_of(drafting: Drafting, length: int, parts: Seconds) -> Step:
     """A step of one text that accepted so much."""
     one = torch.tensor([True])
     none = torch.zeros(1, 1, dtype=torch.int64)
-    return Step(0, none, none, torch.tensor([length]), none, none, none, one, ~one, parts, drafting=drafting)
+    return Step(0, none, none, torch.tensor([length]), none, none, none, one, ~one, none, parts, drafting=drafting)
 
 
 def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Seconds], steps: int, seed: int = 0) -> Any:
@@ -287,7 +287,7 @@ def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     chooser, machine, asked = Auto().begin(Run(1, None, 40, SMALL_DRAFT)), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose([[1, 2, 3, 4] * 4])
-        asked += drafting.asks_draft_model
+        asked += drafting.tree.passes > 0
         parts = machine(drafting)
         chooser.learn(step_of(drafting, 0, parts), parts.total)
     assert asked == 1 + ENOUGH
@@ -314,7 +314,7 @@ def test_its_menu_fits_the_models_and_the_room() -> None:
     assert max(drafting.tree.length for drafting in chooser.menu) == 3
     assert len(Auto().begin(Run(1, 0, 10, pair)).menu) == 1
     alone = Auto().begin(Run(1, None, 10, Pair(pair.target)))
-    assert not any(drafting.asks_draft_model for drafting in alone.menu) and len(alone.menu) > 5
+    assert not any(drafting.tree.passes for drafting in alone.menu) and len(alone.menu) > 5
     narrow = Auto(costs=ot.paths.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(Run(1, None, 10, pair))
     assert {drafting.tree.budget for drafting in narrow.menu} == {
         0,
@@ -328,7 +328,7 @@ def test_its_menu_fits_the_models_and_the_room() -> None:
 def test_without_a_draft_model_it_looks_up() -> None:
     pair = Pair(tiny_llama(3, 5))
     steps = list(decode_steps(pair, [PROMPT * 3], Auto(costs=COSTS), DecodeOptions(SamplingParams(0), max_tokens=50)))
-    assert len(steps) < 35 and any(step.drafting.lookup is not None for step in steps)
+    assert len(steps) < 35 and any(step.drafting.tree.takes for step in steps)
 
 
 def test_its_own_clock_drives_it() -> None:

@@ -11,6 +11,8 @@ from .counted import CountedTree
 from .drafter import TreeDrafter
 from .lookup import LookupTree
 
+__all__ = ["ALL", "called"]
+
 FAMILY, USUAL = "dynamic", "lookup"
 ALL: dict[str, Callable[[int], TreeDrafter]] = {
     "lookup": LookupTree,
