@@ -18,7 +18,7 @@ from torch import Tensor
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.compare import clustered_error
-from ot_draft.decoding import DTYPES, CannotDecode, Options, Pair, Sampling, decode
+from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Pair, SamplingParams, decode
 
 TEMPERATURES = (0.6, 1.0)
 SEED = 77
@@ -27,7 +27,7 @@ SEED = 77
 @torch.inference_mode()
 def overlaps(pair: Pair, text: Sequence[int], start: int, temperature: float) -> Tensor:
     """sum_x min(p, q) of the laws of tokens text[start:], (len(text) - start,), one pass of each model over the text."""
-    sampling, places = Sampling(temperature), range(start, len(text))
+    sampling, places = SamplingParams(temperature), range(start, len(text))
     p, q = (sampling.masses(logits) for logits in pair.logits_along(text, places))
     return torch.minimum(p, q.to(p.device)).sum(-1).cpu()
 
@@ -46,8 +46,8 @@ def measure(
         shared: list[tuple[str, int, float]] = []
         for start in range(0, len(prompts), batch):
             group = prompts[start : start + batch]
-            options = Options(
-                Sampling(temperature), max_tokens=tokens, seed=seed, rows=range(start, start + len(group))
+            options = DecodeOptions(
+                SamplingParams(temperature), max_tokens=tokens, seed=seed, rows=range(start, start + len(group))
             )
             written = decode(pair, [prompt.tokens for prompt in group], options=options).tokens
             for number, (prompt, text) in enumerate(zip(group, written, strict=True), start):

@@ -45,7 +45,7 @@ def tiny_state_pair(seed: int = 0, n: int = 8, subset: Any = None, told: float =
     """
     import torch
 
-    from ot_draft.decoding.drafts import StateDraft
+    from ot_draft.decoding.draft_models import StateDraft
     from ot_draft.decoding.pair import Pair
 
     made = tiny_pair(seed, n, layers=3)

@@ -79,7 +79,7 @@ class Drafted:
 def drafted(model: Strung, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
     """So many trees, in batches."""
     shape = ot.paths.TreeShape.chains(paths, length)
-    batches = ot.paths.draft_trees(model, shape, iterations, seed)
+    batches = ot.paths.drafted_trees(model, ot.paths.FixedTree(shape), iterations, seed)
     most = 2 * shape.size + 2
     return [
         Drafted(tree, model.contexts_of(tree.p), np.stack([generator.random(most) for generator in generators]))
@@ -92,12 +92,12 @@ def emitted(rule: Any, target: Any, model: Strung, trees: list[Drafted]) -> tupl
 
     The token after the last drafted one follows p.
     """
-    paths = len(trees[0].tree.shape.children(0))
+    paths = len(trees[0].tree.shape(0).children(0))
     made = Remembered(model, target, paths)
-    toward = ot.paths.Toward(made, rule)
+    toward = ot.paths.TowardPath(made, rule)
     tokens, spent = [], []
     for batch in trees:
-        shape = batch.tree.shape
+        shape = batch.tree.shape(0)
         found = toward.select(batch.tree, batch.uniforms[:, : toward.uniforms(shape)])
         rows, inner = np.arange(len(batch.contexts))[:, None], np.arange(1, shape.length) <= found.length[:, None]
         below = made.spent[1][batch.contexts[rows, found.nodes[:, : shape.length - 1]]]

@@ -29,13 +29,13 @@ from ot_draft.decoding import (
     Call,
     CannotDecode,
     Comparison,
+    DecodeOptions,
     Drafting,
     Lookup,
     Measured,
     Method,
-    Options,
     Pair,
-    Sampling,
+    SamplingParams,
     Step,
     auto_method,
     compare_methods,
@@ -79,7 +79,7 @@ class OfOtherModels(Method):
         self,
         pair: Pair,
         prompts: Sequence[Sequence[int]],
-        options: Options,
+        options: DecodeOptions,
         watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
     ) -> Iterator[Call]:
         return self.method.calls(self.pair, prompts, options, lambda method, text, step: watch(self, text, step))
@@ -91,7 +91,7 @@ def beside(pair: Pair, word: str, methods: Sequence[Method]) -> list[Method]:
 
 
 def bench(
-    pair: Pair, prompts: Sequence[Prompt], batch: int, options: Options, methods: Sequence[Method], progress: Any
+    pair: Pair, prompts: Sequence[Prompt], batch: int, options: DecodeOptions, methods: Sequence[Method], progress: Any
 ) -> list[Row]:
     """Rows of the plain method and of these, for every kind of text and for all; a batch is of one kind as far as that goes."""
     ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
@@ -133,10 +133,10 @@ def _row(part: Comparison, measured: Measured) -> Row:
 
 
 def _shape(drafting: Drafting) -> str:
-    if not drafting.shape.size:
+    if not drafting.tree.budget:
         return "plain"
-    source = "lookup " if drafting.lookup is not None else f"{drafting.width}x"
-    return f"{source}{drafting.shape.length}"
+    source = f"{drafting.tree.width}x" if drafting.tree.passes else "lookup "
+    return f"{source}{drafting.tree.length}"
 
 
 def _shares(used: Counter[str] | None) -> str:
@@ -188,7 +188,7 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
         rows: list[Row] = []
         for batch in options["batch"]:
             for temperature in options["temperature"]:
-                decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
+                decoding = DecodeOptions(SamplingParams(temperature), max_tokens=options["tokens"], seed=SEED)
                 methods = contenders(pair, batch, options["against"])
                 for other, models in others.items():
                     methods += beside(models, other, [plain_method(), auto_method()])

@@ -25,7 +25,7 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
 from ot_draft.compare import expected_acceptance
-from ot_draft.decoding import DTYPES, CannotDecode, Drafting, Options, Pair, Sampling, decode_steps
+from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 
 OUT = Path("figures/data/real_block_efficiency.csv")
 K, L = 8, 8
@@ -43,10 +43,8 @@ WALKS = (ot.paths.TokenWise(ONE), *map(ot.paths.TokenWise, TOKEN_WISE), ot.paths
 
 def mean_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree, draws: int, generator: torch.Generator) -> float:
     """Mean accepted length of so many independent selections on one tree."""
-    tokens, p, q = (x.expand(draws, *x.shape[1:]) for x in (tree.tokens, tree.p, tree.q))
-    copies = ot.paths.DraftTree(tree.shape, tokens, p, q, tree.law)
-    uniforms = torch.rand(draws, rule.uniforms(tree.shape), generator=generator, dtype=tree.p.dtype)
-    return float(rule.select(copies, uniforms).length.double().mean())
+    uniforms = torch.rand(draws, rule.uniforms(tree.bounds), generator=generator, dtype=tree.p.dtype)
+    return float(rule.select(tree.repeated(draws), uniforms).length.double().mean())
 
 
 def controls_on(tree: ot.paths.DraftTree) -> dict[str, float]:
@@ -84,16 +82,17 @@ def lengths_on(tree: ot.paths.DraftTree, sizes: Sequence[tuple[int, int]], draws
 
 
 def trees(
-    pair: Pair, prompt: Sequence[int], walk: ot.paths.PathRule, options: Options, size: tuple[int, int] = (K, L)
+    pair: Pair, prompt: Sequence[int], walk: ot.paths.PathRule, options: DecodeOptions, size: tuple[int, int] = (K, L)
 ) -> Iterator[ot.paths.DraftTree]:
     """The trees of K x L paths behind one prompt, a step of decoding each; `walk` chooses how the text goes on."""
     drafting = Drafting.chains(*size, walk)
     for step in decode_steps(pair, [prompt], drafting, options):
-        assert step.p is not None and step.q is not None
-        yield ot.paths.DraftTree(drafting.shape, step.drafted, step.p, step.q, drafting.law)
+        yield step.tree(0)
 
 
-def replay_text(pair: Pair, number: int, prompt: Prompt, options: Options, every: int, draws: int) -> dict[str, object]:
+def replay_text(
+    pair: Pair, number: int, prompt: Prompt, options: DecodeOptions, every: int, draws: int
+) -> dict[str, object]:
     """Means over every `every`-th step of one text; `trees`: how many. Every DEEP-th text has all sizes."""
     walk = WALKS[(number // DEEP + number) % len(WALKS)]  # all walks on deep texts, and on texts of every kind
     sizes = SHORT if number % DEEP else SIZES
@@ -111,7 +110,7 @@ def replay_text(pair: Pair, number: int, prompt: Prompt, options: Options, every
 
 
 def write_texts(
-    pair: Pair, prompts: Sequence[Prompt], out: Path, first: int, seconds: float, decoding: Options, **how: int
+    pair: Pair, prompts: Sequence[Prompt], out: Path, first: int, seconds: float, decoding: DecodeOptions, **how: int
 ) -> None:
     """Append a line for every text from `first` on, and stop after the text during which so many seconds have passed."""
     start = time.perf_counter()
@@ -149,7 +148,7 @@ def main(out: Path, texts: int, first: int, tokens: int, temperature: float, min
         pair = load_pair(dtype=options["dtype"], device=options["device"])
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
-    decoding = Options(Sampling(temperature), max_tokens=tokens, seed=SEED, laws=True)
+    decoding = DecodeOptions(SamplingParams(temperature), max_tokens=tokens, seed=SEED, laws=True)
     prompts = read_prompts(pair.tokenizer, texts)
     write_texts(pair, prompts, out, first, 60 * minutes, decoding, every=options["every"], draws=options["draws"])
 

@@ -24,10 +24,10 @@ from ot_draft.decoding import (
     DTYPES,
     CannotDecode,
     Comparison,
+    DecodeOptions,
     Measured,
-    Options,
     Pair,
-    Sampling,
+    SamplingParams,
     compare_methods,
 )
 
@@ -39,7 +39,7 @@ def bench(
     pair: Pair,
     prompts: Sequence[Prompt],
     batch: int,
-    options: Options,
+    options: DecodeOptions,
     grid: Grid = GRID,
     progress: Any = lambda done: None,
 ) -> list[Row]:
@@ -125,7 +125,7 @@ def _settings(pair: Pair, where: dict[str, str], options: dict[str, Any]) -> lis
         others = len(peers(pair)) if batch == 1 else 0
         total = len(own_methods()) * (len(prompts) // batch + 2) + others * (len(prompts) // batch)
         for temperature in options["temperature"]:
-            decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=SEED)
+            decoding = DecodeOptions(SamplingParams(temperature), max_tokens=options["tokens"], seed=SEED)
             with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
                 rows += bench(pair, prompts, batch, decoding, progress=lambda done, advance=advance: advance())
     return [row | where for row in rows]

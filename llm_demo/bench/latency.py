@@ -18,7 +18,7 @@ import ot_draft as ot
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
-from ot_draft.decoding import DTYPES, CannotDecode, Drafting, Options, Pair, decode_steps
+from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
 
 OUT = Path("figures/data/latency_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -30,9 +30,9 @@ STEPS = 4  # of one visit, of which the first is not counted
 def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int = STEPS) -> list[float]:
     """Milliseconds of the target's part of a few steps: `rows` texts of `context` tokens, `positions` new ones each."""
     shape = ot.paths.TreeShape((0,) * (positions - 1))  # the root, and tokens below it
-    drafting = Drafting(shape, ot.paths.NaiveTarget()) if shape.size else Drafting()
+    drafting = Drafting(ot.paths.FixedTree(shape), ot.paths.NaivePath()) if shape.size else Drafting()
     prompts = [[1 + (row + place) % 99 for place in range(context)] for row in range(rows)]
-    options = Options(max_tokens=4 * steps, stop=())
+    options = DecodeOptions(max_tokens=4 * steps, stop=())
     timed = list(islice(decode_steps(pair, prompts, drafting, options), steps))[1:]
     return [1000 * step.seconds.verify for step in timed]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ot_draft.decoding import CannotDecode, Options, Pair, Sampling, decode
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
 
 TEMPERATURES = (0.6, 0.8, 1.0, 1.2)
 OPEN = 0.5  # share of the texts in which the target writes the question, too
@@ -77,7 +77,9 @@ def sample(pair: Pair, count: int, length: int, seed: int) -> list[Text]:
     No token stops a text, so that a conversation that the target opens goes on over the end of the user's turn.
     """
     prompts = beginnings(pair, seed, count)
-    options = Options(Sampling(TEMPERATURES[seed % len(TEMPERATURES)]), max_tokens=length, seed=seed, stop=())
+    options = DecodeOptions(
+        SamplingParams(TEMPERATURES[seed % len(TEMPERATURES)]), max_tokens=length, seed=seed, stop=()
+    )
     written = decode(pair, prompts, options=options).tokens
     return [Text([*prompt, *text], len(prompt)) for prompt, text in zip(prompts, written, strict=True)]
 

@@ -11,7 +11,7 @@ import torch
 
 import ot_draft as ot
 from llm_demo.gpu.roofline import SWITCH
-from ot_draft.decoding import Drafting, Options, Pair, StateDraft, decode, reference_decode
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, StateDraft, decode, reference_decode
 
 Row = dict[str, Any]
 TINY = 1e-45  # the smallest float32
@@ -95,7 +95,7 @@ PATH_RULES = (
     (ot.paths.Joint(classes=256), ot.IID()),
     (ot.paths.Joint(classes=256), ot.Hybrid(top=1)),
     (ot.paths.Traversal(), ot.IID()),
-    (ot.paths.NaiveTarget(), ot.IID()),
+    (ot.paths.NaivePath(), ot.IID()),
 )
 
 
@@ -114,7 +114,7 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
         uniforms = torch.rand(trees, rule.uniforms(shape), generator=generator, dtype=torch.float64)
         chosen = []
         for where in (torch.device("cpu"), device):
-            tree = ot.paths.DraftTree(shape, tokens.to(where), p.to(where), q.to(where), law)
+            tree = shape.tree(tokens.to(where), p.to(where), q.to(where), law)
             chosen.append(rule.select(tree, uniforms.to(where)).tokens)
         off = (chosen[0] != chosen[1].cpu()).any(-1).double().mean()
         yield _row(f"select as on the CPU, {law!r}", rule.name, "torch", float(off), 0.02)
@@ -123,7 +123,7 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
 DRAFTINGS = {
     "autoregressive": Drafting(),
     **{f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law) for rule, law in PATH_RULES if not rule.wants_tops},
-    **{f"dynamic, {name}": Drafting.dynamic(make(6)) for name, make in ot.paths.DYNAMIC_TREES.items()},
+    **{f"dynamic, {name}": Drafting(make(6)) for name, make in ot.paths.drafting.ALL.items()},
 }
 
 
@@ -136,11 +136,11 @@ def engine_checks(device: torch.device, tokens: int = 24) -> Iterator[Row]:
 
 
 def _engine_checks(pair: Pair, there: Pair, tokens: int, word: str) -> Iterator[Row]:
-    prompts, options = [[1, 2, 3], [4], [5, 6]], Options(max_tokens=tokens, stop=())
+    prompts, options = [[1, 2, 3], [4], [5, 6]], DecodeOptions(max_tokens=tokens, stop=())
     for name, drafting in DRAFTINGS.items():
         wanted = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
         for graphs in (False, True):
-            texts = decode(there, prompts, drafting, Options(max_tokens=tokens, stop=(), graphs=graphs)).tokens
+            texts = decode(there, prompts, drafting, DecodeOptions(max_tokens=tokens, stop=(), graphs=graphs)).tokens
             off = sum(a != b for a, b in zip(texts, wanted, strict=True)) / len(prompts)
             yield _row("engine = reference", word + name, "graphs" if graphs else "no graphs", off, 0.0)
 

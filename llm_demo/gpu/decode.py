@@ -16,7 +16,7 @@ from llm_demo.distil import train as distil_train
 from llm_demo.gpu.checks import tiny_pair
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
-from ot_draft.decoding import Options, Pair, Sampling
+from ot_draft.decoding import DecodeOptions, Pair, SamplingParams
 
 SETTINGS = [(1, 1.0), (8, 1.0), (1, 0.6), (8, 0.6)]  # batch, temperature: the most wanted first
 TOKENS = 64
@@ -37,12 +37,13 @@ def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict
     end = time.monotonic() + seconds
     if dry:
         prompts: Sequence[Prompt] = [Prompt("random", [1 + i, 2, 3]) for i in range(4)]
-        yield from bench.bench(tiny_pair(), prompts, 2, Options(Sampling(1.0), max_tokens=4, stop=()), grid=((1, 2), (2, 2)))  # fmt: skip
+        options = DecodeOptions(SamplingParams(1.0), max_tokens=4, stop=())
+        yield from bench.bench(tiny_pair(), prompts, 2, options, grid=((1, 2), (2, 2)))
         return
     pair = load_pair(None, "states", "bfloat16", str(device))
     prompts = read_prompts(pair.tokenizer, MOST)
     for place, (batch, temperature) in enumerate(SETTINGS):
-        options = Options(Sampling(temperature), max_tokens=TOKENS, seed=bench.SEED)
+        options = DecodeOptions(SamplingParams(temperature), max_tokens=TOKENS, seed=bench.SEED)
         allowed = (end - time.monotonic()) / (len(SETTINGS) - place)
         begin = time.monotonic()
         rows = bench.bench(pair, prompts[: 2 * batch], batch, options)

@@ -20,7 +20,7 @@ from torch import nn
 
 from llm_demo.bench.contenders import GRID, Grid, own_methods
 from llm_demo.rows import Row, read
-from ot_draft.decoding import COSTS, Options, Pair, measure_costs
+from ot_draft.decoding import COSTS, DecodeOptions, Pair, measure_costs
 
 TREES = Path(__file__).parents[2] / "figures" / "data" / "real_block_efficiency.csv"
 COLUMNS = {
@@ -117,7 +117,7 @@ def _methods(pair: Pair, prompts: list[list[int]], grid: Grid, about: Row) -> It
         method for method in own_methods(grid) if not method.K or (method.rule in COLUMNS and method.law == "iid")
     ]
     steps = WARM_UP + 3 * TIMED  # of the plain method, of which most are made
-    room = Options(
+    room = DecodeOptions(
         max_tokens=steps * (1 + max(method.L for method in methods)), stop=()
     )  # should all drafts be accepted
     costs = measure_costs(pair, prompts, methods, room, warm_up=WARM_UP, timed=TIMED)

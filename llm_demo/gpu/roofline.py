@@ -87,7 +87,7 @@ def calls(p: Any, q: Any, drafts: Any) -> dict[str, Callable[[], Any]]:
     """What is timed. Joint: one node with eight children, from both laws to the token; its verification included."""
     shape = ot.paths.TreeShape.chains(DRAFTS, 1)
     joint = ot.paths.Joint()
-    tree = ot.paths.DraftTree(shape, drafts, p[:, None].expand(-1, DRAFTS + 1, -1), q[:, None])
+    tree = shape.tree(drafts, p[:, None].expand(-1, DRAFTS + 1, -1), q[:, None])
     numbers = torch.rand(len(p), joint.uniforms(shape), device=p.device)
     k_seq, recursive, optimal = ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal(classes=256)
     return {

@@ -6,9 +6,11 @@ n is the vocabulary of the target (49,152 tokens), s the subset on which the dra
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from llm_demo.models.acceptance import EMBEDDED
 from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding import load_pair as load_any_pair
 
@@ -50,6 +52,7 @@ def load_pair(target: str | None = None, draft: str | None = None, *settings: An
 
     draft: also a name of DRAFTS, "tokens" where it is None. Beside the draft that reads states the other one is the assistant.
     """
+    embedded = target is None and (draft or "tokens") in DRAFTS
     if target is None:
         try:
             target = str(target_directory() / TARGET_FILE)
@@ -57,4 +60,5 @@ def load_pair(target: str | None = None, draft: str | None = None, *settings: An
             raise CannotDecode(str(error)) from None
     if draft == "states":
         options = {"assistant": str(DRAFT_FILE)} | options
-    return load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
+    pair = load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
+    return replace(pair, acceptance=EMBEDDED) if embedded else pair

@@ -65,7 +65,7 @@ def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array |
     be the third of its step does not follow the target's law, though the text does. CannotAudit for a step without laws.
     """
     if step.p is None or step.q is None:
-        raise CannotAudit(f"step {step.number} has no laws: decode with Options(laws=True)")
+        raise CannotAudit(f"step {step.number} has no laws: decode with DecodeOptions(laws=True)")
     p, q = step.p[row].double().cpu().numpy(), step.q[row].double().cpu().numpy()
     nodes = [0, *step.nodes[row].tolist()]
     for token, node in zip(step.tokens(row), nodes, strict=False):

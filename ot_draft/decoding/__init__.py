@@ -1,36 +1,34 @@
 """Speculative decoding with several drafts, of any two causal language models that share a vocabulary. Needs `torch`."""
 
-from typing import Any
-from warnings import warn
-
 from ..errors import CannotDecode
-from .compared.measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
-from .compared.methods import (
+from .benchmark.measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs
+from .benchmark.methods import (
     AutoMethod,
     Call,
     Method,
     auto_method,
+    dynamic_method,
+    dynamic_methods,
     lookup_method,
     method_called,
     methods_to_compare,
     shape_of,
 )
-from .compared.peer_methods import Peer, assistant, generate, peers
+from .benchmark.peers import Peer, assistant, generate, peers
+from .benchmark.prefixes import PrefixLogits
 from .cpu import group_heads, make_lean, pack, pack_draft, pack_float16
-from .draft_plan import Drafting
-from .drafts import StateDraft, SubsetDraft, features_of, one_place_later
-from .dynamic.methods import dynamic_method, dynamic_methods
+from .draft_models import StateDraft, SubsetDraft, features_of, one_place_later
+from .drafting import Chooser, Drafting, Policy, Run
 from .load import DTYPES, load_draft, load_pair
-from .loop import AUTOREGRESSIVE, Decoded, Options, decode, decode_steps
+from .lookup import Lookup, Match
+from .loop import AUTOREGRESSIVE, Decoded, decode, decode_steps
+from .options import DecodeOptions
 from .pair import Pair, prompt_text, unpadded
-from .plans.auto import Auto
-from .plans.chooser import Chooser, Plan, Run
-from .plans.lookup import Lookup, Match
-from .prefixes import PrefixLogits
 from .processed import Processed
 from .reference import reference_decode
-from .sampling_settings import Sampling
+from .sampling import SamplingParams
 from .step import Details, Seconds, Step
+from .tuning.auto import Auto
 
 __all__ = [
     "AUTOREGRESSIVE",
@@ -42,6 +40,7 @@ __all__ = [
     "CannotDecode",
     "Chooser",
     "Comparison",
+    "DecodeOptions",
     "Decoded",
     "Details",
     "Drafting",
@@ -50,14 +49,13 @@ __all__ = [
     "Measured",
     "Method",
     "MethodCosts",
-    "Options",
     "Pair",
     "Peer",
-    "Plan",
+    "Policy",
     "PrefixLogits",
     "Processed",
     "Run",
-    "Sampling",
+    "SamplingParams",
     "Seconds",
     "StateDraft",
     "Step",
@@ -89,14 +87,3 @@ __all__ = [
     "shape_of",
     "unpadded",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Draft":
-        warn(
-            "ot_draft.decoding.Draft is called SubsetDraft now; the old name goes with the next version",
-            DeprecationWarning,
-            2,
-        )
-        return SubsetDraft
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

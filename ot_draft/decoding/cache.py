@@ -47,7 +47,7 @@ class SlotCache:
         return self.keys[layer_idx][:, :, : self.live], self.values[layer_idx][:, :, : self.live]
 
     def keep_states(self, states: Tensor) -> None:
-        """Write what the model thought at the T tokens just read, (B, T, width), where their keys and values are."""
+        """Write the hidden states of the T tokens just read, (B, T, width), where their keys and values are."""
         if self._states is None:
             batch, _, width = states.shape
             self._states = states.new_zeros(1, batch, 1, self.slots_per_row, width)
@@ -107,33 +107,32 @@ class SlotCache:
         return sum(piece.numel() * piece.element_size() for piece in self._pieces)
 
 
-class TreeMask:
-    """Additive attention masks for the nodes of one tree behind contexts of different lengths.
+def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dtype) -> Tensor:
+    """Additive mask (B, 1, W, S) of nodes that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
+    edge = torch.zeros_like(sees[..., :1])
+    # The first column stands for the context, the last for what lies behind the tree.
+    seen = torch.cat((~edge, sees, edge), -1)
+    behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
+    column = (behind + 1).clamp(0, seen.shape[-1] - 1)
+    seen = seen.gather(2, column[:, None].expand(-1, sees.shape[1], -1))
+    mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+    # The lowest number instead of -inf: a row that sees nothing must not turn into NaN.
+    return mask.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
 
-    A node sees its row's context, itself and its ancestors, and nothing else: not its siblings, whose tokens are other
-    continuations of the same text.
-    """
 
-    def __init__(self, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
-        nodes = len(parents) + 1
-        sees = torch.eye(nodes + 1, nodes, dtype=torch.bool)  # one row more, see `of`
-        for node, parent in enumerate(parents, 1):
-            sees[node] |= sees[parent]
-        # Column 0 stands for the context, the last one for what lies behind the tree.
-        context, behind = torch.ones(nodes + 1, 1, dtype=torch.bool), torch.zeros(nodes + 1, 1, dtype=torch.bool)
-        seen = torch.cat((context, sees, behind), 1)
-        # The lowest number instead of -inf: a row that sees nothing must not turn into NaN.
-        self.table = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min).to(device)
+class Seen:
+    """What the draft model's nodes see of each other, slot by slot, while the trees grow. rows: bool (B, M + 1, M), the last of no use."""
 
-    def of(self, lengths: Tensor, slots_per_row: int) -> Tensor:
-        """Mask (B, 1, N + 2, S) for contexts of the given lengths (B,).
+    def __init__(self, batch: int, slots: int, device: torch.device) -> None:
+        self._slots = torch.arange(slots, device=device)
+        self.rows = (torch.arange(slots + 1, device=device)[:, None] == self._slots).expand(batch, -1, -1).clone()
 
-        The first N + 1 rows are for the nodes, the last one is for the last token of the context itself, which sees
-        the context only.
-        """
-        behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
-        column = (behind + 1).clamp(0, self.table.shape[1] - 1)
-        return self.table[:, column].transpose(0, 1)[:, None]
+    def add(self, slots: Tensor, above: Tensor) -> Tensor:
+        """Nodes in slots int (B, W), -1 where there is none, below those in `above`: bool (B, W, M), what they see."""
+        size = len(self._slots)
+        sees = self.rows.gather(1, above[..., None].expand(-1, -1, size)) | (slots[..., None] == self._slots)
+        self.rows.scatter_(1, torch.where(slots < 0, size, slots)[..., None].expand_as(sees), sees)
+        return sees
 
 
 def causal_mask(tokens: int, slots_per_row: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from warnings import warn
 
 import torch
 from torch import Tensor
 
 import ot_draft as ot
+from ot_draft.arrays import copy, unsmall
 
+from ..errors import CannotDecode
 from .cache import SlotCache
-from .draft_plan import Drafting
+from .drafters import Drafter, LookupDrafter, ModelDrafter
+from .drafting import Drafting
 from .language_model import LanguageModel
-from .node_laws import NodeLaws
-from .plans.lookup import Match
-from .reader import Reader, TreeReader
+from .reader import Reader
+from .sampling import NodeLaws
 from .texts import Texts
 from .uniforms import uniforms
+
+WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,6 @@ class Memory:
     n: int
     number: torch.dtype
 
-    def narrow(self, slots: int) -> None:
-        """Let passes look at so many slots of every text."""
-        for reader in (self.target, self.draft):
-            if reader is not None:
-                reader.cache.narrow(slots)
-
     @classmethod
     def of(
         cls,
@@ -52,121 +53,129 @@ class Memory:
         """Both caches, with the prompts in them."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
         # A text may end by the longest path, and the widest tree stands behind it while the others go on.
-        slots += max(drafting.shape.length for drafting in draftings)
+        slots += max(drafting.tree.length for drafting in draftings)
         slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
-        target = Reader(models[0], SlotCache(slots, models[0].layers), sampling[0], texts)
-        target.prefill(prompts)
-        draft = None
-        if models[1] is not None:
-            cache = SlotCache(slots, models[1].layers)
-            draft = Reader(models[1], cache, sampling[1], texts, target_cache=target.cache if models[1].reads else None)
-            draft.prefill(prompts)
+        caches = [SlotCache(slots, model.layers) for model in models if model is not None]
+        readers = [
+            Reader(model, cache, laws, texts, caches[0])
+            for model, cache, laws in zip(filter(None, models), caches, sampling, strict=False)
+        ]
+        for reader in readers:
+            reader.prefill(prompts)
+        target, draft = readers[0], readers[1] if len(readers) > 1 else None
         number = torch.float64 if target.model.dtype == torch.float64 else torch.float32
         return cls(texts, target, draft, target.model.n, number)
+
+    def narrow(self, slots: int) -> None:
+        """Let passes look at so many slots of every text."""
+        for reader in (self.target, self.draft):
+            if reader is not None:
+                reader.cache.narrow(slots)
+
+    def drafter(self, tree: ot.paths.TreeDrafter) -> Drafter:
+        """Who drafts such trees."""
+        if tree.passes:
+            assert self.draft is not None
+            return ModelDrafter(tree, self.draft, self.n, self.number)
+        return (LookupDrafter if tree.takes else Drafter)(tree, self.texts, self.n, self.number)
 
 
 class Engine:
     """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
 
-    always: how many tokens before the last two of a text the draft model reads in every step; behind: how many more before these it has
-    not read yet, because others drafted.
+    p: (B, N + 1, n) the target's laws at the nodes of the trees, of which there may be fewer on the CPU: `bounds` says how many.
+    length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got.
     """
 
     def __init__(self, memory: Memory, drafting: Drafting) -> None:
-        self.memory, self.drafting, self.texts, self.behind = memory, drafting, memory.texts, 0
-        self.number = memory.number
-        self._readers()
-        # A graph holds one number of tokens: those that a draft which reads states reads again, as many as are drafted at most.
-        again = memory.draft is not None and bool(memory.draft.model.reads)
-        self.always = drafting.shape.length - 1 if again and memory.texts.last.device.type != "cpu" else 0
-        batch, device, number = len(self.texts.tokens), self.texts.tokens.device, self.number
-        size, length = drafting.shape.size, drafting.shape.length
-        self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=number, device=device)
-        self.tokens = torch.zeros(batch, size, dtype=torch.int64, device=device)
-        self.parents = torch.tensor(drafting.shape.parents, dtype=torch.int64, device=device).expand(batch, -1)
-        self.q = torch.zeros(batch, drafting.inner, memory.n, dtype=number, device=device)
-        self.tops = torch.zeros(batch, drafting.inner, dtype=torch.int64, device=device)
-        self.p = torch.zeros(batch, size + 1, 0, dtype=number, device=device)
+        self.memory, self.drafting, self.texts, self.target = memory, drafting, memory.texts, memory.target
+        self.drafter, self.bounds = memory.drafter(drafting.tree), drafting.tree.bounds
+        batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.length
+        self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=memory.number, device=device)
+        self.p = torch.zeros(batch, drafting.tree.budget + 1, 0, dtype=memory.number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
-        self.nodes = torch.full((batch, length), -1, device=device)
-        self.chosen = torch.zeros(batch, length + 1, dtype=torch.int64, device=device)
+        self.nodes = torch.full((batch, depth), -1, device=device)
+        self.chosen = torch.zeros(batch, depth + 1, dtype=torch.int64, device=device)
         self.emitted = self.chosen.clone()
-
-    def _readers(self) -> None:
-        """Both models, for the trees of this drafting."""
-        self.target = TreeReader.on(self.memory.target, self.drafting)
-        draft, asked = self.memory.draft, self.drafting.asks_draft_model
-        self.draft = TreeReader.on(draft, self.drafting) if draft is not None and asked else None
-
-    @property
-    def recordable(self) -> bool:
-        """Whether a step can be a CUDA graph."""
-        return self.target.recordable and (self.draft is None or self.draft.recordable)
-
-    def look_up(self, found: Sequence[Match]) -> None:
-        """Draft what prompt lookup found in the texts; q is the point mass on it, 0 where nothing is."""
-        self.tokens.copy_(in_columns(found, self.drafting.shape.length))
-        self.q.zero_()
-        self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
-
-    def catch_up(self) -> None:
-        """Let the draft model read what it has not, which `propose` would else do."""
-        if self.draft is not None and self.behind:
-            self.draft.read_last(2 + self.always + self.behind)
-        self.behind = 0
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
-        numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.number)
+        numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.memory.number)
         pinned = numbers.pin_memory() if self.uniforms.is_cuda else numbers  # else the copy would wait for the device
         self.uniforms.copy_(pinned, non_blocking=True)
 
     def propose(self) -> None:
-        """Draft a tree behind every text: tokens and q."""
-        if self.draft is not None:
-            self.draft.propose(self.uniforms, self.tokens, self.q, self.tops, self.always + self.behind)
+        """Draft a tree behind every text."""
+        self.drafter.propose(self.uniforms[:, : self.drafting.tree.draws])
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
-        self.p = self.target.verify(self.tokens)
+        tokens, parents = self._trees()
+        layout = self.bounds.layout(parents)
+        sees, depths = (unsmall(copy(x), tokens) for x in (layout.sees, layout.depths))
+        self.p = self.target.read_tree(tokens, parents, sees, depths)
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""
-        if self.drafting.rule is None:
-            self.chosen.copy_(ot.IID().draw(self.p[:, 0], self.uniforms))
-            return
         selection = self.drafting.select(self.tree(), self.uniforms)
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
 
-    def tree(self) -> ot.paths.DraftTree:
-        """What was drafted, with p and q at its nodes."""
-        tops = self.tops if self.drafting.law.number_by_q else None
-        return self.drafting.tree(self.tokens, self.p, self.q, tops)
-
-    @property
-    def shapes(self) -> dict[str, Tensor]:
-        """What a step has to hold of trees whose shapes are data: parents, and numbers of fixed children."""
-        return {}
-
-    def drafted_by(self) -> Tensor:
-        """q (B, M, n) as it is told: 0 at nodes that the draft model did not look at."""
-        return self.q
-
     def keep(self) -> None:
         """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
-        if not self.drafting.one_path:
-            depths = torch.arange(1, self.drafting.shape.length + 1, device=self.nodes.device)
+        if self.drafting.tree.most > 1:  # on one path every node stands where its depth says
+            depths = torch.arange(1, self.drafting.tree.length + 1, device=self.nodes.device)
             self._move(self.target.cache, self.nodes, depths)
-            if self.draft is not None:
-                self._move(self.draft.cache, self._draft_slots(), depths)
+            slots = self.drafter.slots(self.nodes)
+            if slots is not None and self.memory.draft is not None:
+                self._move(self.memory.draft.cache, slots, depths)
         self.emitted.copy_(self.texts.advance(self.length, self.chosen))
 
-    def _draft_slots(self) -> Tensor:
-        """Where the draft model's cache holds the accepted nodes, from the root on, int (B, L); -1 where it does not."""
-        return self.nodes
+    def tree(self) -> ot.paths.DraftTree:
+        """What was drafted, with p and q at its nodes."""
+        (tokens, parents), law = self._trees(), self.drafting.tree.law
+        q = self.drafter.q[:, : self.bounds.size + 1]
+        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.number_by_q else None
+        return ot.paths.DraftTree(parents, tokens, self.p, q, self.bounds, law, fixed_count)
+
+    def drafted_by(self) -> Tensor:
+        """q (B, M, n), 0 at nodes without children."""
+        q, nodes = self.drafter.q, torch.arange(self.drafter.q.shape[1], device=self.p.device)
+        return q * (self.drafter.parents[..., None] == nodes).any(1)[..., None]
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a step can be a CUDA graph."""
+        return self.target.recordable and self.drafter.recordable
+
+    def record(self) -> None:
+        """Let CUDA graphs stand in the place of its parts, on CUDA."""
+        device, drafter = self.texts.last.device, self.drafter
+        if device.type != "cuda":
+            return
+        propose, verify = capture(self.propose, device), capture(self.verify, device)
+        # With nothing accepted and no text going on, keeping changes nothing: it may be repeated. Hence before select.
+        active = self.texts.active.clone()
+        self.texts.active.fill_(False)
+        keep = capture(self.keep, device)
+        self.texts.active.copy_(active)
+        try:
+            select = capture(self.select, device)
+        except CannotDecode as error:  # somebody's rule that looks at values
+            warn(f"the path rule is not recorded, its kernels are launched one by one: {error}", stacklevel=2)
+            select = self.select
+        # A graph reads so many tokens, never more.
+        parts = {"propose": partial(_both, drafter.catch_up, propose), "verify": verify, "select": select, "keep": keep}
+        vars(self).update(parts)
+
+    def _trees(self) -> tuple[Tensor, Tensor]:
+        """Tokens and parents, (B, N) each: of all nodes, and on the CPU, where asking is free, of as many as the largest tree has."""
+        drafter, whole = self.drafter, self.drafting.tree.bounds
+        self.bounds = whole.fit(drafter.tokens)
+        used = self.bounds.size
+        return drafter.tokens[:, :used], drafter.parents[:, :used].clamp(max=used)
 
     def _move(self, cache: SlotCache, slots: Tensor, depths: Tensor) -> None:
         """Bring the rows in these slots of the trees (B, L) to the front, one a depth."""
@@ -175,9 +184,29 @@ class Engine:
         cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)
 
 
-def in_columns(found: Sequence[Match], length: int) -> Tensor:
-    """So many of the tokens found for each text, -1 beyond: int (B, length)."""
-    rows = [match.tokens[:length] for match in found]
-    return torch.tensor([[*row, *[-1] * (length - len(row))] for row in rows], dtype=torch.int64).reshape(
-        len(rows), length
-    )
+def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]:
+    """`part` as one CUDA graph: recorded once and then replayed, without the cost of launching its kernels one by one.
+
+    Every part works on tensors of fixed shape at fixed addresses (texts, uniforms, tokens, q, caches) and looks at no value on the way, so
+    that a replay does what the recorded pass did, on what the tensors hold now. It is called WARM_UP times before it is recorded: call
+    this where repeating the part does no harm.
+    """
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP):
+            part()
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            part()
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise CannotDecode(f"no CUDA graph can be recorded of this step ({reason}): decode without graphs") from error
+    return graph.replay
+
+
+def _both(first: Callable[[], Any], second: Callable[[], Any]) -> None:
+    first()
+    second()

@@ -12,14 +12,14 @@ from torch import Tensor
 from ..errors import CannotDecode
 from .cache import SlotCache
 from .cpu import GROUPED
-from .drafts import SubsetDraft, features_of
+from .draft_models import StateDraft, SubsetDraft, features_of
 
 LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class LanguageModel:
-    """Target or draft: a transformers causal language model, or a `SubsetDraft` that scores a subset of the vocabulary.
+    """Target or draft as the engine calls it: a causal language model of transformers.
 
     n: size of the vocabulary that both models are brought to. Logits of tokens from n on are dropped (models of one family
     pad their embeddings differently); tokens that this model does not score have probability 0.
@@ -27,20 +27,25 @@ class LanguageModel:
     ones are kept with them; none where it is empty.
     """
 
+    reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
+
     def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
         self.model, self.n, self.keeps = model, n, tuple(keeps)
-        self.on_subset = isinstance(model, SubsetDraft)  # the one kind of model that is called in another way
-        self.backbone: Any = model.backbone if self.on_subset else model
+        self.backbone = self._backbone()
         config = self.backbone.config
         self.config = config.get_text_config() if hasattr(config, "get_text_config") else config
-        self.reads: tuple[int, ...] = getattr(model, "reads", ())
         embedding = self.backbone.get_input_embeddings().weight
         self.device, self.dtype, self.embedded = embedding.device, embedding.dtype, len(embedding)
-        if self.on_subset:
-            self.scored: Tensor | None = model.vocabulary_subset
-        else:
-            width = vocabulary_size(model)
-            self.scored = torch.arange(width, device=self.device) if width < n else None
+        self.scored = self._scored()
+
+    def _backbone(self) -> Any:
+        """The model of transformers in it."""
+        return self.model
+
+    def _scored(self) -> Tensor | None:
+        """The tokens that it scores, None for all."""
+        width = vocabulary_size(self.model)
+        return torch.arange(width, device=self.device) if width < self.n else None
 
     def check_reads_trees(self) -> None:
         """CannotDecode for a model of transformers that would not read a tree from the cache as its positions and mask say.
@@ -89,17 +94,14 @@ class LanguageModel:
         tokens, slots, positions: (B, T); an absent token (-1) is read as token 0, its logits mean nothing; a token
         that only the other model knows is read as the last one.
         mask: (B or 1, 1, T, S), additive.
-        before: (B, T, width), for a draft that reads hidden states: what it is told of the place before each token.
+        before: (B, T, width), for a draft that reads hidden states: what it is given of the place before each token.
         """
         cache.slots = slots
-        options = {"attention_mask": mask, "position_ids": positions}
         tokens = tokens.clamp(0, self.embedded - 1)
-        if self.reads:
-            logits, states = self.model(tokens, before, cache, last, **options)
-            cache.keep_states(states)
-            return logits
-        if self.on_subset:
-            return self.model(tokens, cache, last, **options)
+        return self._read(cache, tokens, last, before, attention_mask=mask, position_ids=positions)
+
+    def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
+        """One pass of the model."""
         keeps = bool(self.keeps)
         # Places by number, which are copied: of a slice, torch's product would copy the head's weights for every row of the batch.
         keep: Any = torch.arange(-last, 0, device=tokens.device) if last else 0
@@ -110,6 +112,25 @@ class LanguageModel:
             cache.keep_states(self._features(output.hidden_states))
         return output.logits[..., : self.n].to(self.device)
 
+    def before(self, target: SlotCache, places: Tensor) -> Tensor | None:
+        """What it is given of the place before each token of the texts, int (B, T), that the target has passed: nothing."""
+        return None
+
+    def before_drafted(self, own: SlotCache, slots: Tensor) -> Tensor | None:
+        """The same of drafted tokens whose parents are in these slots (B, T) of its own cache: nothing."""
+        return None
+
+    def read_for_good(self, root: int, length: int) -> int:
+        """How many tokens of a text have not to be read again after a step: root is the place of its root, length what it has now.
+
+        The last two are read in every step.
+        """
+        return length - 2
+
+    def reads_again(self, drafted: int) -> int:
+        """How many tokens before the last two it reads in every step, where a step drafts so many at most."""
+        return 0
+
     def logits_along(self, text: Sequence[int], places: Sequence[int], features: Tensor | None = None) -> Tensor:
         """Logits (rows, n or fewer) of the token at each place of a text, given those before it: passes without a cache.
 
@@ -117,17 +138,14 @@ class LanguageModel:
         features: (T, f), for a draft that reads hidden states: those of the target at the text's first tokens. What comes later counts
         as drafted: a pass for each such token.
         """
-        tokens = self._along(text[: places[-1]])
         last = torch.tensor(places, device=self.device) - 1
-        if self.reads:
-            assert features is not None
-            return self._by_states(tokens, features[: places[-1] - 1])[0, last]
-        if self.on_subset:
-            return self.model(tokens)[0, last]
+        return self._at_places(self._along(text[: places[-1]]), last, features)
+
+    def _at_places(self, tokens: Tensor, last: Tensor, features: Tensor | None) -> Tensor:
         return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
 
     def features_along(self, text: Sequence[int]) -> Tensor:
-        """What a draft that reads hidden states is told of every token of a text: (T, f); of a target that keeps them."""
+        """What a draft that reads hidden states is given of every token of a text: (T, f); of a target that keeps them."""
         if not text:
             return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size, dtype=self.dtype, device=self.device)
         output = self.model(self._along(text), logits_to_keep=1, output_hidden_states=True)
@@ -135,16 +153,6 @@ class LanguageModel:
 
     def _along(self, text: Sequence[int]) -> Tensor:
         return torch.tensor([list(text)], device=self.device).clamp(0, self.embedded - 1)
-
-    def _by_states(self, tokens: Tensor, features: Tensor) -> Tensor:
-        """Logits (1, T, s) of a draft that reads hidden states; from its own ones where there are no features."""
-        fused = self.model.fused(features[None].to(self.device, self.dtype))
-        before = torch.cat((fused.new_zeros(1, 1, fused.shape[-1]), fused), 1)
-        while True:
-            logits, states = self.model(tokens[:, : before.shape[1]], before)
-            if before.shape[1] == tokens.shape[1]:
-                return logits
-            before = torch.cat((before, states[:, -1:]), 1)
 
     def _features(self, hidden: Sequence[Tensor]) -> Tensor:
         features = features_of(hidden, self.keeps, getattr(self.config, "rms_norm_eps", 1e-6))
@@ -171,6 +179,74 @@ class LanguageModel:
             into.index_copy_(-1, self.scored, masses)
 
 
+class SubsetModel(LanguageModel):
+    """A `SubsetDraft`, which scores a subset of the vocabulary."""
+
+    def _backbone(self) -> Any:
+        return self.model.backbone
+
+    def _scored(self) -> Tensor:
+        subset: Tensor = self.model.vocabulary_subset
+        return subset
+
+    def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
+        return self.model(tokens, cache, last, **options)
+
+    def _at_places(self, tokens: Tensor, last: Tensor, features: Tensor | None) -> Tensor:
+        return self.model(tokens)[0, last]
+
+
+class StateModel(SubsetModel):
+    """A `StateDraft`, which reads the target's hidden states: before a token, those of the place before it."""
+
+    def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
+        super().__init__(model, n, keeps)
+        self.reads = model.reads
+
+    def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
+        states = self.model.states(tokens, before, cache, **options)
+        cache.keep_states(states)
+        return self.model.score(states[:, -last:])
+
+    def before(self, target: SlotCache, places: Tensor) -> Tensor:
+        """The target's states, made one vector; 0 before the first token."""
+        fused = self.model.fused(target.states_at((places - 1).clamp(min=0)).to(self.device))
+        return fused.masked_fill((places == 0)[..., None].to(fused.device), 0)
+
+    def before_drafted(self, own: SlotCache, slots: Tensor) -> Tensor:
+        """Its own states."""
+        return own.states_at(slots)
+
+    def read_for_good(self, root: int, length: int) -> int:
+        """Drafted tokens that were accepted are read again: its own states stood for those of the target."""
+        return min(root + 1, length - 2)
+
+    def reads_again(self, drafted: int) -> int:
+        """A graph holds one number of tokens: as many as are drafted at most. On the CPU those that it has to read are."""
+        return drafted - 1 if self.device.type != "cpu" else 0
+
+    def _at_places(self, tokens: Tensor, last: Tensor, features: Tensor | None) -> Tensor:
+        assert features is not None
+        return self._by_states(tokens, features[: tokens.shape[1] - 1])[0, last]
+
+    def _by_states(self, tokens: Tensor, features: Tensor) -> Tensor:
+        """Logits (1, T, s) of a draft that reads hidden states; from its own ones where there are no features."""
+        fused = self.model.fused(features[None].to(self.device, self.dtype))
+        before = torch.cat((fused.new_zeros(1, 1, fused.shape[-1]), fused), 1)
+        while True:
+            states = self.model.states(tokens[:, : before.shape[1]], before)
+            if before.shape[1] == tokens.shape[1]:
+                return self.model.score(states)
+            before = torch.cat((before, states[:, -1:]), 1)
+
+
+def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> LanguageModel:
+    """The model as the engine calls it, by its kind: the one place that asks for a class."""
+    kinds: dict[type, type[LanguageModel]] = {StateDraft: StateModel, SubsetDraft: SubsetModel}
+    kind = next((ours for theirs, ours in kinds.items() if isinstance(model, theirs)), LanguageModel)
+    return kind(model, n, keeps)
+
+
 def _why_no_trees(model: Any, config: Any) -> str:
     """What keeps a model from reading trees; empty for one that does."""
     kinds = set(getattr(config, "layer_types", None) or ()) - ATTENTION
@@ -192,4 +268,5 @@ def split_between_processes(model: Any) -> bool:
 
 def vocabulary_size(model: Any) -> int:
     """Number of tokens that a model knows."""
-    return int(model.vocabulary_size if isinstance(model, SubsetDraft) else model.get_output_embeddings().out_features)
+    own = getattr(model, "vocabulary_size", None)  # of a `SubsetDraft`
+    return int(model.get_output_embeddings().out_features if own is None else own)

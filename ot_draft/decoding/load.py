@@ -16,7 +16,7 @@ import torch
 from ..errors import CannotDecode, MissingPackage
 from .converted import converted
 from .cpu import group_heads, has_short_products, make_lean, pack, pack_draft, pack_float16
-from .drafts import StateDraft, SubsetDraft
+from .draft_models import StateDraft, SubsetDraft
 from .pair import Pair
 
 LOOKUP = "lookup"  # in the place of a draft model's name

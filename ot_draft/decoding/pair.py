@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import CannotDecode
-from .language_model import LanguageModel, vocabulary_size
+from ..paths import PairAcceptance
+from .language_model import language_model, vocabulary_size
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Pair:
     shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
     only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
     assistant: another draft for transformers' own generation, which hands no hidden states to a draft that reads them.
+    acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.paths.CountedTree`).
     CannotDecode where the models do not know the same tokens.
     """
 
@@ -27,6 +29,7 @@ class Pair:
     tokenizer: Any = None
     shared_prefix: bool = False
     assistant: Any = None
+    acceptance: PairAcceptance | None = None
 
     def __post_init__(self) -> None:
         if self.draft is None:
@@ -45,7 +48,7 @@ class Pair:
     @property
     def assisting(self) -> Any:
         """The draft that transformers' own generation can ask: the assistant, or the draft if it reads tokens only; else None."""
-        reads = self.draft is not None and LanguageModel(self.draft, self.n).reads
+        reads = self.draft is not None and language_model(self.draft, self.n).reads
         return self.draft if self.assistant is None and not reads else self.assistant
 
     @property
@@ -61,8 +64,8 @@ class Pair:
         places: increasing, from 1 on. Passes of each model over the text, without a cache. -inf where the draft does not
         score a token of the target's vocabulary.
         """
-        draft = LanguageModel(self.draft, self.n)
-        target = LanguageModel(self.target, self.n, draft.reads)
+        draft = language_model(self.draft, self.n)
+        target = language_model(self.target, self.n, draft.reads)
         features = target.features_along(text[: places[-1] - 1]) if draft.reads else None
         found = draft.logits_along(text, places, features)
         return target.logits_along(text, places), draft.spread_logits(found)

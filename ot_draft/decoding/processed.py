@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ..errors import CannotDecode
 from .language_model import LanguageModel
-from .node_laws import NodeLaws, NodeLogits
+from .sampling import NodeLaws, NodeLogits
 
 
 @dataclass(frozen=True)
 class Processed:
-    """In the place of a `Sampling`, for one text: any processors of transformers' kind, one after the other, and a softmax.
+    """In the place of a `SamplingParams`, for one text: any processors of transformers' kind, one after the other, and a softmax.
 
     processors: functions of tokens (w, t) and scores (w, n) to scores (w, n), whose answer for a row depends on its tokens and
     scores alone, and not on earlier calls: they are asked at every node, for both models, mostly about a text that will not be.

@@ -1,31 +1,30 @@
-"""Target or draft model at work on the texts: it reads their prompts, drafts a tree level by level, or reads a whole one."""
+"""Target or draft model at work on the texts: it reads their prompts, the last tokens of each, and the trees behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .cache import SlotCache, TreeMask, causal_mask
-from .draft_plan import Drafting
+import ot_draft as ot
+
+from .cache import SlotCache, causal_mask, tree_mask
 from .language_model import LanguageModel
-from .node_laws import NodeLaws, NodeLogits, Way
+from .sampling import NodeLaws, NodeLogits, Way
 from .texts import Texts
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A model with its own cache, on the texts of a batch."""
+    """A model with its own cache, on the texts of a batch. target_cache: the target's, from which a draft may be given states."""
 
     model: LanguageModel
     cache: SlotCache
     sampling: NodeLaws
     texts: Texts
-    target_cache: SlotCache | None = field(
-        default=None, kw_only=True
-    )  # of a draft that reads what the target keeps there
+    target_cache: SlotCache
 
     @property
     def recordable(self) -> bool:
@@ -42,39 +41,12 @@ class Reader:
         self.cache.narrow(longest)
         mask = causal_mask(longest, self.cache.live, self.model.dtype, device)
         if longest:
-            self.model.logits(self.cache, tokens, slots, slots, mask, last=1, before=self._before(slots))
+            before = self.model.before(self.target_cache, slots)
+            self.model.logits(self.cache, tokens, slots, slots, mask, last=1, before=before)
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:
-        """Read the last tokens of every text; logits (B, 1, n or fewer) of what follows them."""
-        tokens, slots, positions, mask = self._last(count)
-        return self.model.logits(self.cache, tokens, slots, positions, mask, last=1, before=self._before(slots))
-
-    def read_by(self, root: int, length: int) -> int:
-        """How many tokens of a text are read for good after a step: root is the place of its root, length what it has now.
-
-        The last two are read in every step. Where drafted tokens stood for states of the target, those accepted are read again.
-        """
-        return length - 2 if self.target_cache is None else min(root + 1, length - 2)
-
-    def _before(self, places: Tensor) -> Tensor | None:
-        """What a draft that reads hidden states is told before tokens at these places of the texts (B, T), which the target has passed."""
-        if self.target_cache is None:
-            return None
-        features = self.target_cache.states_at((places - 1).clamp(min=0))
-        told = self.model.model.fused(features.to(self.model.device))
-        return told.masked_fill((places == 0)[..., None].to(told.device), 0)
-
-    def _own(self, slots: Tensor) -> Tensor | None:
-        """What it is told before drafted tokens whose parents are in these slots (B, T): its own states."""
-        return None if self.target_cache is None else self.cache.states_at(slots)
-
-    def _laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> Tensor:
-        """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M); ways: of a row's, see `NodeLogits`."""
-        return self.sampling.laws(NodeLogits(logits, self.model, self.texts, drafted, ways))
-
-    def _last(self, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tokens, slots, positions and mask of the last tokens of every text, the root and those before it.
+        """Read the last tokens of every text, the root and those before it; logits (B, 1, n or fewer) of what follows them.
 
         The token before the root may have been a leaf of the last tree, which the draft model has not read. Reading it always,
         though it is mostly in the cache already, keeps the shape fixed.
@@ -84,76 +56,52 @@ class Reader:
         places = (lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)).clamp(min=0)
         mask = torch.zeros(1, dtype=self.model.dtype, device=self.model.device).expand(*places.shape, len(slots))
         hidden = (slots > places[..., None]).to(mask.device)
-        mask = mask.masked_fill(hidden, torch.finfo(mask.dtype).min)
-        return self.texts.tokens.gather(1, places), places, places, mask[:, None]
+        mask = mask.masked_fill(hidden, torch.finfo(mask.dtype).min)[:, None]
+        tokens, before = self.texts.tokens.gather(1, places), self.model.before(self.target_cache, places)
+        return self.model.logits(self.cache, tokens, places, places, mask, last=1, before=before)
 
+    def read_level(self, growing: ot.paths.Growing, sees: Tensor, slots: Tensor, depth: int) -> Tensor:
+        """Logits (B, W, n or fewer) behind the present level of growing trees, which is to stand in these slots behind the texts.
 
-@dataclass(frozen=True)
-class TreeReader(Reader):
-    """The same, on drafted trees of one shape. depths: (N + 1,) of the nodes of a tree; parents: (N,) of all but the root."""
-
-    mask: TreeMask
-    drafting: Drafting
-    depths: Tensor
-    parents: Tensor
-
-    @classmethod
-    def on(cls, reader: Reader, drafting: Drafting) -> TreeReader:
-        """The same model, cache and texts, for the trees of a drafting."""
-        shape, model, texts = drafting.shape, reader.model, reader.texts
-        mask = TreeMask(shape.parents, model.dtype, model.device)
-        depths, parents = (torch.tensor(numbers, device=texts.last.device) for numbers in (shape.depths, shape.parents))
-        whole = model, reader.cache, reader.sampling, texts
-        return cls(*whole, mask, drafting, depths, parents.long(), target_cache=reader.target_cache)
-
-    def verify(self, tokens: Tensor) -> Tensor:
-        """The law p (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
-
-        The keys and values of node i come to stand in slot length + i of the cache.
+        sees: bool (B, W, M), the slots of the trees that each node sees.
         """
-        nodes = torch.arange(len(self.depths), device=self.depths.device)
+        lengths = self.texts.lengths[:, None]
+        positions = (lengths + depth).expand_as(slots)
+        before = self.model.before_drafted(self.cache, lengths + growing.above)
+        mask = self._tree_mask(sees)
+        return self.model.logits(self.cache, growing.read, lengths + slots, positions, mask, before=before)
+
+    def read_tree(self, tokens: Tensor, parents: Tensor, sees: Tensor, depths: Tensor) -> Tensor:
+        """Laws (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
+
+        sees: bool (B, N + 1, N + 1), which nodes each node sees; depths: (B, N + 1). The keys and values of node i come to stand in slot
+        length + i of the cache.
+        """
+        lengths, nodes = self.texts.lengths[:, None], torch.arange(sees.shape[1], device=sees.device)
         logits = self.model.logits(
             self.cache,
             tokens=torch.cat((self.texts.last[:, None], tokens), 1),
-            slots=self.texts.lengths[:, None] + nodes,
-            positions=self.texts.lengths[:, None] + self.depths,
-            mask=self._mask()[:, :, :-1],
+            slots=lengths + nodes,
+            positions=lengths + depths,
+            mask=self._tree_mask(sees),
         )
-        return self._laws_at(logits, tokens, slice(0, len(self.depths)))
+        return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(sees.shape[1])))
 
-    def propose(self, uniforms: Tensor, tokens: Tensor, q: Tensor, tops: Tensor, behind: int = 0) -> None:
-        """Fill tokens (B, N), q (B, M, n) and tops (B, M), see `ot.paths.DraftTree`, with a tree, one forward pass a level.
+    def laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> Tensor:
+        """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M); ways: of a row's, see `NodeLogits`."""
+        return self.sampling.laws(NodeLogits(logits, self.model, self.texts, drafted, ways))
 
-        uniforms: (B, N or more), number i - 1 draws node i. Every node's children follow the drafting's law, given the
-        node's row of q, which is 0 wherever the model scores nothing. behind: tokens before the last two to be read first.
-        """
-        mask = self._mask()
-        for level in self.drafting.levels:
-            if level.nodes.start == 0:
-                logits = self.read_last(2 + behind)
-            else:
-                parents = self.parents[level.nodes.start - 1 : level.nodes.stop - 1]
-                before = self._own(self.texts.lengths[:, None] + parents)
-                logits = self.model.logits(self.cache, *self._at_nodes(mask, tokens, level.nodes), before=before)
-            self.model.store(self._laws_at(logits, tokens, level.nodes), into=q[:, level.nodes])
-            for draw in level.draws:
-                numbers = uniforms[:, draw.children].reshape(len(q), -1, draw.count)
-                drafts, number = self.drafting.law.draw_with_number(q[:, draw.nodes], numbers)
-                tokens[:, draw.children] = drafts.flatten(1)
-                if self.drafting.law.number_by_q:
-                    tops[:, draw.nodes] = number[..., 0]
+    def _tree_mask(self, sees: Tensor) -> Tensor:
+        return tree_mask(sees, self.texts.lengths, self.cache.live, self.model.dtype).to(self.model.device)
 
-    def _mask(self) -> Tensor:
-        return self.mask.of(self.texts.lengths, self.cache.live)
 
-    def _laws_at(self, logits: Tensor, tokens: Tensor, nodes: slice) -> Tensor:
-        """Laws at neighbouring nodes, which have the same ways in every row."""
-        shape = self.drafting.shape
-        return self._laws(logits, tokens, lambda row: [shape.path(node) for node in range(nodes.start, nodes.stop)])
-
-    def _at_nodes(self, mask: Tensor, tokens: Tensor, nodes: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tokens, slots, positions and mask of neighbouring nodes of one depth."""
-        slots = self.texts.lengths[:, None] + torch.arange(nodes.start, nodes.stop, device=tokens.device)
-        depth = self.drafting.shape.depths[nodes.start]
-        positions = (self.texts.lengths[:, None] + depth).expand_as(slots)
-        return tokens[:, nodes.start - 1 : nodes.stop - 1], slots, positions, mask[:, :, nodes]
+def ways_to(parents: Sequence[int], nodes: Sequence[int]) -> list[Way]:
+    """The nodes from below the root down to each of these, and to itself; none for the root and for an absent node."""
+    ways = []
+    for last in nodes:
+        node, way = last, list[int]()
+        while node > 0:
+            way.append(node)
+            node = parents[node - 1] if parents[node - 1] < node else 0  # an absent node's stands behind it
+        ways.append(tuple(reversed(way)))
+    return ways

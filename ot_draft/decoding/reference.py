@@ -6,7 +6,6 @@ The engine must give the same tokens from the same uniforms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import Any
 
 import torch
@@ -14,28 +13,27 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .draft_plan import Drafting, Dynamic
-from .language_model import LanguageModel
-from .loop import Options
-from .node_laws import NodeLaws
+from .drafting import Drafting, Policy, Run
+from .language_model import language_model
+from .options import DecodeOptions
 from .pair import Pair
-from .plans.chooser import Plan, Run
+from .sampling import NodeLaws
 from .uniforms import uniforms
 
 
 @torch.inference_mode()
 def reference_decode(
-    pair: Pair, prompt: Sequence[int], drafting: Plan, options: Options | None = None, row: int = 0
+    pair: Pair, prompt: Sequence[int], policy: Policy, options: DecodeOptions | None = None, row: int = 0
 ) -> list[int]:
     """Continue one prompt; row is its row number in the batch that it is compared with.
 
-    Of a plan that chooses, the choices have to depend on this text alone: they are asked for, and never told what a step did.
+    Of a policy that chooses, the choices have to depend on this text alone: they are asked for, and never told what a step did.
     """
-    options = options or Options()
+    options = options or DecodeOptions()
     stop = pair.stop_tokens if options.stop is None else options.stop
     emitted: list[int] = []
     step = 0
-    chooser = drafting.begin(Run(1, None, options.max_tokens, pair))
+    chooser = policy.begin(Run(1, None, options.max_tokens, pair))
     while True:
         text = [*prompt, *emitted]
         for token in one_step(pair, text, chooser.choose([text]), options, row, step):
@@ -45,63 +43,35 @@ def reference_decode(
         step += 1
 
 
-def one_step(pair: Pair, text: list[int], drafting: Drafting, options: Options, row: int, step: int) -> list[int]:
+def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int) -> list[int]:
     """The tokens of one step: those accepted, and one more."""
-    n, of_target = pair.n, options.of_both[0]
-    p = [next_token(pair.target, text, of_target, n, row)]
-    numbers = uniforms(options.seed, [row], step, drafting.uniforms, p[0].dtype)
-    if drafting.rule is None:
-        return [int(ot.IID().draw(p[0], numbers[0]))]
-    return _step(drafting, pair, text, options, row, numbers, p)
+    n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, language_model(pair.target, pair.n)
+    features = features_after(pair, text) if tree.passes else None
+    number = torch.float64 if target.dtype == torch.float64 else torch.float32
+    numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
 
+    def draft_law(prefix: list[int]) -> Tensor:
+        return next_token(pair.draft, prefix, of_draft, n, row, features).to(number)
 
-@singledispatch
-def _step(
-    drafting: Drafting, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
-) -> list[int]:
-    """The step of this kind of drafting; p holds the target's law after the text."""
-    n, size = pair.n, drafting.shape.size
-    of_target, of_draft = options.of_both
-    looked_up = drafting.lookup.find(text).tokens if drafting.lookup is not None else ()
-    told = told_after(pair, text)
-    q: list[Tensor] = []
-    prefixes, tokens = [text], list[int]()
-    for node in range(size + 1):
-        if node:
-            prefixes.append([*prefixes[drafting.shape.parents[node - 1]], max(tokens[node - 1], 0)])
-            p.append(next_token(pair.target, prefixes[node], of_target, n, row))
-        children = drafting.shape.children(node)
-        if drafting.lookup is not None:
-            token = looked_up[node] if node < len(looked_up) else -1
-            tokens += [token] * len(children)
-            q.append(torch.eye(n, dtype=p[0].dtype)[token])
-            continue
-        q.append(next_token(pair.draft, prefixes[node], of_draft, n, row, told).to(p[0].dtype))
-        if children:
-            drawn = drafting.law.draw(q[node], numbers[0, children.start - 1 : children.stop - 1])
-            tokens += drawn.tolist()  # in order: the nodes are numbered breadth first
-    tree = ot.paths.DraftTree(
-        drafting.shape, torch.tensor([tokens]), torch.stack(p)[None], torch.stack(q)[None], drafting.law
-    )
-    selection = drafting.select(tree, numbers)
+    grown = grow(drafting, text, numbers, n, draft_law)
+    ways: list[list[int]] = [text]
+    for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
+        ways.append([*ways[parent], max(token, 0)] if parent < len(ways) else text)
+    p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
+    certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
+    q = torch.stack([draft_law(way) for way in ways])[None] if tree.passes else certain
+    fixed = grown.fixed_count[:, : q.shape[1]] if tree.law.number_by_q else None
+    drafted = ot.paths.DraftTree(grown.parents, grown.tokens, p.to(number), q, tree.bounds, tree.law, fixed)
+    selection = drafting.select(drafted, numbers)
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
-@_step.register
-def _(
-    drafting: Dynamic, pair: Pair, text: list[int], options: Options, row: int, numbers: Tensor, p: list[Tensor]
-) -> list[int]:
-    """The same where the tree follows the draft model: every node that it asks about is read by itself."""
-    n, (of_target, of_draft), told = pair.n, options.of_both, told_after(pair, text)
-
-    def draft_law(prefix: list[int]) -> Tensor:
-        return next_token(pair.draft, prefix, of_draft, n, row, told).to(numbers.dtype)
-
-    given = torch.full((1, drafting.grower.takes), -1)
-    if drafting.lookup is not None:
-        found = drafting.lookup.find(text).tokens[: drafting.grower.takes]
-        given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
-    growing = drafting.grower.begin(numbers[:, : drafting.draws], given)
+def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> ot.paths.Grown:
+    """The tree behind a text: every node that the drafting asks about is read by itself."""
+    given = torch.full((1, drafting.tree.takes), -1)
+    found = drafting.lookup.find(text).tokens[: drafting.tree.takes]
+    given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
+    growing = drafting.tree.begin(numbers[:, : drafting.tree.draws], given)
     prefixes: dict[int, list[int]] = {0: text}  # by slot
     while growing.levels:
         laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)
@@ -111,27 +81,19 @@ def _(
             if slot >= 0:
                 laws[0, place] = draft_law(prefixes[slot])
         growing.grow(laws)
-    grown = growing.grown()
-    ways = [text]
-    for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
-        ways.append([*ways[parent], token] if token >= 0 else text)
-    laws_p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
-    laws_q = torch.stack([draft_law(way) for way in ways])[None]
-    tree = drafting.tree(grown.tokens, laws_p, laws_q, grown.tops, grown.parents)
-    selection = drafting.select(tree, numbers)
-    return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
+    return growing.grown()
 
 
-def told_after(pair: Pair, text: list[int]) -> Tensor | None:
-    """What a draft that reads the target's hidden states is told: those of all tokens but the last, which the target has not read yet."""
-    reads = () if pair.draft is None else LanguageModel(pair.draft, pair.n).reads
-    return LanguageModel(pair.target, pair.n, reads).features_along(text[:-1]) if reads else None
+def features_after(pair: Pair, text: list[int]) -> Tensor:
+    """The target's hidden states that the draft reads, of all tokens but the last, which the target has not read yet; none for most."""
+    draft = language_model(pair.draft, pair.n)
+    return language_model(pair.target, pair.n, draft.reads).features_along(text[:-1] if draft.reads else [])
 
 
 def next_token(
-    model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0, told: Tensor | None = None
+    model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0, features: Tensor | None = None
 ) -> Tensor:
-    """Law (n,) of the token after a text, from passes over the whole of it. told: to a draft that reads hidden states."""
-    reader = LanguageModel(model, n)
-    logits = reader.logits_along(text, [len(text)], told)[0]
+    """Law (n,) of the token after a text, from passes over the whole of it. features: for a draft that reads hidden states."""
+    reader = language_model(model, n)
+    logits = reader.logits_along(text, [len(text)], features)[0]
     return sampling.law_after(row, torch.tensor([text]), logits, reader)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .draft_plan import Drafting
+from .drafting import Drafting
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Step:
     token, at the last token allowed, and empty for a text that had ended. root: (B,) the token before. active: (B,) texts
     that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
     the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
-    drafting: by which the tree was drafted and selected from. Where its trees have shapes of their own, parents (B, N) and tops (B, N + 1)
-    as in `ot.paths.Grown`, and p and q may end behind the last node of the largest tree.
+    drafting: by which the trees were drafted and selected from. parents (B, N), and fixed_count (B, N + 1) where the law does not say it
+    without q, as in `ot.paths.Grown`; p and q may end behind the last node of the largest tree.
     """
 
     number: int
@@ -109,30 +109,32 @@ class Step:
     emitted: Tensor
     active: Tensor
     finished: Tensor
+    parents: Tensor
     seconds: Seconds
     details: Details | None = None
     p: Tensor | None = None
     q: Tensor | None = None
     drafting: Drafting = field(default_factory=Drafting)
-    parents: Tensor | None = None
-    tops: Tensor | None = None
+    fixed_count: Tensor | None = None
 
     def shape(self, row: int) -> ot.paths.TreeShape:
         """The shape of one text's tree."""
-        if self.parents is None:
-            return self.drafting.shape
-        size = int((self.drafted[row] >= 0).sum())
-        return ot.paths.TreeShape(tuple(self.parents[row, :size].tolist()))
+        parents = self.parents[row].tolist()
+        return ot.paths.TreeShape(tuple(parent for node, parent in enumerate(parents, 1) if parent < node))
 
     def tree(self, row: int) -> ot.paths.DraftTree:
         """One text's tree, as it was selected from; of a step with p and q."""
         assert self.p is not None and self.q is not None
-        one = slice(row, row + 1)
-        return self.drafting.tree(
-            self.drafted[one],
+        one, size = slice(row, row + 1), self.p.shape[1] - 1
+        q, fixed = self.q[one, : size + 1], self.fixed_count
+        return ot.paths.DraftTree(
+            self.parents[one, :size].clamp(max=size),
+            self.drafted[one, :size],
             self.p[one],
-            self.q[one],
-            *(None if x is None else x[one] for x in (self.tops, self.parents)),
+            q,
+            self.drafting.tree.bounds.cut(size),
+            self.drafting.tree.law,
+            None if fixed is None else fixed[one, : q.shape[1]],
         )
 
     def tokens(self, row: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..arrays import Array, positions, where
-from ..paths import BlockVerification, DraftTree, PathRule, TokenWise, TreeShape
+from ..paths import BlockVerification, PathRule, TokenWise, TreeShape
 from ..rules import SpeculativeSampling
 from .chains_in_a_row import Accept, as_a_block, one_by_one
 
@@ -36,7 +36,7 @@ def along_chains(rule: ChainRule, p: Array, q: Array, tokens: Array, uniforms: A
     the law that each draft was drawn by; a draft chosen without chance has a row of zeros with a 1 at the draft.
     """
     shape = TreeShape.chains(1, tokens.shape[1])
-    return rule.path.select(DraftTree(shape, tokens, p, q), uniforms).tokens
+    return rule.path.select(shape.tree(tokens, p, q), uniforms).tokens
 
 
 def along_greedy_chains(best: Array, tokens: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..decoding import CannotDecode, Processed, Sampling, unpadded
+from ..decoding import CannotDecode, Processed, SamplingParams, unpadded
 
 # The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
 WARPERS = {
@@ -48,7 +48,7 @@ OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden
 PREPARED = ("attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position")
 
 
-def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling | None:
+def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | None:
     """How both models' logits become laws; None where that takes more than the four warpers, each once and in order."""
     settings: dict[str, Any] = {}
     awaited = list(WARPERS)
@@ -61,7 +61,7 @@ def sampling_of(processors: Sequence[Any], do_sample: bool) -> Sampling | None:
             return None
         awaited = awaited[awaited.index(name) + 1 :]
         settings[WARPERS[name]] = getattr(processor, WARPERS[name])
-    return Sampling(**settings) if do_sample else Sampling(temperature=0)
+    return SamplingParams(**settings) if do_sample else SamplingParams(temperature=0)
 
 
 def processed(

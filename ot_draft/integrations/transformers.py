@@ -12,7 +12,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..decoding import Auto, CannotDecode, Drafting, Lookup, Options, Pair, Plan, Step, decode_steps
+from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Lookup, Pair, Policy, Step, decode_steps
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
@@ -43,7 +43,7 @@ def multi_draft(
     of length L (4 of 4), or a tree. costs: of `auto`, in the place of the clock: a seed then reproduces texts, if the same prompts
     came before; else it does for one shape only. Of a target that is split between processes, 4 paths of 4 tokens stand in the
     place of `auto`, or prompt lookup where there is no draft model.
-    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.Toward` for texts
+    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.TowardPath` for texts
     that follow another target than the model, on purpose. law: of the children of a
     node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
     torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`. stateless: types of logits processors of
@@ -62,12 +62,12 @@ def multi_draft(
             "costs and prompt lookup are for the shape that chooses itself: leave them away, or rule, paths, length, law and tree"
         )
     if one_shape:
-        plan: Plan = _one_shape(rule, paths, length, law, tree)
+        policy: Policy = _one_shape(rule, paths, length, law, tree)
     elif draft_model is None and shape is None and costs is None:
-        plan = Drafting.looked_up(lookup)
+        policy = Drafting.looked_up(lookup)
     else:
-        plan = Auto(draft_model is not None, Auto().lookup if lookup is None else lookup, costs)
-    return MultiDraft(draft_model, plan, seed, on_step, tuple(stateless))
+        policy = Auto(draft_model is not None, Auto().lookup if lookup is None else lookup, costs)
+    return MultiDraft(draft_model, policy, seed, on_step, tuple(stateless))
 
 
 def _lookup(num_tokens: int | None, max_ngram: int | None) -> Lookup | None:
@@ -93,7 +93,7 @@ def _one_shape(
     chosen = ot.paths.Joint() if rule is None else rule
     law = ot.IID() if law is None else law
     if tree is not None:
-        return Drafting(tree, chosen, law)
+        return Drafting(ot.paths.FixedTree(tree, law), chosen)
     return Drafting.chains(4 if paths is None else paths, 4 if length is None else length, chosen, law)
 
 
@@ -102,7 +102,7 @@ class MultiDraft:
     """What `multi_draft` returns. `generate` calls it, and hands `seed`, `rows` and `generator` on to it where it is given them."""
 
     draft_model: Any
-    plan: Plan
+    policy: Policy
     seed: int | None = None
     on_step: Callable[[Step], None] | None = None
     stateless: tuple[type, ...] = ()
@@ -133,14 +133,14 @@ class MultiDraft:
         ends = [criterion.eos_token_id for criterion in stopping_criteria if hasattr(criterion, "eos_token_id")]
         limit = stopping_criteria.max_length or generation_config.max_length
         prompts = prompts_of(input_ids, model_kwargs)
-        options = Options(
+        options = DecodeOptions(
             **self._laws(logits_processor, generation_config.do_sample, input_ids, model_kwargs.get("attention_mask")),
             max_tokens=max(limit - input_ids.shape[1], 1),
             stop=[token for ids in ends for token in ids.tolist()],
             seed=self._seed(model, seed, generator),
             rows=rows,
         )
-        steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self._plan(model), options)
+        steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self._policy(model), options)
         pad = int(generation_config._pad_token_tensor) if ends else None
         texts = _by_columns(input_ids, self._watched(steps), stopping_criteria, pad, streamer)
         if not generation_config.return_dict_in_generate:
@@ -158,12 +158,12 @@ class MultiDraft:
             return {"sampling": sampling}
         return {"processed": processed(processors, self.stateless, do_sample, input_ids, mask)}
 
-    def _plan(self, model: Any) -> Plan:
-        """The plan; one shape where processes have to decode alike, whose clocks may differ."""
-        plan = self.plan if not split_between_processes(model) else self.plan.without_clock()
-        if plan is None:
-            plan = _one_shape() if self.draft_model is not None else Drafting.looked_up()
-        return plan
+    def _policy(self, model: Any) -> Policy:
+        """The policy; one shape where processes have to decode alike, whose clocks may differ."""
+        policy = self.policy if not split_between_processes(model) else self.policy.without_clock()
+        if policy is None:
+            policy = _one_shape() if self.draft_model is not None else Drafting.looked_up()
+        return policy
 
     def _watched(self, steps: Iterator[Step]) -> Iterator[Step]:
         for step in steps:

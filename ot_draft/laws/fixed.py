@@ -145,7 +145,7 @@ class Fixed(FixedFirst):
 
 
 class ToldByNode(DraftLaw):
-    """What such laws have in common: a `DraftTree` carries the numbers in `tops`, and the tokens stand among each node's children.
+    """What such laws have in common: a `DraftTree` carries the numbers in `fixed_count`, and the tokens stand among each node's children.
 
     A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
     """
@@ -166,7 +166,7 @@ class ToldByNode(DraftLaw):
 
     def number(self, q: Array, k: int) -> Any:
         raise InvalidDrafts(
-            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., tops=...)"
+            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., fixed_count=...)"
         )
 
     @property

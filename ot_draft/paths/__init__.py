@@ -1,64 +1,59 @@
-"""Lossless selection along whole drafted paths: path rules, models to try them on, and their exact check."""
+"""Lossless selection along whole drafted paths: path rules, ways to draft trees, and their exact check."""
 
-from . import rules
+from . import drafting, rules
 from .drafting.adaptive import AdaptiveTree
-from .drafting.budget import WAYS, Drafted, best_by_level, simulate_budget
-from .drafting.confident import ConfidentTree
-from .drafting.counted import CountedAcceptance, LookedUpAcceptance
-from .drafting.counted_tree import CountedTree
-from .drafting.dynamic import StoppingRule, confident_tree, covered, sampled_tree
-from .drafting.dynamic_called import DYNAMIC_TREES, dynamic_tree
-from .drafting.dynamic_tree import DynamicTree, Growing, Grown, TreeDraws
-from .drafting.lookup_tree import LookupTree
-from .drafting.plans import Expansion
-from .drafting.sampled import SampledTree
+from .drafting.baselines import ConfidentTree, SampledTree, StoppedPath
+from .drafting.counted import CountedTree
+from .drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance, PairAcceptance
+from .drafting.drafter import TreeDrafter
+from .drafting.fixed import FixedTree, first_chains
+from .drafting.growing import Growing, Grown, TreeDraws
+from .drafting.lookup import LookupPath, LookupTree
 from .drafting.shapes import acceptance_by_child, expected_accepted, sequoia
-from .drafting.stopped import StoppedPath
-from .drafting.trees import draft_tree, draft_trees, first_chains
-from .exact.adapted import evaluate_plan
+from .drafting.stepwise import Expansion, Stepwise
 from .exact.certificate import PathCertificate
-from .exact.dynamic import evaluate_dynamic
-from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
+from .exact.evaluate import PathEvaluation, evaluate
 from .exact.program import PathBound, path_bound
 from .exact.survival import survival
 from .model import MarkovModel, Model
 from .plain import PlainTree
 from .rules.block_verification import BlockVerification
 from .rules.joint import Joint
-from .rules.naive_target import NaiveTarget
+from .rules.naive_path import NaivePath
 from .rules.path_rule import PathRule
 from .rules.token_wise import TokenWise
-from .rules.toward import Toward
+from .rules.toward_path import TowardPath
 from .rules.traversal import Traversal
+from .simulation.budget import WAYS, BudgetRun, best_by_level, covered, simulate_budget
 from .simulation.models import SimulatedModel
-from .simulation.run import Simulation, simulate, simulate_all, simulate_chains
+from .simulation.run import Simulation, drafted_trees, simulate, simulate_all, simulate_chains
 from .simulation.wall_clock import Costs, Efficiency, InvalidCosts, Planned, plan
-from .tree import DraftTree, FreeShape, PathSelection, TreeShape
+from .tree import DraftTree, PathSelection, TreeBounds, TreeShape
 
 __all__ = [
-    "DYNAMIC_TREES",
     "WAYS",
     "AdaptiveTree",
     "BlockVerification",
+    "BudgetRun",
     "ConfidentTree",
     "Costs",
     "CountedAcceptance",
     "CountedTree",
     "DraftTree",
-    "Drafted",
-    "DynamicTree",
     "Efficiency",
     "Expansion",
-    "FreeShape",
+    "FixedTree",
     "Growing",
     "Grown",
     "InvalidCosts",
     "Joint",
     "LookedUpAcceptance",
+    "LookupPath",
     "LookupTree",
     "MarkovModel",
     "Model",
-    "NaiveTarget",
+    "NaivePath",
+    "PairAcceptance",
     "PathBound",
     "PathCertificate",
     "PathEvaluation",
@@ -69,30 +64,26 @@ __all__ = [
     "SampledTree",
     "SimulatedModel",
     "Simulation",
+    "Stepwise",
     "StoppedPath",
-    "StoppingRule",
     "TokenWise",
-    "Toward",
+    "TowardPath",
     "Traversal",
+    "TreeBounds",
+    "TreeDrafter",
     "TreeDraws",
     "TreeShape",
     "acceptance_by_child",
     "best_by_level",
-    "confident_tree",
     "covered",
-    "draft_tree",
-    "draft_trees",
-    "dynamic_tree",
+    "drafted_trees",
+    "drafting",
     "evaluate",
-    "evaluate_dynamic",
-    "evaluate_plan",
-    "evaluate_tree",
     "expected_accepted",
     "first_chains",
     "path_bound",
     "plan",
     "rules",
-    "sampled_tree",
     "sequoia",
     "simulate",
     "simulate_all",

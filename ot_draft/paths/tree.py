@@ -1,27 +1,73 @@
-"""Drafted trees as data: the shape, which is fixed, and the batch of tokens and distributions at its nodes."""
+"""Drafted trees as data: their parents, tokens and distributions, and what is known of them before they are drafted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+import sys
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, Protocol
 
-from ..arrays import Array, broadcast, is_torch
+import numpy as np
+
+from ..arrays import Array, broadcast, integers, is_torch, on_host, small
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from ..problem import check_law
+from .layout import Layout, Level
+
+SHAPES = 256  # layouts kept
+
+
+class Bounds(Protocol):
+    """What is known of trees before they are drafted, and what path rules decide by whether they are valid on them."""
+
+    @property
+    def size(self) -> int:
+        """Number N of nodes, at most."""
+
+    @property
+    def length(self) -> int:
+        """Depth L of the deepest node, at most."""
+
+    @property
+    def most(self) -> int:
+        """Children of a node, at most."""
+
+    @property
+    def inner(self) -> int:
+        """Number of the first nodes among which are all that have children."""
+
+    @property
+    def branching(self) -> frozenset[int]:
+        """Numbers of children that may occur, other than 0."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all nodes of a level that have children are known to have equally many."""
+
+    @property
+    def children_by_level(self) -> tuple[int, ...] | None:
+        """Number of children by depth, without the last, where all nodes of a depth are known to have equally many; else None."""
+
+    def layout(self, parents: Array) -> Layout:
+        """Where the nodes of trees with these parents (B, N) stand."""
+
+    def fit(self, tokens: Array) -> Bounds:
+        """The bounds of trees with these tokens (B, N) cut behind their last node, where asking for it is free."""
+
+    def cut(self, size: int) -> Bounds:
+        """The bounds of trees without the nodes behind these, which are absent."""
 
 
 @dataclass(frozen=True)
 class TreeShape:
-    """Which node is whose child. Node 0 is the root, nodes 1 .. N are drafted tokens, breadth first.
+    """Trees that are all alike: which node is whose child. Node 0 is the root, nodes 1 .. N are drafted tokens, breadth first.
 
     parents: parents[i] is the parent of node i + 1. They do not decrease, so that the children of a node are neighbours, in
     drawing order, and every level is a range of nodes.
     """
 
-    is_fixed: ClassVar[bool] = True  # not data that differs from tree to tree
     parents: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -61,6 +107,11 @@ class TreeShape:
     def length(self) -> int:
         """Depth L of the deepest node."""
         return self.depths[-1]
+
+    @property
+    def most(self) -> int:
+        """Children of a node, at most."""
+        return max(self.branching, default=0)
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
@@ -105,7 +156,41 @@ class TreeShape:
     @property
     def is_even(self) -> bool:
         """Whether all nodes of a level that have children have equally many."""
-        return all(len({len(self.children(v)) for v in level} - {0}) <= 1 for level in self.levels)
+        return all(len(counts - {0}) <= 1 for counts in self._counts)
+
+    @property
+    def children_by_level(self) -> tuple[int, ...] | None:
+        """Number of children by depth, without the last; None where nodes of a depth differ."""
+        return tuple(max(counts) for counts in self._counts[:-1]) if all(len(c) == 1 for c in self._counts) else None
+
+    def parents_of(self, tokens: Array) -> Array:
+        """The parents as a tree with these tokens (B, N) holds them: int (B, N), of their kind, on their device."""
+        return broadcast(
+            _on_device(self, tokens.device if is_torch(tokens) else None).parents, (len(tokens), self.size)
+        )
+
+    def tree(
+        self, tokens: Array, p: Array, q: Array, law: DraftLaw | None = None, fixed_count: Array | None = None
+    ) -> DraftTree:
+        """A batch of trees of this shape, as `DraftTree` describes them."""
+        return DraftTree(self.parents_of(tokens), tokens, p, q, self, IID() if law is None else law, fixed_count)
+
+    def layout(self, parents: Array) -> Layout:
+        """Where the nodes stand, worked out once for a device: the first call must come before a CUDA graph is captured."""
+        return _on_device(self, parents.device if is_torch(parents) else None).layout.of(len(parents))
+
+    def fit(self, tokens: Array) -> TreeShape:
+        """Itself: the shape is known, whatever tokens are absent."""
+        return self
+
+    def cut(self, size: int) -> TreeShape:
+        """Itself."""
+        return self
+
+    @cached_property
+    def _counts(self) -> tuple[set[int], ...]:
+        """Numbers of children of the nodes, by depth."""
+        return tuple({len(self.children(node)) for node in level} for level in self.levels)
 
     @cached_property
     def _children(self) -> tuple[range, ...]:
@@ -117,82 +202,100 @@ class TreeShape:
         return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class FreeShape(TreeShape):
-    """The bounds of drafted trees whose shapes are data: at most `nodes` nodes, `deepest` levels, `most` children a node.
+class _OnDevice:
+    """The constants of a shape on a device: making them is a copy from the host."""
 
-    A `DraftTree` of it holds the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last. What depends on
-    the shape itself (children, levels, paths) is not known here: InvalidDrafts.
+    def __init__(self, shape: TreeShape, device: Any) -> None:
+        like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
+        self.parents = integers(shape.parents, like).reshape(1, shape.size)
+        levels = [
+            Level(slice(max(level.start - 1, 0), level.stop - 1), max(counts))
+            for level, counts in zip(shape.levels, shape._counts, strict=True)
+        ]
+        self.layout = Layout(small(self.parents), shape.length, levels)
+
+
+@lru_cache(maxsize=SHAPES)
+def _on_device(shape: TreeShape, device: Any) -> _OnDevice:
+    return _OnDevice(shape, device)
+
+
+@dataclass(frozen=True)
+class TreeBounds:
+    """Trees whose shapes are data: at most `size` nodes, `length` levels, `most` children a node.
+
+    A `DraftTree` of such has the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last.
     """
 
-    is_fixed: ClassVar[bool] = False
-    is_even: ClassVar[bool] = False  # not a question of one tree
-    nodes: int
-    deepest: int
+    size: int
+    length: int
     most: int
 
     def __post_init__(self) -> None:
-        if self.parents or min(self.nodes, self.deepest) < 0 or self.most < 1:
+        if min(self.size, self.length) < 0 or self.most < 1:
             raise InvalidDrafts(
-                f"nodes is {self.nodes}, deepest {self.deepest}, most {self.most}: give numbers >= 0, one child or more, and the"
-                " parents to the DraftTree"
+                f"size is {self.size}, length {self.length}, most {self.most}: give numbers >= 0, and one child or more"
             )
 
     @property
-    def size(self) -> int:
-        return self.nodes
-
-    @property
-    def length(self) -> int:
-        return self.deepest
-
-    @property
     def inner(self) -> int:
-        return self.nodes
+        """Number of the first nodes among which are all that have children: any may have some."""
+        return self.size
 
     @property
-    def branching(self) -> frozenset[int]:  # worked out in a TreeShape
+    def branching(self) -> frozenset[int]:
         """Numbers of children that may occur, other than 0."""
         return frozenset(range(1, self.most + 1))
 
     @property
-    def depths(self) -> tuple[int, ...]:
-        raise InvalidDrafts(
-            "the shapes of these trees are data, which this path rule does not take: take Joint() or TokenWise(...)"
-        )
+    def is_even(self) -> bool:
+        """Not known."""
+        return False
 
-    def path(self, node: int) -> tuple[int, ...]:
-        return self.depths
+    @property
+    def children_by_level(self) -> None:
+        """Not known."""
 
-    def children(self, node: int) -> range:
-        return range(self.depths[node])  # which says why not
+    def layout(self, parents: Array) -> Layout:
+        """Where the nodes of trees with these parents (B, N) stand."""
+        levels = [Level(slice(0, self.size), self.most)] * (self.length + 1)
+        return Layout(small(parents), self.length, levels)
+
+    def fit(self, tokens: Array) -> TreeBounds:
+        """The same with as many nodes as the largest of the trees, one at least, on the host; elsewhere itself."""
+        if not on_host(tokens):
+            return self
+        return self.cut(max(int((tokens >= 0).sum(-1).max()), 1)) if len(tokens) else self
+
+    def cut(self, size: int) -> TreeBounds:
+        """The same with so many nodes."""
+        return replace(self, size=size)
 
 
 @dataclass(frozen=True)
 class DraftTree:
-    """A batch of B drafted trees of one shape, with the models' distributions at their nodes.
+    """A batch of B drafted trees, with the models' distributions at their nodes. `TreeShape.tree` makes trees that are alike.
 
-    shape: of every tree; for a `FreeShape`, parents int64 (B, N) holds the parent of every node, not decreasing along a row; N where
-    a node is absent, and these stand last. tokens: int64 (B, N), the token of nodes 1 .. N; -1 where a node is absent (all below it
-    count as absent).
+    parents: int64 (B, N), the parent of nodes 1 .. N, not decreasing along a row; N where there is no such node, which stand last.
+    tokens: int64 (B, N), the token of nodes 1 .. N; -1 where a node is absent (all below it count as absent).
     p: (B, N + 1, n) the target's law of the token after every node, the root first. q: (B, M, n) the draft's law, by which
-    the children of a node were drawn; rows for at least all nodes that have children. law: the law of the children of every
-    node, given q. tops: int (B, M), how many children of each node are fixed top tokens, as they were drawn; None where the law says
-    it without q, and else it is worked out again.
+    the children of a node were drawn; rows for at least all nodes that have children. bounds: what is known of all these trees.
+    law: the law of the children of every node, given q. fixed_count: int (B, M), how many children of each node are fixed tokens, as
+    they were drawn; None where the law says it without q, and else it is worked out again.
     The values are trusted; nodes with the same tokens before them must hold the same laws. Raises InvalidDrafts
-    where the shapes do not fit together.
+    where the shapes of the arrays do not fit together.
     """
 
-    shape: TreeShape
+    parents: Array
     tokens: Array
     p: Array
     q: Array
+    bounds: Bounds
     law: DraftLaw = IID()
-    tops: Array | None = None
-    parents: Array | None = None
+    fixed_count: Array | None = None
 
     def __post_init__(self) -> None:
-        size, rows = self.shape.size, self.shape.inner
+        size, rows = self.bounds.size, self.bounds.inner
         tokens, p, q = (tuple(x.shape) for x in (self.tokens, self.p, self.q))
         fits = len(p) == len(q) == 3 and tokens == (p[0], size) and p[1] == size + 1
         if not fits or q[0] != p[0] or q[2] != p[2] or q[1] < rows:
@@ -206,27 +309,38 @@ class DraftTree:
             raise InvalidDrafts(
                 f"p is {self.p.dtype}, q is {self.q.dtype}: give both in one number type, on one device"
             )
-        if self.tops is not None and tuple(self.tops.shape) != q[:2]:
-            raise InvalidDrafts(f"tops have shape {tuple(self.tops.shape)}: give {q[:2]}, a number for every row of q")
-        given = None if self.parents is None else tuple(self.parents.shape)
-        if given != (None if self.shape.is_fixed else tokens):
+        if self.fixed_count is not None and tuple(self.fixed_count.shape) != q[:2]:
             raise InvalidDrafts(
-                f"parents have shape {given}: give them, as {tokens}, for a FreeShape, and for no other shape"
+                f"fixed_count has shape {tuple(self.fixed_count.shape)}: give {q[:2]}, a number for every row of q"
             )
-        for count in self.shape.branching:
+        if tuple(self.parents.shape) != tokens:
+            raise InvalidDrafts(f"parents have shape {tuple(self.parents.shape)}: give {tokens}, one for every token")
+        for count in self.bounds.branching:
             check_law(self.law, count)
 
-    def row(self, index: int) -> DraftTree:
-        """One tree, as a batch of one."""
-        arrays = (self.tokens, self.p, self.q, self.tops, self.parents)
-        tokens, p, q, tops, parents = (None if x is None else x[index : index + 1] for x in arrays)
-        return DraftTree(self.shape, tokens, p, q, self.law, tops, parents)
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the nodes stand."""
+        return self.bounds.layout(self.parents)
+
+    def shape(self, row: int) -> TreeShape:
+        """The shape of one of the trees; absent nodes at its end are not there."""
+        parents = self.parents[row].tolist()
+        return TreeShape(tuple(parents[: sum(parent < node for node, parent in enumerate(parents, 1))]))
+
+    def rows(self, chosen: Any) -> DraftTree:
+        """Some of the trees: those at these indices, or of this slice."""
+        arrays = self.parents, self.tokens, self.p, self.q, self.fixed_count
+        parents, tokens, p, q, fixed_count = (None if x is None else x[chosen] for x in arrays)
+        return DraftTree(parents, tokens, p, q, self.bounds, self.law, fixed_count)
 
     def repeated(self, count: int) -> DraftTree:
         """So many copies of a batch of one tree, which share its memory."""
-        tokens, p, q = (broadcast(x, (count, *x.shape[1:])) for x in (self.tokens, self.p, self.q))
-        tops, parents = (None if x is None else broadcast(x, (count, *x.shape[1:])) for x in (self.tops, self.parents))
-        return DraftTree(self.shape, tokens, p, q, self.law, tops, parents)
+        arrays = self.parents, self.tokens, self.p, self.q, self.fixed_count
+        parents, tokens, p, q, fixed_count = (
+            None if x is None else broadcast(x, (count, *x.shape[1:])) for x in arrays
+        )
+        return DraftTree(parents, tokens, p, q, self.bounds, self.law, fixed_count)
 
 
 @dataclass(frozen=True)

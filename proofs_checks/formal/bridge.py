@@ -121,7 +121,7 @@ def path_case(number: int) -> str:
     model = paths.MarkovModel(targets, drafts, order=1)
     given = []
     for rule in path_rules(K):
-        found = paths.evaluate(rule, model, K, L)
+        found = paths.evaluate(rule, model, (K, L))
         law = [found.law.get(tokens, Fraction(0)) for tokens in product(range(n), repeat=L + 1)]
         given.append(f"({_list(law)}, {_number(found.expected_length)})")
     return f"({_lists(target)}, {_lists(draft)}, {K}%nat, {L}%nat,\n   [{'; '.join(given)}])"

@@ -86,7 +86,7 @@ class AdaptedCase:
 
     def lossless(self, plan: Plan) -> bool:
         """Whether both rules keep the target's law on the trees of the plan."""
-        return all(paths.evaluate_plan(rule, self.model, plan, self.length).lossless for rule in RULES)
+        return all(paths.evaluate(rule, self.model, paths.Stepwise(plan, self.length)).lossless for rule in RULES)
 
 
 def draw_adapted(seed: int) -> AdaptedCase:
@@ -252,10 +252,8 @@ def lossless(plan: Plan, repaired: Plan, length: int) -> Callable[[AdaptedCase, 
     """The false claim that one of the two rules is lossless on the plan's trees; on those of the repaired plan both are."""
 
     def holds(case: AdaptedCase, error: str) -> bool:
-        kept = [
-            paths.evaluate_plan(rule, case.model, repaired if error else plan, length + bool(error)).lossless
-            for rule in RULES
-        ]
+        drafting = paths.Stepwise(repaired if error else plan, length + bool(error))
+        kept = [paths.evaluate(rule, case.model, drafting).lossless for rule in RULES]
         return all(kept) if error else any(kept)
 
     return holds
@@ -284,7 +282,7 @@ def by_traversal(case: AdaptedCase, error: str) -> bool:
         return paths.Traversal()(nodes, tree)
 
     plans = [any_order(case), *(with_error(any_order(case), again) for again in ERRORS)]
-    return all(paths.evaluate_plan(rule, case.model, plan, case.length).lossless for plan in plans)
+    return all(paths.evaluate(rule, case.model, paths.Stepwise(plan, case.length)).lossless for plan in plans)
 
 
 METHOD = "Fractions, all trees and all decisions enumerated"

@@ -38,7 +38,7 @@ class PathCase:
 
     def evaluate(self, rule: Callable[[Any, Any], Any], K: int | None = None) -> paths.PathEvaluation:
         """The rule on this model, exactly; on K paths, if another number is given."""
-        return paths.evaluate(rule, self.model, self.K if K is None else K, self.L)
+        return paths.evaluate(rule, self.model, (self.K if K is None else K, self.L))
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def any_next_draw(case: AdaptedCase, error: str) -> bool:
             tree = replace(tree, tokens=tuple(-1 if token == 0 else token for token in tree.tokens))
         return TRAVERSAL(nodes, tree)
 
-    return paths.evaluate_plan(rule, case.model, one_by_one(case), case.length, LAST).lossless
+    return paths.evaluate(rule, case.model, paths.Stepwise(one_by_one(case), case.length, LAST)).lossless
 
 
 def level_by_level(case: AdaptedCase) -> Plan:
@@ -126,7 +126,7 @@ def fixed_behind(case: AdaptedCase, error: str) -> bool:
                 return drafted.prefix, drafted.fixed, 1
         return None
 
-    return paths.evaluate_plan(TRAVERSAL, case.model, late if error else plan, case.length, LAST).lossless
+    return paths.evaluate(TRAVERSAL, case.model, paths.Stepwise(late if error else plan, case.length, LAST)).lossless
 
 
 ACCEPTANCES = (
@@ -144,7 +144,7 @@ def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     def rule(nodes: Any, tree: paths.PlainTree) -> Any:
         return TRAVERSAL(nodes, replace(tree, law=ot.IID()) if error else tree)
 
-    return paths.evaluate_dynamic(rule, case.model, drafting).lossless
+    return paths.evaluate(rule, case.model, drafting).lossless
 
 
 TAKEN = "the rule takes the draws for i.i.d. ones"
@@ -168,7 +168,7 @@ SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
 def late_draw(case: AdaptedCase, error: str) -> bool:
     """The false claim; repaired, the fixed token stands before the draw."""
     law = ot.laws.ByNode() if error else LAST
-    return paths.evaluate_plan(TRAVERSAL, case.model, look_below, 2, law).lossless
+    return paths.evaluate(TRAVERSAL, case.model, paths.Stepwise(look_below, 2, law)).lossless
 
 
 STATEMENTS = (

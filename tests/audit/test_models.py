@@ -128,7 +128,7 @@ def test_a_decoding_loop_with_a_planted_error_is_found() -> None:
     from tiny_models import tiny_pair
 
     import ot_draft as ot
-    from ot_draft.decoding import Drafting, Options, decode_steps
+    from ot_draft.decoding import DecodeOptions, Drafting, decode_steps
 
     class TakeAll(ot.SelectionRule):
         law = ot.IID()
@@ -142,7 +142,7 @@ def test_a_decoding_loop_with_a_planted_error_is_found() -> None:
         judge = Audit()
         drafting = Drafting.chains(1, 3, ot.paths.TokenWise(rule))
         prompts = [[i % N, (i + 1) % N] for i in range(50)]
-        for step in decode_steps(tiny_pair(2, N), prompts, drafting, Options(max_tokens=60, laws=True)):
+        for step in decode_steps(tiny_pair(2, N), prompts, drafting, DecodeOptions(max_tokens=60, laws=True)):
             for row in range(50):
                 for token, law, draft_law in emitted_with_laws(step, row):
                     judge.add(token, law, request=row, draft_law=draft_law)

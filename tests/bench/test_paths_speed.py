@@ -24,7 +24,7 @@ RULES = [
     (paths.TokenWise(ot.rules.Optimal(classes=256)), float("inf")),
     (paths.Joint(), 5.0),
     (paths.Traversal(), float("inf")),
-    (paths.NaiveTarget(), float("inf")),
+    (paths.NaivePath(), float("inf")),
 ]
 
 
@@ -40,7 +40,7 @@ def drafted(generator: Any, equal: bool) -> paths.DraftTree:
     tokens = ot.draw(ot.IID(), q[:, list(shape.parents)], 1, generator)[..., 0]
     if equal:
         tokens = tokens[:, ::K].repeat_interleave(K, 1)
-    return paths.DraftTree(shape, tokens, p, q)
+    return shape.tree(tokens, p, q)
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["drawn", "equal"])
@@ -51,7 +51,7 @@ def test_one_path_selection(
     generator = torch.Generator().manual_seed(91)
     tree = drafted(generator, equal)
     logits = torch.randn((K * L, N), generator=generator)
-    uniforms = cycle(torch.rand((SEEDS, 1, rule.uniforms(tree.shape)), generator=generator))
+    uniforms = cycle(torch.rand((SEEDS, 1, rule.uniforms(tree.bounds)), generator=generator))
     lengths: list[Any] = []
     in_softmaxes(
         f"{rule.name}, {K} {'equal' if equal else 'drawn'} paths of {L}",

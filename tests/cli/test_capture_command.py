@@ -26,7 +26,7 @@ from ot_draft.cli.capture import replay as capture_replay  # noqa: E402
 from ot_draft.cli.capture import shards as capture_shards  # noqa: E402
 from ot_draft.cli.capture.command import capture  # noqa: E402
 from ot_draft.cli.capture.replay import main as replay_command  # noqa: E402
-from ot_draft.decoding import Drafting, Options, Pair, decode  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode  # noqa: E402
 
 N = 16
 TEXTS = ("w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12", "w3 w1 w4 w1 w5 w9 w2 w6 w5 w3 w5")
@@ -209,7 +209,7 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> 
     for _, K, L, efficiency, error in rows:
         drafting = Drafting.chains(int(K), int(L), ot.paths.TokenWise(ot.rules.KSeq()))
         ids = [[number, number // 3] for number in range(prompts)] * 12
-        decoded = decode(pair, ids, drafting, Options(max_tokens=24, stop=()))
+        decoded = decode(pair, ids, drafting, DecodeOptions(max_tokens=24, stop=()))
         lengths = np.concatenate([(step.length + 1)[step.active].numpy() for step in decoded.steps])
         measured = lengths.std() / math.sqrt(len(lengths))
         assert abs(float(efficiency) - decoded.block_efficiency) < 4 * math.hypot(float(error), measured)

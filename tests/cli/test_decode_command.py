@@ -29,9 +29,9 @@ from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan_files import read_costs  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Auto,
+    DecodeOptions,
     Lookup,
-    Options,
-    Sampling,
+    SamplingParams,
     auto_method,
     decode,
     decode_steps,
@@ -39,7 +39,7 @@ from ot_draft.decoding import (  # noqa: E402
     peers,
     reference_decode,
 )
-from ot_draft.decoding.compared.methods import method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.decoding.benchmark.methods import method_called, methods_to_compare, shape_of  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 
@@ -76,7 +76,7 @@ def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, .
     paths, length = int(given.get("--paths", 1 if rule == "block" else 4)), int(given.get("--length", 4))
     method = method_called(rule, given.get("--draft-law"), shape_of(paths, length, tree))
     pair = load_pair(models[1], models[3])
-    options = Options(Sampling(0.8, top_k=6), max_tokens=9, seed=3)
+    options = DecodeOptions(SamplingParams(0.8, top_k=6), max_tokens=9, seed=3)
     expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
     assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]
     assert result.stderr.count("9 tokens in") == 2 and "tokens/s" in result.stderr
@@ -110,7 +110,7 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path, sized:
     for name, law in (("joint", "iid"), ("naive", "top")):
         method = next(each for each in methods_to_compare(2, 3, None) if (each.rule, each.law) == (name, law))
         prompts = [pair.encode("a b c"), pair.encode("d e")]
-        made = decode(pair, prompts, method.drafting, Options(max_tokens=tokens))
+        made = decode(pair, prompts, method.drafting, DecodeOptions(max_tokens=tokens))
         assert rows[name, law]["block_efficiency"] == pytest.approx(made.block_efficiency, rel=1e-12)
     costs = tmp_path / "costs.json"
     costs.write_text(json.dumps(found["costs"]))
@@ -158,7 +158,7 @@ def test_the_shape_chooses_itself_unless_told(models: list[str], tmp_path: Path)
     assert shown.exit_code == 0, shown.output
     assert call(*words, "--shape", "auto").stdout == shown.stdout  # by given costs, the seed says what comes
     pair, costs = load_pair(models[1], models[3]), read_costs(costs_file(tmp_path))
-    made = decode(pair, [pair.encode("a b a b a b")], Auto(costs=costs), Options(max_tokens=30))
+    made = decode(pair, [pair.encode("a b a b a b")], Auto(costs=costs), DecodeOptions(max_tokens=30))
     assert shown.stdout.split() == pair.text(made.tokens[0]).split()
     assert len({step.drafting for step in made.steps}) > 1
     by_clock = call(*models, "--prompt", "a b", "--max-tokens", "9")
@@ -186,7 +186,7 @@ def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -
     pair = load_pair(models[1], "lookup")
     assert pair.draft is None
     prompt, drafting = pair.encode("a b a b a b"), lookup_method(Lookup(3, 1)).drafting
-    expected = reference_decode(pair, prompt, drafting, Options(max_tokens=20, seed=4))
+    expected = reference_decode(pair, prompt, drafting, DecodeOptions(max_tokens=20, seed=4))
     assert shown.stdout.split() == pair.text(expected).split()
     auto = call(*words, "--shape", "auto", "--costs", str(costs_file(tmp_path)))
     assert auto.exit_code == 0 and len(auto.stdout.split()) == 20, auto.output
@@ -217,7 +217,7 @@ def test_live_view_in_a_terminal(models: list[str]) -> None:
     method = method_called("joint", None, shape_of(2, 2, None))
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=200, color_system="truecolor")
-    steps = decode_steps(pair, [pair.encode("a b")], method.drafting, Options(max_tokens=12))
+    steps = decode_steps(pair, [pair.encode("a b")], method.drafting, DecodeOptions(max_tokens=12))
     passed = list(stream(console, View(pair, "a b"), steps))
     text = pair.text([token for step in passed for token in step.tokens(0)])
     assert len(text.split()) == 12 and "tokens/s" in out.getvalue()
@@ -292,7 +292,7 @@ def test_vocabularies_that_differ(models: list[str], tmp_path: Path) -> None:
 
 def test_a_method_of_its_own_law_and_label() -> None:
     method = method_called("Optimal", "hybrid:auto", shape_of(4, 3, None))
-    assert method.drafting.law == ot.Hybrid("auto") and method.label == "Optimal"
+    assert method.drafting.tree.law == ot.Hybrid("auto") and method.label == "Optimal"
     assert method.drafts == "4 × 3, hybrid, j from q" and method.slug == "optimal-hybrid-auto-4-x-3"
     assert replace(method).drafting == method.drafting
 

@@ -21,8 +21,8 @@ pytest.importorskip("transformers")
 from ot_draft.cli.decode.page.details import chance, mass_of, number  # noqa: E402
 from ot_draft.cli.decode.page.origins import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
 from ot_draft.cli.decode.page.page import PageText, page  # noqa: E402
-from ot_draft.decoding import Options, Pair, Step, decode_steps  # noqa: E402
-from ot_draft.decoding.compared.methods import method_called, shape_of  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Pair, Step, decode_steps  # noqa: E402
+from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
 
 PIECES = [" a", "</script>", "<b>", "\n", "&", '"', " word", "é", "$x", "", " i", "\t"]
 METHODS = [
@@ -47,7 +47,7 @@ class Spelling:
 def decoded(rule: str, law: str | None, size: Any, max_tokens: int = 24) -> tuple[PageText, list[Step]]:
     pair = tiny_pair(2, len(PIECES))
     text = PageText("say <i>", Pair(pair.target, pair.draft, Spelling()), method_called(rule, law, shape_of(*size)))
-    steps = list(decode_steps(pair, [[1, 2, 3]], text.method.drafting, Options(max_tokens=max_tokens, laws=True)))
+    steps = list(decode_steps(pair, [[1, 2, 3]], text.method.drafting, DecodeOptions(max_tokens=max_tokens, laws=True)))
     for step in steps:
         text.add(step)
     return text, steps
@@ -65,7 +65,7 @@ def test_tokens_and_trees_are_those_of_the_steps(rule: str, law: str | None, siz
     emitted = [token for step in steps for token in step.tokens(0)]
     assert [token["text"] for token in found["tokens"]] == [PIECES[token] for token in emitted] and len(emitted) == 24
     assert len(found["trees"]) == len(steps)
-    shape = text.method.drafting.shape
+    shape = steps[0].shape(0)
     for index, step in enumerate(steps):
         here = [token for token in found["tokens"] if token["step"] == index]
         length, made = int(step.length[0]), len(step.tokens(0))
@@ -126,11 +126,9 @@ def test_the_chance_is_how_often_the_rule_takes_the_token(rule: str) -> None:
     step, born, said = next(first for first in firsts if first[2] is not None and 0.2 < first[2] < 0.8)
     assert said is not None
     draws = 600
-    assert drafting.rule is not None and step.p is not None and step.q is not None
-    drafted, p, q = (x.expand(draws, *x.shape[1:]) for x in (step.drafted, step.p, step.q))
-    tree = ot.paths.DraftTree(drafting.shape, drafted, p, q, drafting.law)
+    tree = step.tree(0).repeated(draws)
     generator = torch.Generator().manual_seed(1)
-    uniforms = torch.rand(draws, drafting.rule.uniforms(drafting.shape), generator=generator, dtype=torch.float64)
+    uniforms = torch.rand(draws, drafting.rule.uniforms(tree.bounds), generator=generator, dtype=torch.float64)
     taken = (drafting.rule.select(tree, uniforms).tokens[:, 0] == born.token).double().mean()
     assert abs(float(taken) - said) < 5 * (0.25 / draws) ** 0.5
 

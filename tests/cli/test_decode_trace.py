@@ -22,8 +22,8 @@ pytest.importorskip("transformers")
 from ot_draft.cli.decode.replay import main, recorded, recorded_trees, replay  # noqa: E402
 from ot_draft.cli.decode.trace import TAIL_CLASSES, Trace, node_laws  # noqa: E402
 from ot_draft.compare import choose_rules, read_pairs  # noqa: E402
-from ot_draft.decoding import CannotDecode, Options, decode_steps  # noqa: E402
-from ot_draft.decoding.compared.methods import method_called, shape_of  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, decode_steps  # noqa: E402
+from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
 from ot_draft.sweep import open_shards  # noqa: E402
 
 ROWS, TOKENS, ALL = 64, 32, 1_000_000
@@ -40,7 +40,7 @@ def record(
     **more: Any,
 ) -> Path:
     """Decode a batch with a tiny pair and trace every text."""
-    method, options = method_called(rule, law, shape_of(*size)), Options(max_tokens=TOKENS, laws=True)
+    method, options = method_called(rule, law, shape_of(*size)), DecodeOptions(max_tokens=TOKENS, laws=True)
     trace = Trace(folder, method, options, **more)
     generator = np.random.default_rng(5)
     prompts = generator.integers(n, size=(rows, 3)).tolist()

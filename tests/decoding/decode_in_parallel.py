@@ -13,7 +13,7 @@ import torch
 from tiny_models import tiny_pair
 
 import ot_draft as ot
-from ot_draft.decoding import Drafting, Options, Pair, decode
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode
 from ot_draft.integrations.transformers import multi_draft
 
 PROMPTS = [[1, 2, 3], [4, 5, 6, 7]]
@@ -27,7 +27,7 @@ def parallel_pair() -> Pair:
 
 def decoded(target: Any, draft: Any) -> list[list[int]]:
     drafting = Drafting.chains(3, 2, ot.paths.Joint())
-    return decode(Pair(target, draft), PROMPTS, drafting, Options(max_tokens=10, seed=3, stop=())).tokens
+    return decode(Pair(target, draft), PROMPTS, drafting, DecodeOptions(max_tokens=10, seed=3, stop=())).tokens
 
 
 def generated(target: Any, draft: Any, seed: int | None) -> list[list[int]]:

@@ -22,20 +22,20 @@ from ot_draft.decoding import (  # noqa: E402
     Auto,
     CannotDecode,
     Chooser,
+    DecodeOptions,
     Drafting,
     Lookup,
-    Options,
     Pair,
     Run,
-    Sampling,
+    SamplingParams,
     Seconds,
     Step,
     decode,
     decode_steps,
     reference_decode,
 )
-from ot_draft.decoding.plans.costs import ENOUGH, MeasuredCosts  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
+from ot_draft.decoding.tuning.costs import ENOUGH, MeasuredCosts  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 TEXTS = 250, 500  # of the quick cases, of all
@@ -47,7 +47,7 @@ MENU = (
     Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
     Drafting.looked_up(Lookup(3)),
     Drafting.chains(2, 2, paths.Joint()),
-    Drafting.dynamic(paths.LookupTree(5, 3), lookup=Lookup(3)),
+    Drafting(paths.LookupTree(5, 3), lookup=Lookup(3)),
 )
 COSTS = ot.paths.Costs({1: 1.0, 64: 4.0}, {1: 0.1, 8: 0.1})  # of a machine on which neither nothing nor everything pays
 
@@ -80,10 +80,10 @@ def verdict(plan: Callable[[int], Any], texts: int, tokens: int = 2, batch: int 
 
     plan: of the batch that begins at a row.
     """
-    pair, law = tiny_pair(seed=11, n=N), exact_law(tuple(EVEN), Sampling())
+    pair, law = tiny_pair(seed=11, n=N), exact_law(tuple(EVEN), SamplingParams())
     counts, used = np.zeros((N,) * tokens), set[Drafting]()
     for first in range(0, texts, batch):
-        options = Options(max_tokens=tokens, rows=range(first, first + batch))
+        options = DecodeOptions(max_tokens=tokens, rows=range(first, first + batch))
         made = decode(pair, [EVEN] * batch, plan(first), options)
         np.add.at(counts, tuple(np.array(made.tokens).T), 1)
         used |= {step.drafting for step in made.steps}
@@ -98,14 +98,14 @@ def test_whoever_sees_the_past_only_keeps_the_law(sized: Sized) -> None:
 def test_who_looks_at_the_present_draws_is_found() -> None:
     """Plain decoding, but with a draft wherever plain decoding would bring the likeliest token."""
     pair, drafted = tiny_pair(seed=11, n=N), Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling()))
-    likeliest = int(exact_law(tuple(EVEN), Sampling()).sum((1, 2)).argmax())
+    likeliest = int(exact_law(tuple(EVEN), SamplingParams()).sum((1, 2)).argmax())
 
     class Peeks(Chosen):
         menu = (MENU[0], drafted)
 
     def peek(row: int) -> Chosen:
         def choose(texts: Sequence[Sequence[int]]) -> Drafting:
-            outcome = one_step(pair, list(texts[0]), MENU[0], Options(), row, 0)
+            outcome = one_step(pair, list(texts[0]), MENU[0], DecodeOptions(), row, 0)
             return drafted if outcome == [likeliest] else MENU[0]
 
         return Peeks(choose)
@@ -115,7 +115,7 @@ def test_who_looks_at_the_present_draws_is_found() -> None:
 
 
 def test_changing_shapes_equal_the_reference() -> None:
-    pair, options = tiny_pair(seed=3, n=7), Options(max_tokens=30, seed=7)
+    pair, options = tiny_pair(seed=3, n=7), DecodeOptions(max_tokens=30, seed=7)
     made = decode(pair, [PROMPT], Chosen(by_the_texts), options)
     assert made.tokens == [reference_decode(pair, PROMPT, Chosen(by_the_texts), options)]
     assert len({step.drafting for step in made.steps}) > 3
@@ -141,25 +141,26 @@ class Recorded(Chooser):
 def test_lookup_and_model_may_draft_together_where_costs_are_measured() -> None:
     run, sizes = Run(1, 40, 9, tiny_pair(n=7)), (6, 12)
     plan = Auto(together=sizes)
-    together = [drafting for drafting in plan.begin(run).menu if not drafting.shape.is_fixed]
-    assert [drafting.shape.size for drafting in together] == [6, 12]
-    assert all(drafting.lookup == Lookup(16, 3, min_ngram=2) and drafting.asks_draft_model for drafting in together)
-    assert all(drafting.shape.is_fixed for drafting in Auto(together=sizes, costs=COSTS).begin(run).menu)
-    prompts, options = [PROMPT, [2, 2, 5]], Options(Sampling(0), max_tokens=30)
+    together = [drafting for drafting in plan.begin(run).menu if drafting.tree.family[0] == "tree"]
+    assert [drafting.tree.budget for drafting in together] == [6, 12]
+    assert all(drafting.lookup == Lookup(16, 3, min_ngram=2) and drafting.tree.passes for drafting in together)
+    menu = Auto(together=sizes, costs=COSTS).begin(run).menu
+    assert all(drafting.tree.family[0] != "tree" for drafting in menu)
+    prompts, options = [PROMPT, [2, 2, 5]], DecodeOptions(SamplingParams(0), max_tokens=30)
     assert (
         decode(tiny_pair(n=7), prompts, plan, options).tokens == decode(tiny_pair(n=7), prompts, options=options).tokens
     )
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0)], ids=str)
-def test_auto_is_the_reference_with_the_same_choices(sampling: Sampling) -> None:
-    pair, options = tiny_pair(seed=3, n=7), Options(sampling, max_tokens=60, seed=7)
+@pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(0)], ids=str)
+def test_auto_is_the_reference_with_the_same_choices(sampling: SamplingParams) -> None:
+    pair, options = tiny_pair(seed=3, n=7), DecodeOptions(sampling, max_tokens=60, seed=7)
     plan = Auto(costs=COSTS)
     prompts = [PROMPT, [1], [2, 2, 5]]
     made = decode(pair, prompts, plan, options)
     for row, prompt in enumerate(prompts):
         assert made.tokens[row] == reference_decode(pair, prompt, Recorded(made.steps), options, row)
-    kinds = {(step.drafting.width, step.drafting.lookup is not None) for step in made.steps}
+    kinds = {(step.drafting.tree.width, step.drafting.tree.takes > 0) for step in made.steps}
     assert len({step.drafting for step in made.steps}) > 3 and len(kinds) > 1
     again = decode(pair, prompts, Auto(costs=COSTS), options)
     assert again.tokens == made.tokens  # with costs from elsewhere, nothing depends on the clock
@@ -184,13 +185,13 @@ def test_auto_follows_the_law_by_its_own_clock(sized: Sized) -> None:
 
 def test_the_widest_tree_fits_behind_a_text_that_ended_by_the_longest_path() -> None:
     pair, long_prompt = Pair(tiny_llama(3, 6), tiny_llama(4, 6)), [3, 1, 0, 3, 1, 0, 2]
-    plain = decode(pair, [long_prompt], options=Options(Sampling(0), max_tokens=16)).tokens[0]
+    plain = decode(pair, [long_prompt], options=DecodeOptions(SamplingParams(0), max_tokens=16)).tokens[0]
     long, wide = Drafting.looked_up(Knows(16, tokens=tuple(plain))), Drafting.chains(8, 4, paths.Joint())
 
     class LongThenWide(Chosen):
         menu = (long, wide)
 
-    prompts, options = [long_prompt, [2]], Options(Sampling(0), max_tokens=3)
+    prompts, options = [long_prompt, [2]], DecodeOptions(SamplingParams(0), max_tokens=3)
     made = decode(pair, prompts, LongThenWide(lambda texts: long if len(texts[1]) == 1 else wide), options)
     assert made.steps[0].length.tolist() == [16, 0] and made.steps[1].drafting == wide
     assert made.tokens == decode(pair, prompts, options=options).tokens
@@ -205,7 +206,7 @@ def step_of(drafting: Drafting, length: int, parts: Seconds) -> Step:
     """A step of one text that accepted so much."""
     one = torch.tensor([True])
     none = torch.zeros(1, 1, dtype=torch.int64)
-    return Step(0, none, none, torch.tensor([length]), none, none, none, one, ~one, parts, drafting=drafting)
+    return Step(0, none, none, torch.tensor([length]), none, none, none, one, ~one, none, parts, drafting=drafting)
 
 
 def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Seconds], steps: int, seed: int = 0) -> Any:
@@ -215,18 +216,18 @@ def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Second
     for number in range(steps):
         drafting = chooser.choose([[0] * (number + 3)])
         length = 0
-        while length < drafting.shape.length and generator.random() < accepts(number):
+        while length < drafting.tree.length and generator.random() < accepts(number):
             length += 1
         parts = machine(drafting)
         chooser.learn(step_of(drafting, length, parts), parts.total)
         tokens, spent = tokens + length + 1, spent + parts.total
-        chosen.append(drafting.shape.size)
+        chosen.append(drafting.tree.budget)
     return tokens, spent, chosen
 
 
 def linear(a_call: float, a_position: float) -> Callable[[Drafting], Seconds]:
     """A machine on which a plain step takes one second."""
-    return lambda drafting: Seconds(a_call * drafting.shape.length, 1 + a_position * drafting.shape.size)
+    return lambda drafting: Seconds(a_call * drafting.tree.length, 1 + a_position * drafting.tree.budget)
 
 
 @pytest.mark.parametrize("chance", [thorough(0.0), 0.1, 0.2])
@@ -286,7 +287,7 @@ def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     chooser, machine, asked = Auto().begin(Run(1, None, 40, SMALL_DRAFT)), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose([[1, 2, 3, 4] * 4])
-        asked += drafting.asks_draft_model
+        asked += drafting.tree.passes > 0
         parts = machine(drafting)
         chooser.learn(step_of(drafting, 0, parts), parts.total)
     assert asked == 1 + ENOUGH
@@ -301,7 +302,7 @@ def test_reading_up_is_told_from_drafting() -> None:
         (path, 0, 0.2),
         (path, 10, 0.5),
     ):
-        parts = Seconds(draft, 1 + 0.05 * drafting.shape.size)
+        parts = Seconds(draft, 1 + 0.05 * drafting.tree.budget)
         costs.learn(step_of(drafting, 0, parts), parts.total, behind)
     assert costs.step(path) == pytest.approx(1.3, rel=0.02)
     assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
@@ -310,24 +311,28 @@ def test_reading_up_is_told_from_drafting() -> None:
 def test_its_menu_fits_the_models_and_the_room() -> None:
     pair = tiny_pair(n=7)
     chooser = Auto().begin(Run(1, 3, 10, pair))
-    assert max(drafting.shape.length for drafting in chooser.menu) == 3
+    assert max(drafting.tree.length for drafting in chooser.menu) == 3
     assert len(Auto().begin(Run(1, 0, 10, pair)).menu) == 1
     alone = Auto().begin(Run(1, None, 10, Pair(pair.target)))
-    assert not any(drafting.asks_draft_model for drafting in alone.menu) and len(alone.menu) > 5
+    assert not any(drafting.tree.passes for drafting in alone.menu) and len(alone.menu) > 5
     narrow = Auto(costs=ot.paths.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(Run(1, None, 10, pair))
-    assert {drafting.shape.size for drafting in narrow.menu} == {0, 1, 2}  # nothing is extrapolated from what was given
+    assert {drafting.tree.budget for drafting in narrow.menu} == {
+        0,
+        1,
+        2,
+    }  # nothing is extrapolated from what was given
     with pytest.raises(CannotDecode, match="neither"):
         Auto(model=False, lookup=None)
 
 
 def test_without_a_draft_model_it_looks_up() -> None:
     pair = Pair(tiny_llama(3, 5))
-    steps = list(decode_steps(pair, [PROMPT * 3], Auto(costs=COSTS), Options(Sampling(0), max_tokens=50)))
-    assert len(steps) < 35 and any(step.drafting.lookup is not None for step in steps)
+    steps = list(decode_steps(pair, [PROMPT * 3], Auto(costs=COSTS), DecodeOptions(SamplingParams(0), max_tokens=50)))
+    assert len(steps) < 35 and any(step.drafting.tree.takes for step in steps)
 
 
 def test_its_own_clock_drives_it() -> None:
     plan = Auto()
-    made = decode(tiny_pair(seed=3, n=7), [PROMPT], plan, Options(max_tokens=60))
-    assert [step.drafting.shape.size for step in made.steps[:2]] == [0, 0]
+    made = decode(tiny_pair(seed=3, n=7), [PROMPT], plan, DecodeOptions(max_tokens=60))
+    assert [step.drafting.tree.budget for step in made.steps[:2]] == [0, 0]
     assert len({step.drafting for step in made.steps}) > 1 and len(plan.measured) == 1

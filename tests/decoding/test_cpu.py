@@ -14,7 +14,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.cache import SlotCache, TreeMask, causal_mask  # noqa: E402
+from ot_draft.decoding.cache import SlotCache, causal_mask, tree_mask  # noqa: E402
 from ot_draft.decoding.cpu import (  # noqa: E402
     GROUPED,
     Float16Linear,
@@ -30,9 +30,10 @@ from ot_draft.decoding.cpu import (  # noqa: E402
     pack_float16,
 )
 from ot_draft.decoding.cpu.lean import LeanLlama  # noqa: E402
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.loop import decode  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 
 
 def test_packed_layers_compute_the_same() -> None:
@@ -216,11 +217,12 @@ def _tree_behind_texts(model: torch.nn.Module) -> list[torch.Tensor]:
     slots = torch.arange(5).expand(2, -1)
     cpu = torch.device("cpu")
     first = reader.logits(cache, texts, slots, slots, causal_mask(5, 16, reader.dtype, cpu))
-    tree, lengths = TreeMask((0, 0, 1), reader.dtype, cpu), torch.tensor([4, 3])
-    depths = torch.tensor([0, 1, 1, 2])
+    lengths, depths = torch.tensor([4, 3]), torch.tensor([0, 1, 1, 2])
+    sees = ot.paths.TreeShape((0, 0, 1)).layout(torch.zeros((2, 3), dtype=torch.int64)).sees
+    mask = tree_mask(torch.from_numpy(sees.copy()), lengths, 16, reader.dtype)
     positions = lengths[:, None] + depths
     nodes = torch.tensor([[4, 1, 2, 3], [8, 3, 2, 1]])
-    behind = reader.logits(cache, nodes, lengths[:, None] + torch.arange(4), positions, tree.of(lengths, 16)[:, :, :-1])
+    behind = reader.logits(cache, nodes, lengths[:, None] + torch.arange(4), positions, mask)
     return [first, behind, reader.logits_along([1, 2, 3, 4, 5], [2, 5])]
 
 
@@ -233,7 +235,7 @@ def test_other_attention_is_left_as_it_is() -> None:
 
 def test_a_pair_with_grouped_heads_writes_the_text_of_the_same_pair_without() -> None:
     pair, prompts = tiny_pair(3, 9, **HEADS), [[1, 2, 3], [4]]
-    plan, options = Drafting.chains(3, 2, ot.paths.TokenWise(ot.rules.KSeq())), Options(max_tokens=20, seed=4)
+    plan, options = Drafting.chains(3, 2, ot.paths.TokenWise(ot.rules.KSeq())), DecodeOptions(max_tokens=20, seed=4)
     texts = decode(pair, prompts, plan, options).tokens
     assert group_heads(pair.target) and group_heads(pair.draft)
     assert decode(pair, prompts, plan, options).tokens == texts

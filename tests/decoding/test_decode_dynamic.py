@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -16,34 +16,45 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding import Drafting, Lookup, Options, Pair, Processed, Sampling, SubsetDraft, decode, decode_steps  # noqa: E402
-from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
-from ot_draft.decoding.dynamic.ancestors import Seen, ancestors, tree_mask  # noqa: E402
-from ot_draft.decoding.dynamic.engine import DynamicEngine  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    DecodeOptions,
+    Drafting,
+    Lookup,
+    Pair,
+    Processed,
+    SamplingParams,
+    SubsetDraft,
+    decode,
+    decode_steps,
+)
+from ot_draft.decoding.cache import tree_mask  # noqa: E402
+from ot_draft.decoding.drafters import ModelDrafter, Seen  # noqa: E402
 from ot_draft.decoding.loop import prepare  # noqa: E402
+from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
+WITHOUT = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 DRAFTINGS: dict[str, Callable[[], Drafting]] = {
-    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4)),
-    "ours, optimal": lambda: Drafting.dynamic(
+    "ours": lambda: Drafting(paths.AdaptiveTree(8, 4, 4)),
+    "ours, optimal": lambda: Drafting(
         paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
-    "ours, traversal": lambda: Drafting.dynamic(paths.CountedTree(8, 4)),
-    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
-    "ours, fixed first": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4), paths.Traversal()),
-    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(8, 4, 3, 2)),
-    "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(7, 4)),
-    "DySpec": lambda: Drafting.dynamic(paths.SampledTree(8, 4, 3, 3)),
-    "DySpec, traversal": lambda: Drafting.dynamic(paths.SampledTree(8, 4, 3, 3), paths.Traversal()),
-    "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(5, 0.6)),
-    "SpecDec++, token by token": lambda: Drafting.dynamic(
+    "ours, traversal": lambda: Drafting(paths.CountedTree(8, 4)),
+    "lookup and model": lambda: Drafting(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
+    "ours, fixed first": lambda: Drafting(paths.AdaptiveTree(8, 4, 4), paths.Traversal()),
+    "EAGLE-2": lambda: Drafting(paths.ConfidentTree(8, 4, 3, 2)),
+    "OPT-Tree": lambda: Drafting(paths.ConfidentTree.opt_tree(7, 4)),
+    "DySpec": lambda: Drafting(paths.SampledTree(8, 4, 3, 3)),
+    "DySpec, traversal": lambda: Drafting(paths.SampledTree(8, 4, 3, 3), paths.Traversal()),
+    "SpecDec++": lambda: Drafting(paths.StoppedPath(5, 0.6)),
+    "SpecDec++, token by token": lambda: Drafting(
         paths.StoppedPath(4, 0.6), paths.TokenWise(rules.SpeculativeSampling())
     ),
 }
 EACH = pytest.mark.parametrize("name", DRAFTINGS)
-OPTIONS = Options(max_tokens=9, seed=7)
+OPTIONS = DecodeOptions(max_tokens=9, seed=7)
 
 
 @cache
@@ -67,12 +78,35 @@ def test_a_batch_of_trees_of_several_shapes_equals_the_reference(name: str) -> N
     assert len(shapes) > 1, "the shapes follow the draft"
 
 
+@dataclass(frozen=True)
+class AsData(paths.FixedTree):
+    """Trees of one shape, of which nobody is told that they are."""
+
+    @property
+    def bounds(self) -> Any:
+        return paths.TreeBounds(self.shape.size, self.shape.length, self.shape.most)
+
+    @property
+    def reads(self) -> int:
+        return self.shape.size
+
+
+@pytest.mark.parametrize("rule", [paths.Traversal(), WITHOUT], ids=lambda rule: rule.name)
+def test_a_shape_is_parents_that_never_change(rule: paths.PathRule) -> None:
+    shape, law = paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), ot.WithoutReplacement()
+    texts = [decode(pair(), PROMPTS, Drafting(kind(shape, law), rule), OPTIONS) for kind in (paths.FixedTree, AsData)]
+    assert texts[0].tokens == texts[1].tokens
+    for one, other in zip(texts[0].steps, texts[1].steps, strict=True):
+        assert torch.equal(one.drafted, other.drafted) and torch.equal(one.nodes, other.nodes)
+        assert one.shape(0) == other.shape(0) == shape
+
+
 def _slots_are_taken_for_nodes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DynamicEngine, "_draft_slots", lambda self: self.nodes)
+    patch.setattr(ModelDrafter, "slots", lambda self, nodes: nodes)
 
 
 def _draft_rows_are_not_moved(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DynamicEngine, "_draft_slots", lambda self: torch.full_like(self.nodes, -1))
+    patch.setattr(ModelDrafter, "slots", lambda self, nodes: torch.full_like(nodes, -1))
 
 
 def _the_draft_sees_all_that_was_read(patch: pytest.MonkeyPatch) -> None:
@@ -86,10 +120,10 @@ def _the_draft_sees_all_that_was_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.DynamicReader._read_level
+    made = Reader.read_level
     patch.setattr(
-        reader_module.DynamicReader,
-        "_read_level",
+        Reader,
+        "read_level",
         lambda self, growing, sees, slots, depth: made(self, growing, sees, slots, depth + 1),
     )
 
@@ -124,7 +158,7 @@ def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
 
 
 def test_greedy_texts_are_the_targets() -> None:
-    greedy = Options(Sampling(0), max_tokens=8)
+    greedy = DecodeOptions(SamplingParams(0), max_tokens=8)
     plain = decode(pair(), PROMPTS, Drafting(), greedy).tokens
     for name in ("ours", "ours, traversal", "EAGLE-2", "DySpec", "SpecDec++"):
         assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
@@ -165,11 +199,11 @@ def one_step(engine: Any) -> None:
 def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""
     nowhere = Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta"))
-    engine = prepare(nowhere, [[1, 2, 3], [4]], DRAFTINGS[name](), Options(max_tokens=8))
+    engine = prepare(nowhere, [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=8))
     assert engine.recordable
     engine.draw(0, [0, 1], 0)
     one_step(engine)
-    assert engine.p.shape == (2, engine.drafting.shape.size + 1, 8) and engine.p.device.type == "meta"
+    assert engine.p.shape == (2, engine.drafting.tree.budget + 1, 8) and engine.p.device.type == "meta"
     asked: list[str] = []
     for function in ("tensor", "as_tensor", "from_numpy"):
         made = getattr(torch, function)
@@ -182,15 +216,16 @@ def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, mo
 
 def test_the_tensors_of_a_step_stay_where_they_are() -> None:
     for name in ("ours", "EAGLE-2"):
-        engine = prepare(tiny_pair(), [[1, 2, 3], [4]], DRAFTINGS[name](), Options(max_tokens=12))
+        engine = prepare(tiny_pair(), [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=12))
         addresses = None
         for step in range(3):
             engine.draw(0, [0, 1], step)
             one_step(engine)
-            fixed = [engine.tokens, engine.q, engine.parents, engine.tops, engine.slots, engine.nodes, engine.chosen]
-            fixed += [
-                memory for each in (engine.target, engine.draft) for memory in (*each.cache.keys, *each.cache.values)
-            ]
+            drafter: Any = engine.drafter
+            fixed = [drafter.tokens, drafter.q, drafter.parents, drafter.fixed_count, drafter.slot_of]
+            fixed += [engine.nodes, engine.chosen]
+            readers = engine.target, drafter.reader
+            fixed += [memory for each in readers for memory in (*each.cache.keys, *each.cache.values)]
             now = [tensor.data_ptr() for tensor in fixed]
             assert addresses in (None, now)
             addresses = now
@@ -219,12 +254,12 @@ def _check_row(step: Any, row: int) -> None:
         assert len(shape.children(node)) > 0 or not step.q[row, node : node + 1].any()
     assert (step.details.p[row, shape.size :] == 0).all()
     again = step.tree(row)
-    assert again.tokens.shape[1] == step.p.shape[1] - 1 and again.law == step.drafting.law
+    assert again.tokens.shape[1] == step.p.shape[1] - 1 and again.law == step.drafting.tree.law
 
 
 def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
     parents = torch.tensor([[0, 0, 1, 3, 5], [0, 1, 1, 2, 4]])
-    sees = ancestors(parents, 4)
+    sees = torch.from_numpy(paths.TreeBounds(5, 4, 2).layout(parents).sees)
     for row, shape in enumerate([paths.TreeShape((0, 0, 1, 3)), paths.TreeShape((0, 1, 1, 2, 4))]):
         for node in range(shape.size + 1):
             assert sees[row, node].nonzero()[:, 0].tolist() == [0, *shape.path(node)]
@@ -247,4 +282,4 @@ def test_a_rule_that_is_not_lossless_there_is_refused() -> None:
         (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by ByNode"),
     ):
         with pytest.raises(ot.InvalidDrafts, match=text):
-            Drafting.dynamic(grower, rule)
+            Drafting(grower, rule)

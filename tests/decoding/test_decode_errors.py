@@ -17,12 +17,13 @@ pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
 from ot_draft.decoding.cpu import has_short_products  # noqa: E402
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.loop import Options, decode, prepare  # noqa: E402
+from ot_draft.decoding.loop import decode, prepare  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.errors import CannotDecode  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -32,7 +33,7 @@ PLAN = Drafting.chains(2, 3, K_SEQ)
 
 def start(prompts: Any, **options: Any) -> Any:
     """An engine on a tiny pair with a context of 256."""
-    return prepare(tiny_pair(), prompts, PLAN, Options(**options))
+    return prepare(tiny_pair(), prompts, PLAN, DecodeOptions(**options))
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
@@ -49,14 +50,13 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "2 row numbers for 1 prompts"),
     "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
     "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
-    "tree without rule": (lambda: Drafting(paths.TreeShape.chains(2, 2)), "a tree needs a path rule"),
     "rule without tree": (lambda: Drafting(rule=K_SEQ), "a path rule needs a tree"),
     "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, ot.WithoutReplacement()), "drawn by WithoutReplacement"),
-    "law and number": (lambda: Drafting.chains(3, 2, paths.NaiveTarget(), ot.Hub()), "k = 2"),
-    "temperature": (lambda: Sampling(-1), "temperature is -1"),
-    "top-p": (lambda: Sampling(top_p=0), "top-p is 0"),
-    "top-k": (lambda: Sampling(top_k=-3), "top-k is -3"),
-    "min-p": (lambda: Sampling(min_p=2), "min-p is 2"),
+    "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), ot.Hub()), "k = 2"),
+    "temperature": (lambda: SamplingParams(-1), "temperature is -1"),
+    "top-p": (lambda: SamplingParams(top_p=0), "top-p is 0"),
+    "top-k": (lambda: SamplingParams(top_k=-3), "top-k is -3"),
+    "min-p": (lambda: SamplingParams(min_p=2), "min-p is 2"),
     "dtype": (lambda: load_pair(dtype="int8"), "'int8': give one of float32"),
     "device": (lambda: load_pair(device="abacus"), "'abacus': give cpu or cuda"),
     "no such path": (lambda: load_pair("./nowhere"), "target './nowhere' is not there"),
@@ -142,16 +142,16 @@ def test_a_pair_from_directories(folder: Path) -> None:
     pair = load_pair(str(folder / "target"), str(folder / "draft"), dtype="float64")
     prompt = pair.encode("a c d")
     assert prompt == [0, 2, 3]
-    made = decode(pair, [prompt], PLAN, Options(max_tokens=6)).tokens[0]
-    assert made == reference_decode(pair, prompt, PLAN, Options(max_tokens=6))
+    made = decode(pair, [prompt], PLAN, DecodeOptions(max_tokens=6)).tokens[0]
+    assert made == reference_decode(pair, prompt, PLAN, DecodeOptions(max_tokens=6))
     assert pair.text(made).split() == ["abcdefgh"[token] for token in made]
 
 
 def test_half_precision_weights_give_laws_in_single_precision(folder: Path) -> None:
     pair = load_pair(str(folder / "target"), str(folder / "draft"), dtype="bfloat16")
-    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, Options(max_tokens=4, laws=True)).steps
+    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, DecodeOptions(max_tokens=4, laws=True)).steps
     assert step.p is not None and step.p.dtype == torch.float32
-    assert torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.shape.size + 1))
+    assert torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.tree.budget + 1))
 
 
 def test_16_bits_on_a_cpu_are_those_of_the_weights_only(folder: Path) -> None:
@@ -160,8 +160,8 @@ def test_16_bits_on_a_cpu_are_those_of_the_weights_only(folder: Path) -> None:
     assert pair.target.get_input_embeddings().weight.dtype == (torch.float32 if has_short_products() else torch.float16)
     as_told = load_pair(*names, dtype="float16", packed=False)
     assert as_told.target.get_input_embeddings().weight.dtype == torch.float16
-    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, Options(max_tokens=4, laws=True)).steps
-    assert step.p is not None and torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.shape.size + 1))
+    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, DecodeOptions(max_tokens=4, laws=True)).steps
+    assert step.p is not None and torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.tree.budget + 1))
 
 
 def test_models_that_do_not_belong_together(folder: Path) -> None:
@@ -184,7 +184,10 @@ def test_an_empty_directory_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [10, 14])
 def test_embeddings_that_are_padded_differently(width: int) -> None:
-    pair, options = Pair(tiny_llama(1, 12), tiny_llama(2, width), tokenizer="one for both"), Options(max_tokens=12)
+    pair, options = (
+        Pair(tiny_llama(1, 12), tiny_llama(2, width), tokenizer="one for both"),
+        DecodeOptions(max_tokens=12),
+    )
     made = decode(pair, [[1, 2], [3]], PLAN, options).tokens
     assert made == [reference_decode(pair, prompt, PLAN, options, row) for row, prompt in enumerate([[1, 2], [3]])]
 

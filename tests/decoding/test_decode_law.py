@@ -25,19 +25,19 @@ pytest.importorskip("transformers")
 
 
 from ot_draft.decoding import engine as engine_module  # noqa: E402
-from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
+from ot_draft.decoding import reader as reader_module  # noqa: E402
+from ot_draft.decoding.cache import SlotCache  # noqa: E402
 from ot_draft.decoding.cpu import pack_draft, pack_float16  # noqa: E402
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
-from ot_draft.decoding.dynamic import reader as reader_module  # noqa: E402
+from ot_draft.decoding.drafting import Drafting, Policy  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.loop import Options, decode  # noqa: E402
-from ot_draft.decoding.plans.auto import Auto  # noqa: E402
-from ot_draft.decoding.plans.chooser import Plan  # noqa: E402
-from ot_draft.decoding.plans.lookup import Lookup  # noqa: E402
+from ot_draft.decoding.lookup import Lookup  # noqa: E402
+from ot_draft.decoding.loop import decode  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
-from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
-from ot_draft.paths.drafting.stopped import GrowingPath  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
+from ot_draft.decoding.tuning.auto import Auto  # noqa: E402
+from ot_draft.paths.drafting.baselines import GrowingPath  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
@@ -53,36 +53,38 @@ GREEDY = ot.Hybrid(top=1)
 FREE_POSITIONS = paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a machine on which much is drafted
 WITHOUT = ot.WithoutReplacement()
 
-DRAFTINGS: dict[str, Callable[[], Plan]] = {
+DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "autoregressive": Drafting,
     "speculative sampling": lambda: Drafting.chains(1, 2, paths.TokenWise(rules.SpeculativeSampling())),
     "k-seq": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
     "recursive rejection": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.RecursiveRejection())),
     "optimal": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.Optimal())),
-    "optimal, hybrid drafts": lambda: Drafting(TREE, paths.TokenWise(rules.Optimal(law=GREEDY)), GREEDY),
+    "optimal, hybrid drafts": lambda: Drafting(
+        ot.paths.FixedTree(TREE, GREEDY), paths.TokenWise(rules.Optimal(law=GREEDY))
+    ),
     "without replacement": lambda: Drafting(
         TREE, paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()), WITHOUT
     ),
     "block verification": lambda: Drafting.chains(1, 3, paths.BlockVerification()),
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
-    "top tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=2)),
+    "top tokens": lambda: Drafting(ot.paths.FixedTree(TREE, ot.Hybrid(top=2)), paths.NaivePath()),
     "prompt lookup": lambda: Drafting.looked_up(Lookup(2)),
     "auto": lambda: Auto(costs=FREE_POSITIONS, paths=((2, 2), (3, 2))),
 }
 DYNAMIC: dict[str, Callable[[], Drafting]] = {
-    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(5, 2, 3)),
-    "optimal, ours": lambda: Drafting.dynamic(
+    "ours": lambda: Drafting(paths.AdaptiveTree(5, 2, 3)),
+    "optimal, ours": lambda: Drafting(
         paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
-    "ours, traversal": lambda: Drafting.dynamic(paths.CountedTree(6, 3)),
-    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(6, 3, 3, 2)),
-    "OPT-Tree": lambda: Drafting.dynamic(paths.ConfidentTree.opt_tree(6, 3)),
-    "DySpec": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2)),
-    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(6, 3), lookup=Lookup(2, 1)),
-    "DySpec, traversal": lambda: Drafting.dynamic(paths.SampledTree(6, 3, 3, 2), paths.Traversal()),
-    "SpecDec++": lambda: Drafting.dynamic(paths.StoppedPath(3, 0.5)),
-    "SpecDec++, token by token": lambda: Drafting.dynamic(
+    "ours, traversal": lambda: Drafting(paths.CountedTree(6, 3)),
+    "EAGLE-2": lambda: Drafting(paths.ConfidentTree(6, 3, 3, 2)),
+    "OPT-Tree": lambda: Drafting(paths.ConfidentTree.opt_tree(6, 3)),
+    "DySpec": lambda: Drafting(paths.SampledTree(6, 3, 3, 2)),
+    "lookup and model": lambda: Drafting(paths.LookupTree(6, 3), lookup=Lookup(2, 1)),
+    "DySpec, traversal": lambda: Drafting(paths.SampledTree(6, 3, 3, 2), paths.Traversal()),
+    "SpecDec++": lambda: Drafting(paths.StoppedPath(3, 0.5)),
+    "SpecDec++, token by token": lambda: Drafting(
         paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())
     ),
 }
@@ -93,7 +95,7 @@ def models() -> Any:
 
 
 @cache
-def exact_law(prompt: tuple[int, ...], sampling: Sampling) -> np.ndarray:
+def exact_law(prompt: tuple[int, ...], sampling: SamplingParams) -> np.ndarray:
     """Law of the first EMITTED tokens after the prompt, (N,) * EMITTED: the product of the target's conditionals."""
     law, target = np.ones(()), models().target
     for depth in range(EMITTED):
@@ -103,10 +105,10 @@ def exact_law(prompt: tuple[int, ...], sampling: Sampling) -> np.ndarray:
     return law
 
 
-def verdicts(drafting: Plan, sampling: Sampling, texts: int, prompts: list[list[int]] = PROMPTS) -> list[float]:
+def verdicts(drafting: Policy, sampling: SamplingParams, texts: int, prompts: list[list[int]] = PROMPTS) -> list[float]:
     """The chance, for each prompt, of what the engine emits in one batch of all of them."""
     batch = [prompt for prompt in prompts for _ in range(texts)]
-    tokens = np.array(decode(models(), batch, drafting, Options(sampling, max_tokens=EMITTED)).tokens)
+    tokens = np.array(decode(models(), batch, drafting, DecodeOptions(sampling, max_tokens=EMITTED)).tokens)
     found = []
     for place, prompt in enumerate(prompts):
         counts = np.zeros((N,) * EMITTED)
@@ -120,7 +122,7 @@ def verdicts(drafting: Plan, sampling: Sampling, texts: int, prompts: list[list[
 def test_the_first_tokens_follow_the_target(name: str, sized: Sized) -> None:
     texts = FEWER if name.startswith(("optimal", "joint", "auto")) else TEXTS
     prompts = REPEATING if name in ("prompt lookup", "auto") else PROMPTS
-    assert min(verdicts(DRAFTINGS[name](), Sampling(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS[name](), SamplingParams(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
 @pytest.mark.few(2)
@@ -129,7 +131,7 @@ def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(nam
     """Every text of the batch has a tree of its own shape."""
     texts = FEWER if name in ("ours", "optimal, ours") else MANY
     prompts = REPEATING if name == "lookup and model" else PROMPTS
-    assert min(verdicts(DYNAMIC[name](), Sampling(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DYNAMIC[name](), SamplingParams(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
@@ -137,7 +139,7 @@ def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch
     if not pack_draft(pair.draft.float()):
         pytest.skip("torch has no products of 8 bits here")
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_a_draft_of_16_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
@@ -145,29 +147,29 @@ def test_a_draft_of_16_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatc
     if not pack_float16(pair.draft.float(), 0):
         pytest.skip("torch has no products of 16 bits here")
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_a_draft_that_reads_hidden_states_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
     draft = tiny_state_pair(0, N).draft
     pair = replace(models(), draft=draft)
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_with_truncated_laws_too(sized: Sized) -> None:
-    sampling = Sampling(0.8, top_k=5, top_p=0.95)
+    sampling = SamplingParams(0.8, top_k=5, top_p=0.95)
     assert min(verdicts(DRAFTINGS["k-seq"](), sampling, sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
 
 
 def _siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
-    made = TreeMask.of
-    patch.setattr(TreeMask, "of", lambda self, *given: _open_to_siblings(self, made, *given))
+    made = reader_module.Reader.read_tree
 
+    def read_tree(self: Any, tokens: Any, parents: Any, sees: Any, depths: Any) -> Any:
+        sees[:, 1:, 1:] |= parents[:, :, None] == parents[:, None]
+        return made(self, tokens, parents, sees, depths)
 
-def _open_to_siblings(self: TreeMask, made: Any, lengths: Any, slots_per_row: int) -> Any:
-    self.table[1:4, 2:5] = 0  # nodes 1 to 3, the first tokens of three chains
-    return made(self, lengths, slots_per_row)
+    patch.setattr(reader_module.Reader, "read_tree", read_tree)
 
 
 def _rows_are_not_moved(patch: pytest.MonkeyPatch) -> None:
@@ -180,8 +182,10 @@ def _uniforms_are_used_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _all_texts_as_long_as_the_longest(patch: pytest.MonkeyPatch) -> None:
-    made = TreeMask.of
-    patch.setattr(TreeMask, "of", lambda self, lengths, slots: made(self, lengths.amax().expand_as(lengths), slots))
+    made = reader_module.tree_mask
+    patch.setattr(
+        reader_module, "tree_mask", lambda sees, lengths, *given: made(sees, lengths.amax().expand_as(lengths), *given)
+    )
 
 
 def _texts_share_their_uniforms(patch: pytest.MonkeyPatch) -> None:
@@ -194,8 +198,9 @@ def _drafts_at_another_temperature(patch: pytest.MonkeyPatch) -> None:
 
     def propose(self: Engine) -> None:
         made(self)
-        self.q.copy_(self.q**0.5)
-        self.q.div_(self.q.sum(-1, keepdim=True))
+        q = self.drafter.q
+        q.copy_(q**0.5)
+        q.div_(q.sum(-1, keepdim=True))
 
     patch.setattr(Engine, "propose", propose)
 
@@ -216,18 +221,7 @@ def test_a_planted_error_is_rejected(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, sized: Sized
 ) -> None:
     plant(monkeypatch)
-    assert min(verdicts(DRAFTINGS["k-seq"](), Sampling(), sized(*TEXTS))) < FALSE_ALARM / len(PROMPTS)
-
-
-def _siblings_of_dynamic_trees_see_each_other(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.ancestors
-
-    def ancestors(parents: Any, length: int) -> Any:
-        sees = made(parents, length)
-        sees[:, 1:, 1:] |= parents[:, :, None] == parents[:, None]
-        return sees
-
-    patch.setattr(reader_module, "ancestors", ancestors)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) < FALSE_ALARM / len(PROMPTS)
 
 
 def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -244,12 +238,13 @@ def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
 
 
 def _trees_of_other_texts_are_verified(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.DynamicReader.verify_trees
-    patch.setattr(
-        reader_module.DynamicReader,
-        "verify_trees",
-        lambda self, tokens, parents: made(self, tokens, parents.roll(1, 0)),
-    )
+    made = Engine._trees
+
+    def trees(self: Engine) -> tuple[Any, Any]:
+        tokens, parents = made(self)
+        return tokens, parents.roll(1, 0)
+
+    patch.setattr(Engine, "_trees", trees)
 
 
 def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
@@ -271,7 +266,7 @@ def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "plant"),
     [
-        ("EAGLE-2", _siblings_of_dynamic_trees_see_each_other),
+        ("EAGLE-2", _siblings_see_each_other),
         ("EAGLE-2", _rows_are_not_moved),
         ("DySpec", _nodes_stand_one_too_far),
         ("DySpec", _trees_of_other_texts_are_verified),
@@ -282,7 +277,7 @@ def test_a_planted_error_on_dynamic_trees_is_rejected(
     name: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert min(verdicts(DYNAMIC[name](), Sampling(), max(TEXTS))) < FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DYNAMIC[name](), SamplingParams(), max(TEXTS))) < FALSE_ALARM / len(PROMPTS)
 
 
 def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,10 +286,11 @@ def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypat
 
     def select(self: Engine) -> None:
         made(self)
-        if self.drafting.lookup is not None:  # the first drafted token is accepted at every third refusal
-            refused = (self.length == 0) & (self.tokens[:, 0] >= 0) & (self.uniforms[:, 0] < 1 / 3)
-            self.chosen[:, 0] = torch.where(refused, self.tokens[:, 0], self.chosen[:, 0])
+        if self.drafting.tree.takes:  # the first drafted token is accepted at every third refusal
+            first = self.drafter.tokens[:, 0]
+            refused = (self.length == 0) & (first >= 0) & (self.uniforms[:, 0] < 1 / 3)
+            self.chosen[:, 0] = torch.where(refused, first, self.chosen[:, 0])
 
     monkeypatch.setattr(Engine, "select", select)
-    found = verdicts(DRAFTINGS["prompt lookup"](), Sampling(), max(TEXTS), REPEATING)
+    found = verdicts(DRAFTINGS["prompt lookup"](), SamplingParams(), max(TEXTS), REPEATING)
     assert min(found) < FALSE_ALARM / len(PROMPTS)

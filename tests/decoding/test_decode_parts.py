@@ -12,9 +12,10 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding.cache import SlotCache, TreeMask  # noqa: E402
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
-from ot_draft.decoding.loop import Options, prepare  # noqa: E402
+from ot_draft.decoding.cache import SlotCache, tree_mask  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.loop import prepare  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.texts import Texts  # noqa: E402
 
@@ -23,15 +24,15 @@ SEQUENTIAL = ot.paths.TokenWise(ot.rules.KSeq())
 
 
 def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
-    mask = TreeMask(UNEVEN.parents, torch.float64, torch.device("cpu")).of(torch.tensor([2, 0]), 12)
-    visible = mask[:, 0] == 0
-    assert visible.shape == (2, UNEVEN.size + 2, 12)
+    lengths = torch.tensor([2, 0])
+    sees = UNEVEN.layout(UNEVEN.parents_of(torch.zeros((2, UNEVEN.size), dtype=torch.int64))).sees
+    visible = tree_mask(torch.from_numpy(sees.copy()), lengths, 12, torch.float64)[:, 0] == 0
+    assert visible.shape == (2, UNEVEN.size + 1, 12)
     for row, length in enumerate([2, 0]):
         for node in range(UNEVEN.size + 1):
             seen = {slot - length for slot in range(length, 12) if visible[row, node, slot]}
             assert seen == {0, node, *UNEVEN.path(node)}
             assert visible[row, node, :length].all()
-        assert visible[row, -1].sum() == length
 
 
 def test_rows_move_at_once_also_where_they_overlap() -> None:
@@ -61,8 +62,8 @@ def test_k_paths_need_one_cache_of_the_prompt() -> None:
     pair, prompt = tiny_pair(), list(range(8)) * 12
     used = {}
     for many in (1, 8):
-        engine = prepare(pair, [prompt], Drafting.chains(many, 4, SEQUENTIAL), Options(max_tokens=16))
-        used[many] = engine.target.cache.bytes, engine.draft.cache.bytes
+        engine = prepare(pair, [prompt], Drafting.chains(many, 4, SEQUENTIAL), DecodeOptions(max_tokens=16))
+        used[many] = engine.target.cache.bytes, engine.drafter.reader.cache.bytes
         memory = [tensor.data_ptr() for tensor in engine.target.cache.keys]
         _one_step(engine)
         assert [tensor.data_ptr() for tensor in engine.target.cache.keys] == memory  # nothing is taken anew
@@ -88,7 +89,7 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
     "drafting",
     [
         Drafting(),
-        Drafting(UNEVEN, ot.paths.NaiveTarget(), ot.Hybrid(top=3)),
+        Drafting(ot.paths.FixedTree(UNEVEN, ot.Hybrid(top=3)), ot.paths.NaivePath()),
         Drafting.chains(3, 2, SEQUENTIAL),
         Drafting.chains(3, 2, ot.paths.Joint()),
     ],
@@ -107,11 +108,11 @@ def test_nor_does_one_of_a_draft_that_reads_states() -> None:
 
 
 def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
-    engine = prepare(pair, [[1, 2, 3], [4]], drafting, Options(max_tokens=8))
+    engine = prepare(pair, [[1, 2, 3], [4]], drafting, DecodeOptions(max_tokens=8))
     engine.draw(0, [0, 1], 0)
     engine.propose()
     engine.verify()
-    assert engine.p.shape == (2, drafting.shape.size + 1, 8) and engine.p.device.type == "meta"
+    assert engine.p.shape == (2, drafting.tree.budget + 1, 8) and engine.p.device.type == "meta"
     engine.select()
     engine.keep()
 
@@ -145,7 +146,7 @@ def test_nor_does_what_reads_states(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _nothing_from_the_host(pair: Pair, drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which takes the ways of a device."""
-    engine = prepare(pair, [[1, 2, 3], [4]], drafting, Options(max_tokens=8))
+    engine = prepare(pair, [[1, 2, 3], [4]], drafting, DecodeOptions(max_tokens=8))
     engine.draw(0, [0, 1], 0)
     _one_step(engine)  # the first one may: it comes before the recording
     asked: list[str] = []
@@ -159,7 +160,7 @@ def _nothing_from_the_host(pair: Pair, drafting: Drafting, monkeypatch: pytest.M
 
 
 def test_shapes_of_a_step_do_not_depend_on_what_was_accepted() -> None:
-    engine = prepare(tiny_pair(), [[1, 2, 3], [4]], Drafting.chains(2, 3, SEQUENTIAL), Options(max_tokens=12))
+    engine = prepare(tiny_pair(), [[1, 2, 3], [4]], Drafting.chains(2, 3, SEQUENTIAL), DecodeOptions(max_tokens=12))
     addresses = _addresses(engine)
     for step in range(3):
         engine.draw(0, [0, 1], step)
@@ -172,7 +173,7 @@ def test_other_families_of_models(family: str) -> None:
     from ot_draft.decoding.loop import decode
     from ot_draft.decoding.reference import reference_decode
 
-    pair, options = Pair(_other(family, 1), _other(family, 2)), Options(max_tokens=10)
+    pair, options = Pair(_other(family, 1), _other(family, 2)), DecodeOptions(max_tokens=10)
     drafting = Drafting.chains(2, 3, SEQUENTIAL)
     prompts = [[1, 2, 3, 4], [5]]
     expected = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
@@ -201,9 +202,19 @@ def _one_step(engine: Any) -> None:
 
 
 def _addresses(engine: Any) -> list[int]:
-    fixed = [engine.tokens, engine.q, engine.length, engine.nodes, engine.chosen, engine.emitted, engine.uniforms]
+    fixed = [
+        engine.drafter.tokens,
+        engine.drafter.q,
+        engine.length,
+        engine.nodes,
+        engine.chosen,
+        engine.emitted,
+        engine.uniforms,
+    ]
     fixed += [*vars(engine.texts).values()][:-1]
     fixed += [
-        memory for reader in (engine.target, engine.draft) for memory in (*reader.cache.keys, *reader.cache.values)
+        memory
+        for reader in (engine.target, engine.drafter.reader)
+        for memory in (*reader.cache.keys, *reader.cache.values)
     ]
     return [tensor.data_ptr() for tensor in fixed]

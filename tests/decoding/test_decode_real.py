@@ -17,10 +17,11 @@ if missing_packages():
     pytest.skip(f"the real models need {', '.join(missing_packages())}", allow_module_level=True)
 
 from llm_demo.models.load import load_pair  # noqa: E402
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
-from ot_draft.decoding.loop import Options, decode  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.loop import decode  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 NEW = 6
@@ -69,22 +70,25 @@ def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     ("drafting", "draft_sampling"),
     [
         (Drafting(), None),
-        (Drafting.chains(2, 3, paths.Joint()), Sampling(1)),
-        (Drafting(paths.TreeShape.by_level((2, 1)), paths.NaiveTarget(), ot.Hybrid(top=2)), Sampling(1)),
+        (Drafting.chains(2, 3, paths.Joint()), SamplingParams(1)),
+        (
+            Drafting(ot.paths.FixedTree(paths.TreeShape.by_level((2, 1)), ot.Hybrid(top=2)), paths.NaivePath()),
+            SamplingParams(1),
+        ),
         (Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())), None),
     ],
     ids=["autoregressive", "joint", "top tokens", "greedy draft"],
 )
 def test_greedy_text_is_the_targets_own(
-    pair: Any, greedy: dict[str, list[int]], drafting: Drafting, draft_sampling: Sampling | None
+    pair: Any, greedy: dict[str, list[int]], drafting: Drafting, draft_sampling: SamplingParams | None
 ) -> None:
     prompts = [pair.encode(text) for text in greedy]
-    options = Options(Sampling(0), draft_sampling, max_tokens=NEW)
+    options = DecodeOptions(SamplingParams(0), draft_sampling, max_tokens=NEW)
     assert decode(pair, prompts, drafting, options).tokens == list(greedy.values())
 
 
 def test_sampled_text_is_the_references(pair: Any, sized: Sized) -> None:
-    drafting, options = Drafting.chains(2, 2, paths.TokenWise(rules.KSeq())), Options(max_tokens=NEW, seed=5)
+    drafting, options = Drafting.chains(2, 2, paths.TokenWise(rules.KSeq())), DecodeOptions(max_tokens=NEW, seed=5)
     prompts = [pair.encode(text) for text in TEXTS[: sized(1, 2)]]
     expected = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
     assert decode(pair, prompts, drafting, options).tokens == expected

@@ -13,11 +13,12 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
-from ot_draft.decoding.loop import Options, decode, decode_steps  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.loop import decode, decode_steps  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
@@ -33,14 +34,16 @@ def drafting(name: str) -> Drafting:
         "autoregressive": Drafting,
         "one draft": lambda: Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())),
         "k-seq": lambda: Drafting.chains(3, 3, paths.TokenWise(rules.KSeq())),
-        "optimal on a tree": lambda: Drafting(TREE, paths.TokenWise(rules.Optimal())),
-        "without replacement": lambda: Drafting(TREE, without, WITHOUT),
-        "without replacement, uneven": lambda: Drafting(UNEVEN, without, WITHOUT),
-        "hybrid": lambda: Drafting(TREE, paths.TokenWise(rules.Optimal(law=ot.Hybrid(top=1))), ot.Hybrid(top=1)),
+        "optimal on a tree": lambda: Drafting(ot.paths.FixedTree(TREE), paths.TokenWise(rules.Optimal())),
+        "without replacement": lambda: Drafting(ot.paths.FixedTree(TREE, WITHOUT), without),
+        "without replacement, uneven": lambda: Drafting(ot.paths.FixedTree(UNEVEN, WITHOUT), without),
+        "hybrid": lambda: Drafting(
+            ot.paths.FixedTree(TREE, ot.Hybrid(top=1)), paths.TokenWise(rules.Optimal(law=ot.Hybrid(top=1)))
+        ),
         "block": lambda: Drafting.chains(1, 4, paths.BlockVerification()),
         "traversal": lambda: Drafting.chains(3, 3, paths.Traversal()),
         "joint": lambda: Drafting.chains(3, 3, paths.Joint()),
-        "top-k tokens": lambda: Drafting(TREE, paths.NaiveTarget(), ot.Hybrid(top=3)),
+        "top-k tokens": lambda: Drafting(ot.paths.FixedTree(TREE, ot.Hybrid(top=3)), paths.NaivePath()),
     }[name]()
 
 
@@ -62,7 +65,7 @@ NAMES = (
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_of_three_equals_the_reference(name: str) -> None:
-    pair, options = tiny_pair(seed=3, n=12), Options(max_tokens=20, seed=7)
+    pair, options = tiny_pair(seed=3, n=12), DecodeOptions(max_tokens=20, seed=7)
     made = decode(pair, PROMPTS, drafting(name), options)
     expected = [reference_decode(pair, prompt, drafting(name), options, row) for row, prompt in enumerate(PROMPTS)]
     assert made.tokens == expected
@@ -73,29 +76,35 @@ def test_a_batch_of_three_equals_the_reference(name: str) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     "sampling",
-    [Sampling(0.7), Sampling(0), Sampling(1.3, top_k=5), Sampling(1, top_p=0.8), Sampling(0.9, 6, 0.9, 0.05)],
+    [
+        SamplingParams(0.7),
+        SamplingParams(0),
+        SamplingParams(1.3, top_k=5),
+        SamplingParams(1, top_p=0.8),
+        SamplingParams(0.9, 6, 0.9, 0.05),
+    ],
     ids=str,
 )
-def test_sampling_settings_apply_to_both_models_and_every_node(sampling: Sampling, sized: Sized) -> None:
-    pair, options = tiny_pair(seed=4, n=12), Options(sampling, max_tokens=sized(8, 16), seed=1)
+def test_sampling_settings_apply_to_both_models_and_every_node(sampling: SamplingParams, sized: Sized) -> None:
+    pair, options = tiny_pair(seed=4, n=12), DecodeOptions(sampling, max_tokens=sized(8, 16), seed=1)
     made = decode(pair, PROMPTS, drafting("k-seq"), options).tokens
     assert made == [reference_decode(pair, p, drafting("k-seq"), options, row) for row, p in enumerate(PROMPTS)]
 
 
 def test_a_text_does_not_depend_on_the_rest_of_the_batch() -> None:
-    pair, options = tiny_pair(seed=5), Options(max_tokens=15, seed=2)
+    pair, options = tiny_pair(seed=5), DecodeOptions(max_tokens=15, seed=2)
     together = decode(pair, PROMPTS, drafting("k-seq"), options).tokens
     for row, prompt in enumerate(PROMPTS):
-        alone = decode(pair, [prompt], drafting("k-seq"), Options(max_tokens=15, seed=2, rows=[row])).tokens
+        alone = decode(pair, [prompt], drafting("k-seq"), DecodeOptions(max_tokens=15, seed=2, rows=[row])).tokens
         assert alone == [together[row]]
     assert decode(pair, PROMPTS, drafting("k-seq"), options).tokens == together
-    assert decode(pair, PROMPTS, drafting("k-seq"), Options(max_tokens=15, seed=3)).tokens != together
+    assert decode(pair, PROMPTS, drafting("k-seq"), DecodeOptions(max_tokens=15, seed=3)).tokens != together
 
 
 def test_texts_end_at_a_stop_token_or_at_the_last_token_allowed() -> None:
     pair = tiny_pair(seed=6)
-    free = decode(pair, PROMPTS, drafting("k-seq"), Options(max_tokens=24, stop=(), seed=4)).tokens
-    ended = decode(pair, PROMPTS, drafting("k-seq"), Options(max_tokens=24, stop=(2, 5), seed=4)).tokens
+    free = decode(pair, PROMPTS, drafting("k-seq"), DecodeOptions(max_tokens=24, stop=(), seed=4)).tokens
+    ended = decode(pair, PROMPTS, drafting("k-seq"), DecodeOptions(max_tokens=24, stop=(2, 5), seed=4)).tokens
     assert [len(tokens) for tokens in free] == [24] * 3
     for tokens, whole in zip(ended, free, strict=True):
         first = next((place for place, token in enumerate(whole) if token in (2, 5)), 23)
@@ -108,14 +117,14 @@ def test_a_draft_that_scores_a_subset_of_the_vocabulary(sized: Sized) -> None:
 
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
     draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)
-    pair, options = Pair(target, draft), Options(max_tokens=sized(6, 16))
+    pair, options = Pair(target, draft), DecodeOptions(max_tokens=sized(6, 16))
     for name in ("k-seq", "without replacement"):  # five tokens a node at most: the sixth is drawn where q is 0
         made = decode(pair, PROMPTS, drafting(name), options).tokens
         assert made == [reference_decode(pair, p, drafting(name), options, row) for row, p in enumerate(PROMPTS)]
 
 
 def test_steps_carry_what_they_did() -> None:
-    pair, options = tiny_pair(seed=3, n=12), Options(max_tokens=12, details=True, laws=True)
+    pair, options = tiny_pair(seed=3, n=12), DecodeOptions(max_tokens=12, details=True, laws=True)
     plan = drafting("optimal on a tree")
     steps = list(decode_steps(pair, PROMPTS, plan, options))
     for step in steps:
@@ -130,8 +139,8 @@ def _check_row(step: Any, plan: Drafting, row: int) -> None:
     length = int(step.length[row])
     accepted = step.nodes[row, :length].tolist()
     assert [step.drafted[row, node - 1].item() for node in accepted] == step.chosen[row, :length].tolist()
-    assert step.nodes[row, length:].tolist() == [-1] * (plan.shape.length - length)
-    for node, parent in enumerate(plan.shape.parents, 1):
+    assert step.nodes[row, length:].tolist() == [-1] * (plan.tree.length - length)
+    for node, parent in enumerate(step.shape(row).parents, 1):
         token = step.drafted[row, node - 1]
         law, drawn_from = step.p[row, parent], step.q[row, parent]
         assert step.details.p[row, node - 1] == law[token] and step.details.q[row, node - 1] == drawn_from[token]

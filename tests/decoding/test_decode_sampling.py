@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.uniforms import uniforms  # noqa: E402
 
 
@@ -16,18 +16,18 @@ from ot_draft.decoding.uniforms import uniforms  # noqa: E402
 @pytest.mark.parametrize(
     "sampling",
     [
-        Sampling(),
-        Sampling(0.7),
-        Sampling(top_k=7),
-        Sampling(1.2, top_p=0.9),
-        Sampling(top_p=0.3),
-        Sampling(min_p=0.1),
-        Sampling(0.8, 30, 0.95, 0.02),
-        Sampling(top_k=4000, top_p=0.999),
+        SamplingParams(),
+        SamplingParams(0.7),
+        SamplingParams(top_k=7),
+        SamplingParams(1.2, top_p=0.9),
+        SamplingParams(top_p=0.3),
+        SamplingParams(min_p=0.1),
+        SamplingParams(0.8, 30, 0.95, 0.02),
+        SamplingParams(top_k=4000, top_p=0.999),
     ],
     ids=str,
 )
-def test_laws_are_those_of_generate(sampling: Sampling, n: int) -> None:
+def test_laws_are_those_of_generate(sampling: SamplingParams, n: int) -> None:
     from transformers.generation import logits_process as process
 
     logits = 3 * torch.randn(4, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
@@ -45,8 +45,8 @@ def test_laws_are_those_of_generate(sampling: Sampling, n: int) -> None:
 
 def test_temperature_zero_is_the_largest_logit() -> None:
     logits = torch.tensor([[0.5, 2.0, -1.0]], dtype=torch.bfloat16)
-    assert Sampling(0, top_p=0.5).masses(logits).tolist() == [[0, 1, 0]]
-    assert Sampling().masses(logits).dtype == torch.float32
+    assert SamplingParams(0, top_p=0.5).masses(logits).tolist() == [[0, 1, 0]]
+    assert SamplingParams().masses(logits).dtype == torch.float32
 
 
 def test_uniforms_depend_on_seed_row_and_step_only() -> None:

@@ -18,12 +18,12 @@ pytest.importorskip("transformers")
 
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
+    DecodeOptions,
     Drafting,
     Lookup,
     Match,
-    Options,
     Pair,
-    Sampling,
+    SamplingParams,
     decode,
     reference_decode,
 )
@@ -69,42 +69,42 @@ def test_it_finds_what_transformers_finds() -> None:
     assert found > 50
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.4, top_k=4)], ids=str)
-def test_a_batch_equals_the_reference_without_a_draft_model(sampling: Sampling) -> None:
+@pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(0.4, top_k=4)], ids=str)
+def test_a_batch_equals_the_reference_without_a_draft_model(sampling: SamplingParams) -> None:
     pair, drafting = Pair(tiny_llama(3, 6)), Drafting.looked_up(Lookup(4, 2))
-    options = Options(sampling, max_tokens=24, seed=7)
+    options = DecodeOptions(sampling, max_tokens=24, seed=7)
     made = decode(pair, PROMPTS, drafting, options)
     assert made.tokens == [reference_decode(pair, p, drafting, options, row) for row, p in enumerate(PROMPTS)]
     assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 2
     texts = [list(prompt) for prompt in PROMPTS]
     for step in made.steps:  # no more is verified than was found
         found = [len(Lookup(4, 2).find(text).tokens) for text, going in zip(texts, step.active, strict=True) if going]
-        assert step.drafting.shape.size == max(found)
+        assert step.drafting.tree.budget == max(found)
         for row, text in enumerate(texts):
             text.extend(step.tokens(row))
-    assert len({step.drafting.shape.size for step in made.steps}) > 2
-    alone = decode(pair, PROMPTS[2:], drafting, Options(sampling, max_tokens=24, seed=7, rows=[2]))
+    assert len({step.drafting.tree.budget for step in made.steps}) > 2
+    alone = decode(pair, PROMPTS[2:], drafting, DecodeOptions(sampling, max_tokens=24, seed=7, rows=[2]))
     assert alone.tokens == made.tokens[2:]
 
 
 def test_a_text_that_has_ended_is_not_looked_up() -> None:
     pair, prompts = Pair(tiny_llama(3, 6)), [[3, 1, 0, 3, 1, 0, 2], [2]]
-    options = Options(Sampling(0), max_tokens=4)
+    options = DecodeOptions(SamplingParams(0), max_tokens=4)
     plain = decode(pair, prompts, options=options).tokens
     made = decode(pair, prompts, Drafting.looked_up(Knows(4, tokens=tuple(plain[0]))), options)
     assert made.tokens == plain
-    assert [step.drafting.shape.size for step in made.steps] == [4, 0, 0, 0]  # the first text has ended after one step
+    assert [step.drafting.tree.budget for step in made.steps] == [4, 0, 0, 0]  # the first text has ended after one step
 
 
 def test_greedy_text_is_the_plain_one() -> None:
-    pair, options = tiny_pair(seed=5, n=6), Options(Sampling(0), max_tokens=30)
+    pair, options = tiny_pair(seed=5, n=6), DecodeOptions(SamplingParams(0), max_tokens=30)
     looked_up = decode(pair, PROMPTS, Drafting.looked_up(Lookup(6)), options)
     assert looked_up.tokens == decode(pair, PROMPTS, options=options).tokens
     assert len(looked_up.steps) < 20
 
 
 def test_the_law_of_a_looked_up_token_is_a_point_mass() -> None:
-    steps = decode(Pair(tiny_llama(3, 6)), PROMPTS, Drafting.looked_up(Lookup(4)), Options(laws=True)).steps
+    steps = decode(Pair(tiny_llama(3, 6)), PROMPTS, Drafting.looked_up(Lookup(4)), DecodeOptions(laws=True)).steps
     seen = 0
     for step in steps:
         assert step.q is not None
@@ -148,12 +148,12 @@ class Counts(Lookup):
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_text_is_searched_once_a_step(alone: bool) -> None:
     lookup = Counts(4, 2)
-    plan = Drafting.looked_up(lookup) if alone else Drafting.dynamic(paths.LookupTree(6, 3), lookup=lookup)
-    decode(tiny_pair(seed=5, n=6), PROMPTS[:1], plan, Options(max_tokens=12))
+    plan = Drafting.looked_up(lookup) if alone else Drafting(paths.LookupTree(6, 3), lookup=lookup)
+    decode(tiny_pair(seed=5, n=6), PROMPTS[:1], plan, DecodeOptions(max_tokens=12))
     assert len(lookup.asked) == len(set(lookup.asked)) > 3
 
 
 def test_only_a_tree_that_takes_them_is_given_looked_up_tokens() -> None:
     with pytest.raises(CannotDecode, match="counted takes no looked-up tokens"):
-        Drafting.dynamic(paths.CountedTree(6), lookup=Lookup())
-    assert Drafting.dynamic(paths.LookupTree(6, 4)).lookup == Lookup(4, max_ngram=2, min_ngram=2)
+        Drafting(paths.CountedTree(6), lookup=Lookup())
+    assert Drafting(paths.LookupTree(6, 4)).lookup == Lookup(4, max_ngram=2, min_ngram=2)

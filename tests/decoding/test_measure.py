@@ -1,4 +1,4 @@
-"""One speed-up, one prediction and one reason: the arithmetic of `ot_draft.decoding.compared.measure`, and runs that it is true of."""
+"""One speed-up, one prediction and one reason: the arithmetic of `ot_draft.decoding.benchmark.measure`, and runs that it is true of."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from measured import measured, two_methods  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Call,
     Comparison,
+    DecodeOptions,
     Method,
     MethodCosts,
-    Options,
     Pair,
-    Sampling,
+    SamplingParams,
     Seconds,
     Step,
     compare_methods,
@@ -87,7 +87,7 @@ def test_noise_is_called_noise() -> None:
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_calls_are_those_of_texts_that_go_on(batch: int) -> None:
-    pair, options = tiny_pair(), Options(Sampling(0.6), max_tokens=5, stop=())
+    pair, options = tiny_pair(), DecodeOptions(SamplingParams(0.6), max_tokens=5, stop=())
     groups = [PROMPTS[start : start + batch] for start in range(0, len(PROMPTS), batch)]
     comparison = compare_methods(pair, groups, methods("joint", "kseq"), options)
     plain = comparison.rows[0]
@@ -104,7 +104,7 @@ def test_calls_are_those_of_texts_that_go_on(batch: int) -> None:
 
 def test_costs_that_methods_share_are_pooled() -> None:
     chosen = methods("joint", "kseq")
-    costs = measure_costs(tiny_pair(), PROMPTS[:1], chosen, Options(max_tokens=40))
+    costs = measure_costs(tiny_pair(), PROMPTS[:1], chosen, DecodeOptions(max_tokens=40))
     plain, joint, kseq = (costs[method] for method in chosen)
     assert (joint.verify, joint.draft) == (kseq.verify, kseq.draft) and joint.select != kseq.select
     assert plain.verify < plain.step and plain.verify != joint.verify
@@ -114,7 +114,7 @@ def test_costs_that_methods_share_are_pooled() -> None:
 class Other(Method):
     """Another program, of which only whole calls are known."""
 
-    def calls(self, pair: Pair, prompts: Any, options: Options, watch: Any = None) -> Iterator[Call]:
+    def calls(self, pair: Pair, prompts: Any, options: DecodeOptions, watch: Any = None) -> Iterator[Call]:
         for text in options.rows or ():
             yield Call(text, 2.0, 0.5)
 
@@ -123,7 +123,7 @@ def test_another_program_has_a_speed_up_and_no_prediction() -> None:
     plain = methods()[0]
     other = Other("other", "", "other", "", plain.drafting)
     comparison = compare_methods(
-        tiny_pair(), [PROMPTS[:1], PROMPTS[1:2]], [plain], Options(max_tokens=3), peers=[other]
+        tiny_pair(), [PROMPTS[:1], PROMPTS[1:2]], [plain], DecodeOptions(max_tokens=3), peers=[other]
     )
     row = comparison.rows[1]
     assert row.rate() == 4 and comparison.speed_up(row)[0] > 0
@@ -136,5 +136,5 @@ def test_steps_are_watched_with_their_text() -> None:
     def watch(method: Method, text: int, step: Step) -> None:
         seen.append((method.rule, text, step.number))
 
-    compare_methods(tiny_pair(), [PROMPTS[:1], PROMPTS[1:2]], methods(), Options(max_tokens=2, stop=()), watch)
+    compare_methods(tiny_pair(), [PROMPTS[:1], PROMPTS[1:2]], methods(), DecodeOptions(max_tokens=2, stop=()), watch)
     assert seen == [("autoregressive", text, number) for text in range(2) for number in range(2)]

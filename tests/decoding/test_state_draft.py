@@ -17,15 +17,16 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
     Chooser,
+    DecodeOptions,
     Drafting,
     Lookup,
-    Options,
     Pair,
     PrefixLogits,
-    Sampling,
+    SamplingParams,
     StateDraft,
     SubsetDraft,
     assistant,
@@ -35,15 +36,15 @@ from ot_draft.decoding import (  # noqa: E402
     peers,
     reference_decode,
 )
-from ot_draft.decoding import reader as reader_module  # noqa: E402
-from ot_draft.decoding.drafts import features_of  # noqa: E402
-from ot_draft.decoding.engine import Engine  # noqa: E402
-from ot_draft.decoding.engines import Engines  # noqa: E402
+from ot_draft.decoding.draft_models import features_of  # noqa: E402
+from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
+from ot_draft.decoding.language_model import StateModel  # noqa: E402
+from ot_draft.decoding.loop import Engines  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]
 SUBSET = [0, 1, 2, 3, 5, 7, 8, 11]
-OPTIONS = Options(max_tokens=20, seed=7)
+OPTIONS = DecodeOptions(max_tokens=20, seed=7)
 
 
 @cache
@@ -67,7 +68,9 @@ class InTurn(Chooser):
 def changing() -> InTurn:
     """One path, nothing at all, what is looked up, a tree: the draft model lags behind by several tokens."""
     one = Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling()))
-    tree = Drafting(paths.TreeShape.by_level((2, 2, 1)), paths.TokenWise(rules.RecursiveRejection()))
+    tree = Drafting(
+        ot.paths.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
+    )
     looked_up = Drafting.looked_up(Lookup(3, 1))
     return InTurn((one, looked_up, Drafting(), tree, Drafting()))
 
@@ -77,13 +80,12 @@ PLANS: dict[str, Callable[[], Any]] = {
     "one path": lambda: Drafting.chains(1, 4, paths.BlockVerification()),
     "k-seq": lambda: Drafting.chains(3, 3, paths.TokenWise(rules.KSeq())),
     "tree": lambda: Drafting(
-        paths.TreeShape((0, 0, 0, 1, 1, 3, 6)),
+        paths.FixedTree(paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), ot.WithoutReplacement()),
         paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()),
-        ot.WithoutReplacement(),
     ),
-    "ours": lambda: Drafting.dynamic(paths.AdaptiveTree(8, 4, 4)),
-    "EAGLE-2": lambda: Drafting.dynamic(paths.ConfidentTree(8, 4, 3, 2)),
-    "lookup and model": lambda: Drafting.dynamic(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
+    "ours": lambda: Drafting(paths.AdaptiveTree(8, 4, 4)),
+    "EAGLE-2": lambda: Drafting(paths.ConfidentTree(8, 4, 3, 2)),
+    "lookup and model": lambda: Drafting(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
 }
 EACH = pytest.mark.parametrize("name", PLANS)
 
@@ -108,28 +110,28 @@ def test_the_engine_equals_the_reference_where_draftings_take_turns() -> None:
 def test_reading_as_many_tokens_in_every_step_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CUDA graph does, which holds one number of them."""
     wanted = decode(pair(), PROMPTS, PLANS[name](), OPTIONS).tokens
-    made = Engine.__init__
+    made = ModelDrafter.__init__
 
-    def init(self: Engine, memory: Any, drafting: Drafting) -> None:
-        made(self, memory, drafting)
-        self.always = drafting.shape.length - 1
+    def init(self: ModelDrafter, tree: paths.TreeDrafter, *given: Any) -> None:
+        made(self, tree, *given)
+        self.always = tree.length - 1
 
-    monkeypatch.setattr(Engine, "__init__", init)
+    monkeypatch.setattr(ModelDrafter, "__init__", init)
     assert decode(pair(), PROMPTS, PLANS[name](), OPTIONS).tokens == wanted
 
 
 def _not_moved_by_one(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.Reader._before
-    patch.setattr(reader_module.Reader, "_before", lambda self, places: made(self, places + 1))
+    made = StateModel.before
+    patch.setattr(StateModel, "before", lambda self, target, places: made(self, target, places + 1))
 
 
 def _zero_before_drafted_tokens(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.Reader._own
-    patch.setattr(reader_module.Reader, "_own", lambda self, slots: 0 * made(self, slots))
+    made = StateModel.before_drafted
+    patch.setattr(StateModel, "before_drafted", lambda self, own, slots: 0 * made(self, own, slots))
 
 
 def _accepted_tokens_are_not_read_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reader_module.Reader, "read_by", lambda self, root, length: length - 2)
+    patch.setattr(StateModel, "read_for_good", lambda self, root, length: length - 2)
 
 
 @pytest.mark.parametrize("plant", [_not_moved_by_one, _zero_before_drafted_tokens, _accepted_tokens_are_not_read_again])
@@ -186,8 +188,7 @@ def test_a_file_is_read_back_as_the_same_draft(tmp_path: Path) -> None:
     read = load_draft(pair().target, tmp_path / "draft.safetensors")
     assert isinstance(read, StateDraft) and read.reads == (1, 2) and read.vocabulary_subset.tolist() == SUBSET
     tokens, before = torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 16, dtype=torch.float64)
-    for mine, other in zip(read(tokens, before), short(tokens, before), strict=True):
-        torch.testing.assert_close(mine, other)
+    torch.testing.assert_close(read(tokens, before=before), short(tokens, before=before))
 
 
 def test_who_has_no_states_says_so() -> None:
@@ -220,7 +221,7 @@ def test_the_target_keeps_states_only_for_who_reads_them(monkeypatch: pytest.Mon
 
 
 def test_it_follows_sampling_settings() -> None:
-    options = replace(OPTIONS, sampling=Sampling(0.7, top_k=5))
+    options = replace(OPTIONS, sampling=SamplingParams(0.7, top_k=5))
     plan = PLANS["k-seq"]()
     assert decode(pair(), PROMPTS[:1], plan, options).tokens == [reference_decode(pair(), PROMPTS[0], plan, options)]
 

@@ -15,7 +15,7 @@ from llm_demo.bench.llama_cpp.draft_file import write_draft
 from llm_demo.bench.llama_cpp.method import continued
 from llm_demo.bench.llama_cpp.server import Settings, llama_server
 from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_directory
-from ot_draft.decoding import Options, Sampling
+from ot_draft.decoding import DecodeOptions, SamplingParams
 
 TEXTS = ("The museum opens at nine o'clock in the morning and", "def merge(left, right):\n    ", "Water boils at")
 
@@ -54,7 +54,7 @@ def test_what_it_drafts_is_accepted(drafts: str, pair: Any, tmp_path: Path) -> N
     target, draft = target_directory() / TARGET_FILE, tmp_path / "draft.gguf"
     write_draft(target, DRAFT_FILE, draft)
     with llama_server(sys.executable, Settings(str(target), drafts, str(draft), 2), tmp_path / "server.txt") as url:
-        options = Options(Sampling(0.6), max_tokens=32)
+        options = DecodeOptions(SamplingParams(0.6), max_tokens=32)
         done = [continued(url, pair.encode(text), options, seed) for seed, text in enumerate(TEXTS)]
     assert all(each.tokens <= 32 and each.seconds > 0 for each in done)
     drawn, accepted = sum(each.tokens for each in done), sum(each.accepted for each in done)

@@ -26,7 +26,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding import CannotDecode, Drafting, Options, Processed, Sampling, decode, reference_decode  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Processed, SamplingParams, decode, reference_decode  # noqa: E402
 from ot_draft.integrations.generate_request import sampling_of  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
@@ -136,10 +136,10 @@ def test_settings_that_only_the_general_way_can_honour(sized: Sized) -> None:
 def test_the_engine_is_the_reference() -> None:
     models, prompts = pair(), [[1, 2, 3], [4], [5, 5]]
     penalty = transformers.RepetitionPenaltyLogitsProcessor(1.6)
-    options = Options(processed=[Processed([penalty, Rises()])] * 3, max_tokens=9, seed=3)
+    options = DecodeOptions(processed=[Processed([penalty, Rises()])] * 3, max_tokens=9, seed=3)
     for drafting in (
         Drafting.chains(3, 3, ot.paths.Joint()),
-        Drafting(ot.paths.TreeShape.by_level((3, 2, 1)), ot.paths.Traversal()),
+        Drafting(ot.paths.FixedTree(ot.paths.TreeShape.by_level((3, 2, 1))), ot.paths.Traversal()),
     ):
         texts = decode(models, prompts, drafting, options).tokens
         assert texts == [reference_decode(models, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
@@ -207,5 +207,5 @@ def test_nothing_is_allowed_behind_the_end() -> None:
 
 
 def test_a_warper_that_drops_nothing_is_asked_itself() -> None:
-    assert sampling_of([transformers.TopKLogitsWarper(3)], True) == Sampling(top_k=3)
+    assert sampling_of([transformers.TopKLogitsWarper(3)], True) == SamplingParams(top_k=3)
     assert sampling_of([transformers.TopKLogitsWarper(3, filter_value=-4.0)], True) is None

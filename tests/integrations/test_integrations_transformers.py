@@ -22,9 +22,9 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding import CannotDecode, Lookup, Sampling  # noqa: E402
+from ot_draft.decoding import CannotDecode, Lookup, SamplingParams  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
-from ot_draft.decoding.reader import TreeReader  # noqa: E402
+from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
@@ -106,7 +106,7 @@ def test_a_draft_with_another_vocabulary(n: int, sized: Sized) -> None:
 
 
 def _settings_are_dropped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ours, "sampling_of", lambda processors, do_sample: Sampling())
+    patch.setattr(ours, "sampling_of", lambda processors, do_sample: SamplingParams())
 
 
 def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
@@ -114,27 +114,28 @@ def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
-    made = TreeReader.verify
+    made = Reader.read_tree
 
-    def verify(self: TreeReader, tokens: Any) -> Any:
-        p = made(self, tokens)
-        p[:, 1:] = made(replace(self, sampling=Sampling()), tokens)[:, 1:]
+    def read_tree(self: Reader, *given: Any) -> Any:
+        p = made(self, *given)
+        p[:, 1:] = made(replace(self, sampling=SamplingParams()), *given)[:, 1:]
         return p
 
-    patch.setattr(TreeReader, "verify", verify)
+    patch.setattr(Reader, "read_tree", read_tree)
 
 
 def _the_draft_is_drawn_at_temperature_1_and_reported_warped(patch: pytest.MonkeyPatch) -> None:
     made = engine_module.Engine.propose
 
     def propose(self: Any) -> None:
-        warped, plain = self.draft, replace(self.draft, sampling=Sampling())
+        drafter = self.drafter
+        warped, plain = drafter.reader, replace(drafter.reader, sampling=SamplingParams())
         made(self)
-        q = self.q.clone()
-        self.draft = plain
+        q = drafter.q.clone()
+        drafter.reader = plain
         made(self)
-        self.draft = warped
-        self.q.copy_(q)
+        drafter.reader = warped
+        drafter.q.copy_(q)
 
     patch.setattr(engine_module.Engine, "propose", propose)
 
@@ -324,7 +325,7 @@ def test_prompt_lookup_by_the_names_that_generate_has_for_it() -> None:
     plain, steps = target.generate(PROMPTS, **given).tolist(), list[Any]()
     loop = multi_draft(prompt_lookup_num_tokens=5, max_matching_ngram_size=1, on_step=steps.append)
     assert target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain
-    drafted = [step for step in steps if step.drafting.shape.size]
+    drafted = [step for step in steps if step.drafting.tree.budget]
     assert {step.drafting.lookup for step in drafted} == {Lookup(5, 1)}
     assert max(int(step.length.max()) for step in drafted) > 0
     auto = multi_draft(shape="auto", costs=FREE_POSITIONS)

@@ -66,9 +66,9 @@ def test_trees_with_fixed_tokens_are_exact() -> None:
     for seed, tokens in enumerate(((1,), (0, 1), (2, 2))):
         model = paths.MarkovModel.random(np.random.default_rng(seed), 3 if 2 in tokens else 2)
         law = ot.Fixed(tokens)
-        for rule in (paths.Joint(), paths.TokenWise(ot.rules.Optimal(law)), paths.Traversal(), paths.NaiveTarget()):
+        for rule in (paths.Joint(), paths.TokenWise(ot.rules.Optimal(law)), paths.Traversal(), paths.NaivePath()):
             small = paths.TreeShape((0, 0, 1)) if 2 in tokens else shape
-            assert paths.evaluate_tree(rule, model, small, law).lossless
+            assert paths.evaluate(rule, model, small, law).lossless
         assert not paths.Joint().fits(shape, ot.WithoutReplacement())
 
 

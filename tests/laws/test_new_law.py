@@ -99,10 +99,10 @@ def test_sweep(law: Any, tmp_path: Path) -> None:
     "shape", [paths.TreeShape.by_level((2, 1)), paths.TreeShape((0, 0, 1))], ids=["even", "uneven"]
 )
 def test_trees(law: Any, shape: paths.TreeShape) -> None:
-    for rule in (paths.Traversal(), paths.NaiveTarget(), paths.TokenWise(ot.rules.FromCoupling(law))):
+    for rule in (paths.Traversal(), paths.NaivePath(), paths.TokenWise(ot.rules.FromCoupling(law))):
         if rule.fits(shape, law):
             model = paths.MarkovModel.random(np.random.default_rng(5), 2)
-            assert paths.evaluate_tree(rule, model, shape, law).lossless
+            assert paths.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match="take NaiveTarget"):
         paths.Joint().check(shape, law)
     simulated = paths.simulate(paths.Traversal(), paths.SimulatedModel(n=20), shape, 50, law=law)
@@ -113,12 +113,12 @@ def test_decode(law: Any) -> None:
     pytest.importorskip("transformers")
     from tiny_models import tiny_pair
 
-    from ot_draft.decoding import Options, decode
-    from ot_draft.decoding.compared.methods import method_called
+    from ot_draft.decoding import DecodeOptions, decode
+    from ot_draft.decoding.benchmark.methods import method_called
 
     method = method_called("traversal", "sharpened", paths.TreeShape.chains(2, 2))
-    assert method.law == "sharpened" and method.drafting.law == law
-    texts = decode(tiny_pair(n=4, layers=1), [[1, 2]] * 3, method.drafting, Options(max_tokens=4)).tokens
+    assert method.law == "sharpened" and method.drafting.tree.law == law
+    texts = decode(tiny_pair(n=4, layers=1), [[1, 2]] * 3, method.drafting, DecodeOptions(max_tokens=4)).tokens
     assert all(len(text) == 4 and set(text) <= set(range(4)) for text in texts)
 
 

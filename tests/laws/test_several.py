@@ -107,8 +107,8 @@ def test_rules_for_it_are_exact() -> None:
         assert ot.evaluate(ot.rules.FromCoupling(law), problem).acceptance == best
     model = paths.MarkovModel.random(np.random.default_rng(1), 2)
     law, shape = Several([fractions([1, 2])]), paths.TreeShape.by_level((2, 2))
-    for rule in (paths.Traversal(), paths.TokenWise(ot.rules.FromCoupling(law)), paths.NaiveTarget()):
-        assert paths.evaluate_tree(rule, model, shape, law).lossless
+    for rule in (paths.Traversal(), paths.TokenWise(ot.rules.FromCoupling(law)), paths.NaivePath()):
+        assert paths.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\)"):
         paths.Joint().check(shape, law)
 

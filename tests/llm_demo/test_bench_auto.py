@@ -13,10 +13,10 @@ pytest.importorskip("transformers")
 from llm_demo.bench import auto  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
-from ot_draft.decoding import Options, Pair  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Pair  # noqa: E402
 
 PROMPTS = [Prompt("chat", [1, 2, 3]), Prompt("code", [4, 5, 4, 5]), Prompt("chat", [6, 1, 1]), Prompt("code", [7])]
-SHORT = Options(max_tokens=5, stop=())
+SHORT = DecodeOptions(max_tokens=5, stop=())
 
 
 def test_forty_texts_of_four_kinds() -> None:
@@ -49,7 +49,7 @@ def test_the_same_methods_by_other_models_have_rows_of_their_own() -> None:
         *auto.beside(sure, "sure", [auto.plain_method(), auto.auto_method()]),
         auto.OfOtherModels.like(shape, sure, "sure"),
     ]
-    options = Options(max_tokens=8, stop=())
+    options = DecodeOptions(max_tokens=8, stop=())
     rows = {
         row["method"]: row
         for row in auto.bench(pair, PROMPTS, 1, options, methods, lambda done: None)

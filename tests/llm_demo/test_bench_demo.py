@@ -27,8 +27,8 @@ from llm_demo.bench.contenders import PEER_ASSISTED, PEER_PLAIN, own_methods, pe
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import Options, Pair, Sampling, SubsetDraft  # noqa: E402
-from ot_draft.decoding.compared import peer_methods as bench_peers  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, SubsetDraft  # noqa: E402
+from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")
@@ -73,7 +73,7 @@ def test_the_assistant_is_the_draft_on_the_whole_vocabulary() -> None:
 def test_assisted_generation_accepts_all_of_a_draft_that_is_the_target() -> None:
     target = tiny_llama(3, tie_word_embeddings=True)
     pair = Pair(target, subset_draft(target, range(8)))
-    options = Options(max_tokens=13)
+    options = DecodeOptions(max_tokens=13)
     assisted = bench_peers.generate(pair, bench_peers.assistant(pair.draft), [1, 2], 3, options, seed=0)
     assert len(assisted.tokens) == 13 and assisted.calls in (4, 5)  # 4 tokens a call: the last call may be a short one
     plain = bench_peers.generate(pair, None, [1, 2], 0, options, seed=0)
@@ -81,13 +81,15 @@ def test_assisted_generation_accepts_all_of_a_draft_that_is_the_target() -> None
 
 
 def trees() -> list[ot.paths.DraftTree]:
-    options = Options(Sampling(0.5), max_tokens=8, laws=True, seed=1)  # sharp laws: siblings are often equal
+    options = DecodeOptions(
+        SamplingParams(0.5), max_tokens=8, laws=True, seed=1
+    )  # sharp laws: siblings are often equal
     return list(block_efficiency.trees(tiny_pair(), [1, 2, 3], paths.Joint(), options, (4, 3)))
 
 
 def exact_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> float:
     """Expected accepted length given the tree, from the plain form of the rule."""
-    tokens, shape = tree.tokens[0].tolist(), tree.shape
+    tokens, shape = tree.tokens[0].tolist(), tree.shape(0)
     prefixes = {tuple(tokens[v - 1] for v in shape.path(node)): node for node in reversed(range(shape.size + 1))}
 
     def law(table: Any, prefix: tuple[int, ...]) -> np.ndarray:
@@ -126,7 +128,7 @@ def test_control_variates_have_mean_zero_over_the_drafts(sized: Sized) -> None:
     found: dict[str, list[float]] = {}
     for _ in range(sized(100, 300)):
         tokens = torch.multinomial(q, 8, replacement=True, generator=generator)[None]
-        tree = paths.DraftTree(shape, tokens, p.expand(1, 9, 6), q.expand(1, 9, 6))
+        tree = shape.tree(tokens, p.expand(1, 9, 6), q.expand(1, 9, 6))
         for name, value in block_efficiency.controls_on(tree).items():
             found.setdefault(name, []).append(value)
     assert len(found) == 4
@@ -138,7 +140,7 @@ def test_control_variates_have_mean_zero_over_the_drafts(sized: Sized) -> None:
 def test_lengths_of_all_sizes_and_a_file_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_efficiency, "CLASSES", None)
     pair, out = tiny_pair(), tmp_path / "lengths.csv"
-    decoding = Options(max_tokens=3, laws=True, seed=4)
+    decoding = DecodeOptions(max_tokens=3, laws=True, seed=4)
     whole = {"every": 1, "draws": 2}
     block_efficiency.write_texts(pair, PROMPTS[:2], out, 0, 1e9, decoding, **whole)
     block_efficiency.write_texts(pair, PROMPTS[:3], out, 2, 1e9, decoding, **whole)
@@ -165,7 +167,7 @@ def test_a_control_variate_takes_noise_out_and_nothing_else() -> None:
 
 def test_all_contenders_run_and_the_baseline_is_the_measure() -> None:
     pair, grid = tiny_pair(), ((1, 2), (3, 2))
-    rows = bench.bench(pair, PROMPTS[:2], 1, Options(max_tokens=6, stop=()), grid)
+    rows = bench.bench(pair, PROMPTS[:2], 1, DecodeOptions(max_tokens=6, stop=()), grid)
     assert len(rows) == len(own_methods(grid)) + len(peers(pair, grid)) and len({tuple(row) for row in rows}) == 1
     plain = rows[0]
     assert (plain["rule"], float(plain["speed_up"]), float(plain["block_efficiency"])) == ("autoregressive", 1, 1)
@@ -178,7 +180,7 @@ def test_all_contenders_run_and_the_baseline_is_the_measure() -> None:
 
 
 def test_a_batch_has_no_peers() -> None:
-    rows = bench.bench(tiny_pair(), PROMPTS, 2, Options(max_tokens=3, stop=()), ((3, 2),))
+    rows = bench.bench(tiny_pair(), PROMPTS, 2, DecodeOptions(max_tokens=3, stop=()), ((3, 2),))
     assert [row["rule"] for row in rows] == [method.rule for method in own_methods(((3, 2),))]
     assert rows[0]["calls"] == 12 and rows[0]["texts"] == 4
 

@@ -28,7 +28,7 @@ from llm_demo.bench.llama_cpp.method import continued  # noqa: E402
 from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, missing_packages, target_directory  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import CannotDecode, Options, Sampling, SubsetDraft, load_draft, load_pair  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, SamplingParams, SubsetDraft, load_draft, load_pair  # noqa: E402
 
 N, SUBSET = 40, torch.arange(1, 40, 3)
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2, "tie_word_embeddings": True}
@@ -178,7 +178,7 @@ def standing_in(status: int = 200, **timings: float) -> Iterator[tuple[str, list
 
 def test_what_the_server_is_asked() -> None:
     with standing_in(predicted_n=10, predicted_ms=90) as (url, seen):
-        done = continued(url, [3, 1, 4], Options(Sampling(0.6), max_tokens=10), 7)
+        done = continued(url, [3, 1, 4], DecodeOptions(SamplingParams(0.6), max_tokens=10), 7)
     assert (done.tokens, done.accepted, done.calls, done.seconds) == (10, 0, 10, 0.09)
     (asked,) = seen
     assert (asked["prompt"], asked["n_predict"], asked["seed"], asked["temperature"]) == ([3, 1, 4], 10, 7, 0.6)
@@ -191,12 +191,12 @@ def test_what_the_server_is_asked() -> None:
 )
 def test_a_server_that_does_not_answer_well(status: int, timings: dict[str, float], said: str) -> None:
     with standing_in(status, **timings) as (url, _), pytest.raises(CannotDecode, match=said):
-        continued(url, [1], Options(), 0)
+        continued(url, [1], DecodeOptions(), 0)
 
 
 def test_a_server_that_is_not_there() -> None:
     with pytest.raises(CannotDecode, match="does not answer"):
-        continued(f"http://127.0.0.1:{server.free_port()}", [1], Options(), 0)
+        continued(f"http://127.0.0.1:{server.free_port()}", [1], DecodeOptions(), 0)
 
 
 def test_the_table(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

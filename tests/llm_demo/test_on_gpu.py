@@ -19,7 +19,7 @@ from llm_demo.gpu import command as on_gpu  # noqa: E402
 from llm_demo.gpu import large as gpu_large  # noqa: E402
 from llm_demo.gpu import roofline as gpu_roofline  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import Drafting, Options, Pair, decode  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -98,7 +98,9 @@ def test_layers_that_share_weights_are_layers() -> None:
     assert len(model.model.layers) == 3 and [layer.self_attn.layer_idx for layer in model.model.layers] == [0, 1, 2]
     assert sum(weight.numel() for weight in model.parameters()) < sum(weight.numel() for weight in whole.parameters())
     drafting = Drafting.chains(2, 2, ot.paths.Joint())
-    texts = [decode(Pair(each, each), [[1, 2, 3]], drafting, Options(max_tokens=12)).tokens for each in (model, whole)]
+    texts = [
+        decode(Pair(each, each), [[1, 2, 3]], drafting, DecodeOptions(max_tokens=12)).tokens for each in (model, whole)
+    ]
     assert texts[0] == texts[1]
 
 

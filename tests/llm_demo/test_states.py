@@ -24,7 +24,7 @@ from llm_demo.distil.text import Text, read_corpus  # noqa: E402
 from llm_demo.distil.thoughts import TEMPERATURES, Thoughts  # noqa: E402
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, some_of, student  # noqa: E402
 from ot_draft.decoding import CannotDecode, Pair, StateDraft  # noqa: E402
-from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
+from ot_draft.decoding.language_model import language_model  # noqa: E402
 
 N, READS = 12, (1, 2)
 LENGTHS, WRITTEN = (9, 5, 7, 6, 9, 8), (3, 2, 1, 4, 5, 2)
@@ -91,7 +91,7 @@ def test_what_the_target_thinks_is_kept(target: Any, known: Thoughts) -> None:
         read = target(tokens, output_hidden_states=True)
         kept = torch.from_numpy(known.states[place]).float()
         torch.testing.assert_close(kept[:, -1], read.hidden_states[-1][0], atol=4e-3, rtol=2e-3)
-        features = LanguageModel(target, N, READS).features_along(tokens[0].tolist()).reshape(length, 3, 16)
+        features = language_model(target, N, READS).features_along(tokens[0].tolist()).reshape(length, 3, 16)
         torch.testing.assert_close(kept[:, :-1], features[:, :-1], atol=4e-3, rtol=2e-3)
         for number, temperature in enumerate(TEMPERATURES):
             sums = torch.from_numpy(known.log_sums[place][first - 1 :, number])
@@ -119,7 +119,7 @@ def _distances(
     target: Any, draft: StateDraft, known: Thoughts, batch: Any, temperature: float, own: int
 ) -> list[np.ndarray]:
     """By text, at every place that counts; own: of how many tokens the draft is told its own states."""
-    models = LanguageModel(target, N, READS), LanguageModel(draft, N)
+    models = language_model(target, N, READS), language_model(draft, N)
     values = []
     for text in batch:
         tokens = known.tokens[known.place(text)].astype(int).tolist()
@@ -201,7 +201,7 @@ def test_it_begins_as_the_draft_that_it_begins_with(target: Any, draft_file: Pat
 
     plain, draft = load_layers(target, draft_file), state_draft(target, draft_file, READS)
     tokens, before = torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 16)
-    torch.testing.assert_close(draft(tokens, before)[0], plain(tokens))
+    torch.testing.assert_close(draft(tokens, before=before), plain(tokens))
     states.save(told(draft), tmp_path / "states.safetensors")
     again = state_draft(target, tmp_path / "states.safetensors", READS, torch.tensor([1, 3]))
     assert again.reads == READS and again.vocabulary_subset.tolist() == [1, 3]

@@ -17,7 +17,6 @@ from tiny_models import tiny_llama, tiny_pair  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
 from llm_demo.bench.trees import command, summary  # noqa: E402
-from llm_demo.bench.trees.growth import StaticTree  # noqa: E402
 from llm_demo.bench.trees.known import Known, completed, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
 from llm_demo.bench.trees.looked_up import seen_in  # noqa: E402
@@ -29,7 +28,7 @@ from llm_demo.bench.trees.texts import Context  # noqa: E402
 from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import Drafting, Options, Pair, PrefixLogits, Sampling, decode_steps  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, PrefixLogits, SamplingParams, decode_steps  # noqa: E402
 
 N = 24
 PROMPT = (3, 1, 4, 1, 5)
@@ -119,7 +118,7 @@ def test_merged_tokens_change_next_to_nothing(rule: ot.paths.PathRule) -> None:
     """Expected lengths on a tree's own tokens and classes, and on all tokens."""
     target, logits = Random(0.0), Random(0.3)
     draft: Any = DraftLaws(logits, 1.0)  # type: ignore[arg-type]
-    drafting = StaticTree(ot.paths.TreeShape.chains(3, 3), ot.IID())
+    drafting = ot.paths.FixedTree(ot.paths.TreeShape.chains(3, 3), ot.IID())
     tree = drafted({drafting: None}, draft, target.context)[drafting]
     merged = merged_laws(target, logits, set(draft.known), [tree], 1.0)  # type: ignore[arg-type]
 
@@ -140,7 +139,7 @@ def test_merged_tokens_change_next_to_nothing(rule: ot.paths.PathRule) -> None:
 
 
 def engine_lengths(pair: Pair, drafting: Drafting, texts: int) -> np.ndarray:
-    options = Options(Sampling(1.0), max_tokens=40, seed=1, stop=())
+    options = DecodeOptions(SamplingParams(1.0), max_tokens=40, seed=1, stop=())
     step = next(iter(decode_steps(pair, [list(PROMPT)] * texts, drafting, options)))
     return (step.emitted >= 0).sum(-1).numpy() - 1.0
 
@@ -153,8 +152,7 @@ def test_lengths_are_those_of_the_engine(pair: Pair, known: Known, name: str) ->
     """The same draft, tree and rule behind one prompt: mean over the drafts, within four errors."""
     way, plan, seeds = WAYS[name], known.at(1.0)["embedded"], 40
     drafting = way.drafts(plan, 8, False)
-    static = isinstance(drafting, StaticTree)
-    run = Drafting(drafting.shape, way.rule, drafting.law) if static else Drafting.dynamic(drafting, way.rule)
+    run = Drafting(drafting, way.rule)
     ours = np.array(
         [
             measure(behind(pair, known, seed), "embedded", known.at(1.0), [8], {name: way})[0][name]

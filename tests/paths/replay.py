@@ -53,12 +53,12 @@ class Replay:
 def law_of(rule: paths.PathRule, tree: paths.DraftTree, shape: paths.TreeShape | None = None) -> Law:
     """Law of the emitted tokens for a batch of one tree; the result is checked to be one path of the tree (of that shape)."""
     law: Law = {}
-    rule.check(tree.shape, tree.law)
+    rule.check(tree.bounds, tree.law)
     waiting: list[tuple[int, ...]] = [()]
     while waiting:
         replay = Replay(waiting.pop())
         selection = rule._select(tree, replay)  # type: ignore[arg-type]
-        assert max(replay.columns) < rule.uniforms(tree.shape)
+        assert max(replay.columns) < rule.uniforms(tree.bounds)
         waiting += replay.others
         emitted = tokens_of(tree, selection, 0, shape)
         law[emitted] = law.get(emitted, 0) + replay.probability
@@ -72,7 +72,7 @@ def tokens_of(
     length = int(selection.length[row])
     nodes, tokens = selection.nodes[row].tolist(), selection.tokens[row].tolist()
     accepted = nodes[:length]
-    assert accepted == list((shape or tree.shape).path(accepted[-1] if accepted else 0))
+    assert accepted == list((shape or tree.shape(row)).path(accepted[-1] if accepted else 0))
     assert tokens[:length] == [int(tree.tokens[row, node - 1]) for node in accepted]
     assert tokens[length] >= 0 and set(tokens[length + 1 :]) <= {-1} and set(nodes[length:]) <= {-1}
     return tuple(tokens[: length + 1])
@@ -90,4 +90,4 @@ def batched(model: paths.Model, trees: Sequence[paths.PlainTree], kind: Any = No
     make = kind.make if kind else lambda values: np.array(values, dtype=object)
     ids = np.array([tree.tokens for tree in trees], dtype=np.int64).reshape(len(trees), shape.size)
     tokens = kind.tokens(ids) if kind else ids
-    return paths.DraftTree(shape, tokens, make(p), make(q), trees[0].law)
+    return shape.tree(tokens, make(p), make(q), trees[0].law)

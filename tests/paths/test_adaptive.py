@@ -12,12 +12,12 @@ from replay import law_of, tokens_of
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.laws import ByNode
-from ot_draft.paths.exact.adapted import _histories, drafted_tree
+from ot_draft.paths.drafting.stepwise import _histories, drafted_tree
 from ot_draft.paths.rules.path_rule import Nodes
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
 
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
-RULES = [paths.Joint(), OPTIMAL, paths.NaiveTarget(), paths.Traversal()]
+RULES = [paths.Joint(), OPTIMAL, paths.NaivePath(), paths.Traversal()]
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
@@ -32,10 +32,10 @@ def as_data(model: Any, plain: paths.PlainTree, size: int, most: int, make: Any 
     fixed = [
         len(plain.law.at(prefix).tokens) if shape.children(v) else 0 for v, prefix in enumerate(prefixes[: number + 1])
     ]
-    tops = np.array([[*fixed, *[0] * (size - number)]], dtype=np.int64)
+    fixed_count = np.array([[*fixed, *[0] * (size - number)]], dtype=np.int64)
     p, q = (make([[law(prefix) for prefix in prefixes]]) for law in (model.target, model.draft))
-    free = paths.FreeShape(nodes=size, deepest=max(shape.length, 1), most=most)
-    return paths.DraftTree(free, tokens, p, q, ByNode(), tops, parents)
+    bounds = paths.TreeBounds(size, max(shape.length, 1), most)
+    return paths.DraftTree(parents, tokens, p, q, bounds, ByNode(), fixed_count)
 
 
 def some_trees(seed: int) -> tuple[Any, list[paths.PlainTree]]:
@@ -58,17 +58,15 @@ def test_the_law_given_the_drafts_is_that_of_the_plain_form(rule: Any) -> None:
 def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
     model, trees = some_trees(1)
     rows = [as_data(model.in_floats(), tree, 7, 4, np.array) for tree in trees]
-    shape = paths.FreeShape(nodes=7, deepest=3, most=4)
-    parts = [np.concatenate([getattr(row, name) for row in rows]) for name in ("tokens", "p", "q", "tops", "parents")]
-    batch = paths.DraftTree(shape, *parts[:3], ByNode(), *parts[3:])
-    uniforms = np.random.default_rng(2).random((len(rows), rule.uniforms(shape)))
+    names = ("parents", "tokens", "p", "q", "fixed_count")
+    parents, tokens, p, q, fixed_count = (np.concatenate([getattr(row, name) for row in rows]) for name in names)
+    batch = paths.DraftTree(parents, tokens, p, q, paths.TreeBounds(7, 3, 4), ByNode(), fixed_count)
+    uniforms = np.random.default_rng(2).random((len(rows), rule.uniforms(batch.bounds)))
     whole = rule.select(batch, uniforms)
     for row, plain in enumerate(trees):
-        slices = [part[row : row + 1] for part in parts]
-        alone = rule.select(paths.DraftTree(shape, *slices[:3], ByNode(), *slices[3:]), uniforms[row : row + 1])
-        assert tokens_of(batch, whole, row, plain.shape) == tokens_of(
-            paths.DraftTree(shape, *slices[:3], ByNode(), *slices[3:]), alone, 0, plain.shape
-        )
+        one = batch.rows(slice(row, row + 1))
+        alone = rule.select(one, uniforms[row : row + 1])
+        assert tokens_of(batch, whole, row, plain.shape) == tokens_of(one, alone, 0, plain.shape)
 
 
 @EACH_RULE
@@ -80,7 +78,7 @@ def test_nothing_is_asked_of_the_device(rule: Any) -> None:
     while growing.levels:
         growing.grow(torch.empty((2, growing.slots.shape[1], 5), device="meta"))
     tree = drafting.tree(growing.grown(), p, p)
-    selection = rule.select(tree, torch.empty((2, rule.uniforms(tree.shape)), device="meta"))
+    selection = rule.select(tree, torch.empty((2, rule.uniforms(tree.bounds)), device="meta"))
     assert selection.tokens.shape == (2, 4) and selection.tokens.device.type == "meta"
 
 
@@ -97,7 +95,9 @@ def history_of(tree: paths.DraftTree, row: int) -> tuple[paths.Expansion, ...]:
         children.setdefault(parent, []).append(token)
     return tuple(
         paths.Expansion(
-            prefixes[node], tuple(drafts[: int(tree.tops[row, node])]), tuple(drafts[int(tree.tops[row, node]) :])
+            prefixes[node],
+            tuple(drafts[: int(tree.fixed_count[row, node])]),
+            tuple(drafts[int(tree.fixed_count[row, node]) :]),
         )
         for node, drafts in sorted(children.items())
     )
@@ -111,14 +111,14 @@ def test_the_batched_drafting_is_its_plan() -> None:
         model = paths.MarkovModel.random(np.random.default_rng(seed), n, 1).in_floats()
         drafting = paths.AdaptiveTree(3 + seed, 1 + seed % 4, 3)
         tree = drafting.draft(model, [()] * 4, generator.random((4, drafting.budget)))
-        plan = drafting.plan(model)
+        step = drafting.stepwise(model).step
         for row in range(4):
             history = history_of(tree, row)
-            for number, step in enumerate(history):
-                assert plan(history[:number]) == (step.prefix, step.fixed, len(step.drawn))
-            assert plan(history) is None
+            for number, done in enumerate(history):
+                assert step(history[:number]) == (done.prefix, done.fixed, len(done.drawn))
+            assert step(history) is None
             fixed, drawn = (
-                total + sum(len(getattr(step, name)) for step in history)
+                total + sum(len(getattr(done, name)) for done in history)
                 for total, name in ((fixed, "fixed"), (drawn, "drawn"))
             )
     assert fixed and drawn
@@ -150,7 +150,7 @@ def test_the_drafting_is_fitted_so_that_a_draw_is_accepted_as_often() -> None:
     model = paths.SimulatedModel(n=50)
     p, q = map(np.array, zip(*(model.pair(model.root(number)) for number in range(30)), strict=True))
     drafting = paths.AdaptiveTree(8, 3, 1).fitted(p, q)
-    estimates, tops = drafting.outlook(q).acceptances
+    estimates, tops = drafting.estimate(q).acceptances
     drawn = np.minimum(p, q).sum(-1).mean()
     assert 0 < drafting.spread < 1 and estimates.shape == (30, 2) == tops.shape
     assert estimates[:, 1].mean() >= drawn - 1e-9  # a draw, or the top token where that promises more
@@ -174,13 +174,15 @@ def test_torch_drafts_the_same() -> None:
 
 
 def test_errors() -> None:
-    shape = paths.FreeShape(nodes=3, deepest=2, most=2)
-    with pytest.raises(ot.InvalidDrafts, match="the shapes of these trees are data"):
-        shape.children(0)
-    p = np.full((1, 4, 2), 0.5)
-    with pytest.raises(ot.InvalidDrafts, match="parents have shape None"):
-        paths.DraftTree(shape, np.zeros((1, 3), dtype=np.int64), p, p, ByNode())
+    bounds, tokens, p = paths.TreeBounds(3, 2, 2), np.zeros((1, 3), dtype=np.int64), np.full((1, 4, 2), 0.5)
+    with pytest.raises(ot.InvalidDrafts, match=r"parents have shape \(1, 2\): give \(1, 3\)"):
+        paths.DraftTree(tokens[:, :2], tokens, p, p, bounds, ByNode())
+    with pytest.raises(ot.InvalidDrafts, match="a number for every row of q"):
+        paths.DraftTree(tokens, tokens, p, p, bounds, ByNode(), tokens)
+    toward = paths.TowardPath(ot.targets.KL(0.1), paths.Joint())
+    with pytest.raises(ot.InvalidDrafts, match="equally many children"):
+        toward.check(bounds, ot.IID())
     with pytest.raises(ot.InvalidDrafts, match="give numbers >= 0"):
-        paths.FreeShape(nodes=3, deepest=2, most=0)
+        paths.TreeBounds(3, 2, 0)
     with pytest.raises(ot.InvalidDrafts, match="told with the tree"):
         ByNode().number(p, 2)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from llm_demo.models.acceptance import EMBEDDED
 from ot_draft import paths
-from ot_draft.paths.drafting.dynamic_tree import grow_all
-from ot_draft.paths.drafting.usual_acceptance import USUAL_ACCEPTANCE, USUAL_LOOKED_UP
+from ot_draft.paths.drafting.growing import grow_all
 from ot_draft.rules import RecursiveRejectionWithoutReplacement
 
 DATA = Path(__file__).parents[2] / "figures" / "data"
@@ -26,7 +27,7 @@ def pairs_of(model: paths.SimulatedModel, count: int) -> tuple[np.ndarray, np.nd
 def test_the_usual_acceptance_is_that_of_the_real_pair() -> None:
     with np.load(PAIRS, allow_pickle=False) as data:
         p, q = (data[name].reshape(-1, data[name].shape[-1]) for name in "pq")
-    assert paths.CountedAcceptance.counted(p, q) == USUAL_ACCEPTANCE
+    assert paths.CountedAcceptance.counted(p, q) == EMBEDDED.drawn
 
 
 def test_the_first_draw_is_counted_exactly_and_the_others_as_the_rule_accepts_them() -> None:
@@ -62,14 +63,14 @@ def test_usually_looked_up_tokens_are_accepted_as_with_the_embedded_pair() -> No
     plans = json.loads(PLANS.read_text(encoding="utf-8"))["plans"]["embedded"]
     for name in ("first", "further"):
         found = np.mean([plans[temperature]["looked_up"][name] for temperature in ("0.6", "1.0")], 0)
-        assert getattr(USUAL_LOOKED_UP, name) == pytest.approx(found, abs=1e-4)
+        assert getattr(EMBEDDED.looked_up, name) == pytest.approx(found, abs=1e-4)
 
 
 def drafted_beside_lookup(first: float, further: float) -> paths.Grown:
     """12 nodes, of which 4 may be looked-up tokens, on which the draft has little mass."""
     model = paths.SimulatedModel(n=200)
     seldom = paths.LookedUpAcceptance((first, 1.0), (further, 1.0), edges=(0.3,))
-    drafting = paths.LookupTree(12, 5, looked_up=seldom)
+    drafting = paths.LookupTree(12, 5, EMBEDDED.drawn, seldom)
     draws = np.random.default_rng(3).random((1, drafting.draws))
     return grow_all(
         drafting.begin(draws, np.array([[7, 8, 9, 10]])), [model.root(1)], lambda prefix: model.pair(prefix)[1]
@@ -79,7 +80,7 @@ def drafted_beside_lookup(first: float, further: float) -> paths.Grown:
 @pytest.mark.parametrize(("first", "further", "nodes"), [(0.0, 0.9, 0), (0.9, 0.0, 1), (0.9, 0.9, 4)])
 def test_looked_up_tokens_are_drafted_where_they_are_worth_a_draw(first: float, further: float, nodes: int) -> None:
     tree = drafted_beside_lookup(first, further)
-    assert tree.tops.sum() == nodes
+    assert tree.fixed_count.sum() == nodes
     assert (tree.tokens >= 0).all()  # what they do not take is drawn
     node = 0
     for token in (7, 8, 9, 10)[:nodes]:
@@ -121,3 +122,27 @@ def test_the_budget_goes_where_the_draft_is_trusted() -> None:
     for _ in range(4):
         growing.grow(np.array([[[0.0, 1.0, 0.0]]]))
     assert growing.grown().tokens.tolist() == [[1, 1, 1, 1, -1, -1]]
+
+
+def test_what_was_counted_of_a_pair_goes_to_trees_that_were_given_nothing() -> None:
+    few = paths.CountedAcceptance(((0.4, 0.3), (0.8, 0.1)), ((1.0, 1.0),), (0.6, 0.2), (0.5,))
+    for tree in (paths.CountedTree(8), paths.LookupTree(8)):
+        told = tree.for_pair(EMBEDDED)
+        assert isinstance(told, type(tree)) and told.acceptance == EMBEDDED.drawn != tree.acceptance
+        assert replace(tree, acceptance=few).for_pair(EMBEDDED).acceptance == few
+    assert paths.LookupTree(8).for_pair(EMBEDDED).looked_up == EMBEDDED.looked_up
+    assert paths.AdaptiveTree(8).for_pair(EMBEDDED) == paths.AdaptiveTree(8)
+
+
+def test_where_nothing_was_counted_the_drafts_own_masses_say_it() -> None:
+    """Children where the draft hesitates, depth where it is sure; no table of other models."""
+    drafting = paths.CountedTree(12, 6)
+    rows = drafting.acceptance.of_node
+    assert all(sum(row) < 1.001 and list(row) == sorted(row, reverse=True) for row in rows)
+    assert all(one[0] < other[0] for one, other in pairwise(rows))
+    children = []
+    for law in (np.array([0.96, 0.02, 0.02]), np.array([0.4, 0.35, 0.25])):
+        growing = drafting.begin(np.full((1, 12), 0.3))
+        growing.grow(law[None, None])
+        children.append(int((growing.slots >= 0).sum()))
+    assert children[0] < children[1]

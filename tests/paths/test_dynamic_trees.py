@@ -16,17 +16,16 @@ import ot_draft as ot
 from ot_draft import paths
 from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
-from ot_draft.paths.drafting import candidates, counted_tree, level_growth
+from ot_draft.paths.drafting import candidates, counted, level_tree
+from ot_draft.paths.drafting.baselines import GrowingPath
 from ot_draft.paths.drafting.candidates import Offer
-from ot_draft.paths.drafting.dynamic_tree import grow_all
-from ot_draft.paths.drafting.stopped import GrowingPath
-from ot_draft.paths.exact.dynamic import drafted_trees
+from ot_draft.paths.drafting.growing import grow_all
 from ot_draft.paths.rules.path_rule import Nodes
 
 PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
 WITHOUT = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
-NAIVE = paths.NaiveTarget()
+NAIVE = paths.NaivePath()
 ONE = paths.TokenWise(ot.rules.SpeculativeSampling())
 TRAVERSAL = paths.Traversal()
 
@@ -53,7 +52,7 @@ class LookedUp(paths.LookupTree):
         return super().growing(draws)
 
 
-DRAFTINGS: dict[str, tuple[paths.DynamicTree, tuple[paths.PathRule, ...]]] = {
+DRAFTINGS: dict[str, tuple[paths.TreeDrafter, tuple[paths.PathRule, ...]]] = {
     "ours, drawn": (paths.AdaptiveTree(4, 2, 3, spread=1.0), (paths.Joint(), OPTIMAL, NAIVE, TRAVERSAL)),
     "ours, fixed": (paths.AdaptiveTree(4, 3, 3, spread=0.0), (paths.Joint(), OPTIMAL, NAIVE)),
     "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
@@ -80,11 +79,11 @@ def test_every_rule_keeps_the_targets_law_exactly(name: str, seeds: range) -> No
     shapes = set()
     for seed in seeds:
         model = model_of(seed)
-        trees = list(drafted_trees(Nodes.of(model), drafting))
+        trees = list(drafting.every_tree(Nodes.of(model)))
         assert sum(probability for _, probability in trees) == 1
         shapes.update(tree.shape for tree, _ in trees)
         for rule in rules:
-            assert paths.evaluate_dynamic(rule, model, drafting).lossless, (seed, rule.name)
+            assert paths.evaluate(rule, model, drafting).lossless, (seed, rule.name)
     assert len(shapes) > 1
 
 
@@ -144,7 +143,7 @@ class DropsZero(paths.AdaptiveTree):
         return Drops(self, draws)
 
 
-class Drops(level_growth.LevelGrowth):
+class Drops(level_tree.LevelGrowth):
     def _children(self, q: Any, numbers: Any, count: Any, tops: Any) -> Any:
         children, masses = super()._children(q, numbers, count, tops)
         place = np.arange(children.shape[-1])
@@ -152,7 +151,7 @@ class Drops(level_growth.LevelGrowth):
         return np.where(again, np.roll(children, 1, -1), children), masses  # the one before it, twice
 
 
-PLANTED: list[tuple[paths.DynamicTree, paths.PathRule]] = [
+PLANTED: list[tuple[paths.TreeDrafter, paths.PathRule]] = [
     (ByItsToken(3, 2, 3, 4), WITHOUT),
     (ByItsToken(3, 2, 3, 4), TRAVERSAL),
     (DrawsAnother(4, 2, FEW, found=(1,)), TRAVERSAL),
@@ -164,15 +163,15 @@ PLANTED: list[tuple[paths.DynamicTree, paths.PathRule]] = [
 
 
 @pytest.mark.parametrize(("drafting", "rule"), PLANTED, ids=lambda value: type(value).__name__)
-def test_a_dependence_on_the_childs_own_token_is_found(drafting: paths.DynamicTree, rule: paths.PathRule) -> None:
-    assert not all(paths.evaluate_dynamic(rule, model_of(seed), drafting).lossless for seed in range(12))
+def test_a_dependence_on_the_childs_own_token_is_found(drafting: paths.TreeDrafter, rule: paths.PathRule) -> None:
+    assert not all(paths.evaluate(rule, model_of(seed), drafting).lossless for seed in range(12))
 
 
 def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_by_one() -> None:
     drafting = DRAFTINGS["DySpec"][0]
     for rule in (paths.Joint(), OPTIMAL, paths.TokenWise(ot.rules.KSeq())):
-        assert not rule.fits(drafting.shape, drafting.law)
-    assert not paths.TokenWise(ot.rules.RecursiveRejection()).fits(paths.AdaptiveTree(4).shape, ByNode())
+        assert not rule.fits(drafting.bounds, drafting.law)
+    assert not paths.TokenWise(ot.rules.RecursiveRejection()).fits(paths.AdaptiveTree(4).bounds, ByNode())
 
 
 def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.ndarray]:
@@ -182,7 +181,7 @@ def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.
     return model, [model.root(10 * seed + i) for i in range(batch)], uniforms
 
 
-LARGER: dict[str, paths.DynamicTree] = {
+LARGER: dict[str, paths.TreeDrafter] = {
     "ours": paths.AdaptiveTree(12, 5, 6),
     "ours, counted": paths.CountedTree(12, 5),
     "lookup and model": LookedUp(12, 5, found=(3, 1, 4, 1)),
@@ -214,7 +213,7 @@ def test_a_row_of_a_batch_is_the_tree_alone(name: str) -> None:
 
 def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
     """The slots may differ: those of a batch leave room for its widest tree."""
-    for field in ("tokens", "parents", "tops"):
+    for field in ("tokens", "parents", "fixed_count"):
         assert np.array_equal(getattr(alone, field)[0], getattr(whole, field)[row]), field
     assert np.array_equal(alone.slots[0] >= 0, whole.slots[row] >= 0)
 
@@ -223,7 +222,7 @@ def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
 def test_an_accelerator_which_is_asked_nothing_grows_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, roots, uniforms = simulated(name, 2)
     here = grown_on(name, model, roots, uniforms)
-    for module in (candidates, level_growth, counted_tree):
+    for module in (candidates, level_tree, counted):
         monkeypatch.setattr(module, "on_host", lambda x: False)
     there = grown_on(name, model, roots, uniforms)
     for row in range(len(roots)):
@@ -249,7 +248,7 @@ def test_torch_grows_the_same_and_meta_is_asked_nothing(name: str) -> None:
         nowhere.grow(torch.empty((2, nowhere.slots.shape[1], 30), device="meta"))
     grown = nowhere.grown()
     assert grown.tokens.shape == grown.parents.shape == (2, drafting.budget)
-    assert grown.tops.shape == grown.slots.shape == (2, drafting.budget + 1)
+    assert grown.fixed_count.shape == grown.slots.shape == (2, drafting.budget + 1)
 
 
 @EACH_LARGER
@@ -262,26 +261,38 @@ def test_nodes_are_numbered_breadth_first_and_were_read_where_they_have_children
         count = int(there.sum())
         assert there[:count].all() and (grown.parents[row, count:] == drafting.budget).all()
         shape = paths.TreeShape(tuple(grown.parents[row, :count].tolist()))  # raises where they are not breadth first
-        assert shape.length <= drafting.length and max(shape.branching) <= drafting.shape.most
+        assert shape.length <= drafting.length and max(shape.branching) <= drafting.most
         slots = [grown.slots[row, node] for node in range(count + 1) if len(shape.children(node)) > 0]
         assert min(slots) >= 0 and len(set(slots)) == len(slots) and max(slots) < drafting.reads
 
 
 def prefixes(tree: paths.DraftTree, row: int = 0) -> set[tuple[int, ...]]:
-    parents = tree.shape.parents if tree.parents is None else tree.parents[row].tolist()
     found: list[tuple[int, ...]] = [()]
-    for token, parent in zip(tree.tokens[row].tolist(), parents, strict=True):
+    for token, parent in zip(tree.tokens[row].tolist(), tree.parents[row].tolist(), strict=True):
         if token >= 0:
             found.append((*found[parent], token))
     return set(found[1:])
 
 
+def best_first(model: Any, root: tuple[int, ...], budget: int, length: int) -> set[tuple[int, ...]]:
+    """The likeliest prefixes under the draft, by search with a heap: no child is likelier than its parent."""
+    found: set[tuple[int, ...]] = set()
+    heap: list[tuple[float, tuple[int, ...]]] = [(-1.0, ())]
+    while heap and len(found) <= budget:
+        value, prefix = heappop(heap)
+        found.add(prefix)
+        masses = enumerate(model.draft((*root, *prefix)).tolist()) if len(prefix) < length else ()
+        for token, mass in masses:
+            heappush(heap, (value * mass, (*prefix, token)))
+    return found - {()}
+
+
 def test_a_beam_as_wide_as_the_budget_finds_the_best_tree() -> None:
     model = paths.SimulatedModel(n=40)
     for seed in range(5):
-        best = paths.confident_tree(model, model.root(seed), 12, 4)
+        best = best_first(model, model.root(seed), 12, 4)
         wide = paths.ConfidentTree(12, 4, 12, 12).draft(model, [model.root(seed)], np.zeros((1, 0)))
-        assert prefixes(wide) == prefixes(best)
+        assert prefixes(wide) == best
         law = wide.q[0, 0]
         narrow = paths.ConfidentTree(12, 4, 2, 1).draft(model, [model.root(seed)], np.zeros((1, 0)))
         assert len([prefix for prefix in prefixes(narrow) if len(prefix) == 1]) <= 2 < len(np.unique(law))
@@ -297,7 +308,7 @@ def test_opt_tree_ends_where_the_gain_does() -> None:
 
 
 def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> None:
-    """Replayed with a heap, as `sampled_tree` grows: with the tokens that were drawn."""
+    """Replayed with a heap, with the tokens that were drawn."""
     model, drafting = paths.SimulatedModel(n=30), paths.SampledTree(10, 4, 10, 10)
     for seed in range(5):
         uniforms = np.random.default_rng(seed).random((1, drafting.draws))
@@ -322,14 +333,13 @@ def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> No
 
 def test_a_path_ends_where_a_refusal_is_likely() -> None:
     model = paths.SimulatedModel(n=30)
-    fitted = paths.StoppingRule.fit(model, 0.5, contexts=50)
     for threshold in (0.1, 0.5, 0.9):
-        drafting = paths.StoppedPath.of(paths.StoppingRule(fitted.edges, fitted.accepted, threshold), 6)
+        drafting = paths.StoppedPath(6, threshold)
         uniforms = np.random.default_rng(5).random((20, 6))
         roots = [model.root(i) for i in range(20)]
         tree = drafting.draft(model, roots, uniforms)
-        chain = paths.draft_tree(model, paths.TreeShape.chains(1, 6), roots, uniforms)
-        lengths = paths.StoppingRule(fitted.edges, fitted.accepted, threshold).lengths(chain)
+        chain = paths.FixedTree.chains(1, 6).draft(model, roots, uniforms)
+        lengths = drafting.lengths(chain)
         assert np.array_equal((tree.tokens >= 0).sum(-1), lengths)
         assert np.array_equal(np.where(np.arange(6) < lengths[:, None], chain.tokens, -1), tree.tokens)
 

@@ -14,7 +14,7 @@ CASES = [
     (ot.paths.BlockVerification(), ot.IID()),
     (ot.paths.Traversal(), ot.IID()),
     (ot.paths.Traversal(), ot.WithoutReplacement()),
-    (ot.paths.NaiveTarget(), ot.WithoutReplacement()),
+    (ot.paths.NaivePath(), ot.WithoutReplacement()),
     (ot.paths.TokenWise(ot.rules.Optimal()), ot.IID()),
     (ot.paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()),
 ]
@@ -27,7 +27,7 @@ def test_lengths_are_those_of_the_emitted_tokens(rule: ot.paths.PathRule, law: o
     generator = np.random.default_rng(seed)
     model = ot.paths.MarkovModel.random(generator, 3)
     for shape in (shape for shape in SHAPES if rule.fits(shape, law)):
-        tree = ot.paths.draft_tree(model.in_floats(), shape, [()], generator.random((1, shape.size)), law)
+        tree = ot.paths.FixedTree(shape, law).draft(model.in_floats(), [()], generator.random((1, shape.size)))
         plain = ot.paths.PlainTree(shape, tuple(tree.tokens[0].tolist()), law)
         wanted: dict[int, object] = {}
         for tokens, probability in rule(model, plain).items():

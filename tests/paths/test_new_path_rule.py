@@ -29,16 +29,16 @@ def test_it_is_lossless(rule: Any, law: ot.DraftLaw) -> None:
     for shape in (paths.TreeShape.by_level((2, 2)), paths.TreeShape()):
         for seed in range(4):
             model = paths.MarkovModel.random(np.random.default_rng(seed), 2)
-            assert paths.evaluate_tree(rule, model, shape, law).lossless
+            assert paths.evaluate(rule, model, shape, law).lossless
 
 
 def test_both_forms_are_one_rule(rule: Any) -> None:
     model = paths.MarkovModel.random(np.random.default_rng(7), 3)
     shape, number = paths.TreeShape.by_level((2, 1)), 4000
     uniforms = np.random.default_rng(0).random((1, shape.size))
-    tree = paths.draft_tree(model.in_floats(), shape, [()], uniforms)
+    tree = paths.FixedTree(shape).draft(model.in_floats(), [()], uniforms)
     copies = (np.repeat(x, number, 0) for x in (tree.tokens, tree.p, tree.q))
-    chosen = rule.select(paths.DraftTree(shape, *copies), np.random.default_rng(1).random((number, 2))).tokens
+    chosen = rule.select(shape.tree(*copies), np.random.default_rng(1).random((number, 2))).tokens
     seen = Counter(tuple(token for token in row if token >= 0) for row in chosen.tolist())
     law = rule(model, paths.PlainTree(shape, tuple(tree.tokens[0].tolist())))
     assert set(seen) <= {tokens for tokens, mass in law.items() if mass}
@@ -54,7 +54,9 @@ def test_it_is_known_by_name(rule: Any, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["plan", "--costs", str(costs), *sizes, "--rules", "FirstStep,Joint", "--json"])
     assert done.exit_code == 0, done.output
     assert {row["rule"] for row in json.loads(done.stdout)["rows"]} == {"FirstStep", "Joint"}
-    methods = pytest.importorskip("ot_draft.decoding.compared.methods", reason="torch or transformers is not installed")
+    methods = pytest.importorskip(
+        "ot_draft.decoding.benchmark.methods", reason="torch or transformers is not installed"
+    )
     method = methods.method_called("first_step", "hybrid:1", paths.TreeShape.chains(2, 3))
     assert (method.rule, method.law, method.drafting.rule) == ("firststep", "hybrid:1", rule)
 

@@ -33,7 +33,7 @@ def random_models(n: int, number: int, *seed: int) -> list[paths.MarkovModel]:
 @pytest.mark.parametrize(("n", "L"), [(2, 1), (2, 3), (3, 2), (3, 3), (4, 2)])
 def test_for_one_path_the_bound_is_block_verification(n: int, L: int) -> None:
     for model in random_models(n, 6, 1, L):
-        exact = paths.evaluate(paths.BlockVerification(), model, 1, L).expected_length
+        exact = paths.evaluate(paths.BlockVerification(), model, (1, L)).expected_length
         bound = paths.path_bound(model, 1, L)
         assert abs(bound.value - exact) <= 1e-9
         assert bound.certificate.lower <= exact <= bound.certificate.upper
@@ -45,14 +45,14 @@ def test_no_lossless_rule_exceeds_the_certified_bound(n: int, K: int, L: int) ->
     for model in random_models(n, 3, K, L):
         certificate = paths.path_bound(model, K, L).certificate
         for rule in RULES:
-            result = paths.evaluate(rule, model, K, L)
+            result = paths.evaluate(rule, model, (K, L))
             assert result.lossless and result.expected_length <= certificate.upper, rule.name
 
 
 def test_a_boaster_exceeds_it() -> None:
     """The bound can fail: a rule that always emits the first path is not lossless, and accepts more."""
     halves = Everywhere(np.array([F(1, 4), F(3, 4)]), np.array([F(3, 4), F(1, 4)]))
-    boast = paths.evaluate(lambda model, drafts: {(*next(iter(drafts)), 0): F(1)}, halves, 2, 2)
+    boast = paths.evaluate(lambda model, drafts: {(*next(iter(drafts)), 0): F(1)}, halves, (2, 2))
     assert not boast.lossless and boast.expected_length > paths.path_bound(halves, 2, 2).certificate.upper
 
 
@@ -97,7 +97,7 @@ def test_any_prices_bound_every_rule() -> None:
     generator = np.random.default_rng(4)
     for model in random_models(3, 4, 9):
         program = path_program.build(model, 2, 2)
-        best = max(paths.evaluate(rule, model, 2, 2).expected_length for rule in RULES)
+        best = max(paths.evaluate(rule, model, (2, 2)).expected_length for rule in RULES)
         for _ in range(5):
             prices = {v: F(int(generator.integers(0, 9)), 4) for v in program.targets}
             assert price_bound(prices, program.targets, program.paths, 2) >= best

@@ -22,7 +22,7 @@ WIDE, UNEVEN = paths.TreeShape((0, 0)), paths.TreeShape((0, 0, 1, 1, 2))
 def drafted(shape: Any = WIDE, rows: int = 0, dtype: Any = np.float64, law: ot.DraftLaw | None = None) -> Any:
     """One drafted tree in float64, or one that does not fit together."""
     p = np.full((1, rows or shape.size + 1, 2), 0.5)
-    return paths.DraftTree(shape, np.zeros((1, shape.size), dtype=np.int64), p, p.astype(dtype), law or ot.IID())
+    return shape.tree(np.zeros((1, shape.size), dtype=np.int64), p, p.astype(dtype), law or ot.IID())
 
 
 ERRORS = [
@@ -81,11 +81,11 @@ ERRORS = [
     (lambda: paths.Joint()(UNIFORM, [(0, 2)]), ot.InvalidDrafts, "path 0 holds 2"),
     (lambda: paths.Joint()(UNIFORM, [(0, -1)]), ot.InvalidDrafts, "path 0 holds -1"),
     (lambda: paths.Joint()(UNIFORM, np.array([[0.5]])), ot.InvalidDrafts, "token ids"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 0, 1), ot.InvalidDrafts, "K is 0"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, -1), ot.InvalidDrafts, "L is -1"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, 1.0), ot.InvalidDrafts, "L is 1.0"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 7, 3), ot.InvalidArgument, r"8\^7 tuples.*out of reach"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, 1, 30), ot.InvalidArgument, r"2\^31 sequences"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (0, 1)), ot.InvalidDrafts, "K is 0"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (1, -1)), ot.InvalidDrafts, "L is -1"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (1, 1.0)), ot.InvalidDrafts, "L is 1.0"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (7, 3)), ot.InvalidArgument, r"8\^7 tuples.*out of reach"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (1, 30)), ot.InvalidArgument, r"2\^31 sequences"),
     (lambda: paths.MarkovModel.random(np.random.default_rng(0), 0), ot.InvalidDistribution, "n >= 1"),
 ]
 

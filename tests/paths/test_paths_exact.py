@@ -38,7 +38,7 @@ def rules_for(number_of_paths: int) -> list[paths.PathRule]:
 def test_the_first_tokens_have_exactly_the_law_of_the_target(n: int, K: int, L: int, number: int) -> None:
     for model in random_models(n, number, K, L):
         for rule in rules_for(K):
-            result = paths.evaluate(rule, model, K, L)
+            result = paths.evaluate(rule, model, (K, L))
             assert result.law == result.target_law, rule.name
             assert result.lossless and result.error == 0
             assert isinstance(result.expected_length, F) and 0 <= result.expected_length <= L
@@ -49,7 +49,7 @@ def test_the_first_tokens_have_exactly_the_law_of_the_target(n: int, K: int, L: 
 def test_floats_agree_with_fractions(n: int, K: int, L: int) -> None:
     for model in random_models(n, 6, K, L):
         for rule in rules_for(K):
-            exact, rounded = (paths.evaluate(rule, m, K, L) for m in (model, model.in_floats()))
+            exact, rounded = (paths.evaluate(rule, m, (K, L)) for m in (model, model.in_floats()))
             assert rounded.lossless and rounded.tolerance > 0
             assert abs(float(exact.expected_length) - rounded.expected_length) < 1e-9
 
@@ -58,7 +58,7 @@ def test_floats_agree_with_fractions(n: int, K: int, L: int) -> None:
 def test_one_path(n: int, L: int) -> None:
     for model in random_models(n, 10, L):
         joint, traversal, block, token_wise = (
-            paths.evaluate(rule, model, 1, L)
+            paths.evaluate(rule, model, (1, L))
             for rule in (paths.Joint(), paths.Traversal(), paths.BlockVerification(), SPECULATIVE)
         )
         assert joint == traversal == block
@@ -72,14 +72,14 @@ def test_one_path(n: int, L: int) -> None:
 def test_block_verification_of_a_model_by_hand() -> None:
     """Two tokens that do not depend on each other, as in Sun et al. 2024: token-wise 10/9, block verification 11/9."""
     model = Everywhere(np.array([F(1, 3), F(2, 3)]), np.array([F(2, 3), F(1, 3)]))
-    assert paths.evaluate(SPECULATIVE, model, 1, 2).expected_length == F(10, 9)
-    assert paths.evaluate(paths.BlockVerification(), model, 1, 2).expected_length == F(11, 9)
+    assert paths.evaluate(SPECULATIVE, model, (1, 2)).expected_length == F(10, 9)
+    assert paths.evaluate(paths.BlockVerification(), model, (1, 2)).expected_length == F(11, 9)
 
 
 def test_more_paths_accept_more() -> None:
     for model in random_models(2, 6, 4):
         for rule in (paths.TokenWise(ot.rules.Optimal()), paths.Joint(), paths.Traversal()):
-            lengths = [paths.evaluate(rule, model, K, 2).expected_length for K in (1, 2, 3)]
+            lengths = [paths.evaluate(rule, model, (K, 2)).expected_length for K in (1, 2, 3)]
             assert lengths == sorted(lengths), rule.name
 
 
@@ -104,17 +104,17 @@ def test_boundary_models(rule: paths.PathRule) -> None:
         (HALVES, zero, None),
         (zero, HALVES, None),
     ]:
-        result = paths.evaluate(rule, Everywhere(p, q), K, 2)
+        result = paths.evaluate(rule, Everywhere(p, q), (K, 2))
         assert result.lossless
         if length is not None and "NaiveTarget" not in rule.name:
             assert result.expected_length == length
-    only = paths.evaluate(rule, Everywhere(np.array([F(1)]), np.array([F(1)])), K, 3)
+    only = paths.evaluate(rule, Everywhere(np.array([F(1)]), np.array([F(1)])), (K, 3))
     assert only.law == {(0, 0, 0, 0): 1} and only.expected_length == 3
 
 
 @pytest.mark.parametrize("rule", PATH_RULES + ONE_PATH, ids=lambda rule: rule.name)
 def test_paths_of_length_0_give_one_token_of_the_target(rule: paths.PathRule) -> None:
-    result = paths.evaluate(rule, Everywhere(HALVES, HALVES[::-1]), 1, 0)
+    result = paths.evaluate(rule, Everywhere(HALVES, HALVES[::-1]), (1, 0))
     assert result.law == {(0,): F(1, 2), (1,): F(1, 2)} and result.expected_length == 0
     assert result.lossless and result.block_efficiency == 1
 
@@ -123,14 +123,14 @@ def test_a_claim_of_tokens_that_were_not_drafted_does_not_count() -> None:
     def boaster(model: paths.Model, drafts: Any) -> dict[tuple[int, ...], Any]:
         return {tokens: F(1, 8) for tokens in product(range(2), repeat=3)}
 
-    result = paths.evaluate(boaster, Everywhere(HALVES, np.array([F(1), F(0)])), 1, 2)
+    result = paths.evaluate(boaster, Everywhere(HALVES, np.array([F(1), F(0)])), (1, 2))
     assert result.lossless and result.expected_length == F(1, 4) * 1 + F(1, 4) * 2
     with pytest.raises(ot.InvalidArgument, match="1 to L \\+ 1 = 2 tokens"):
-        paths.evaluate(boaster, Everywhere(HALVES, HALVES), 1, 1)
+        paths.evaluate(boaster, Everywhere(HALVES, HALVES), (1, 1))
 
 
 def test_the_law_of_a_wrong_length_is_not_lossless() -> None:
-    result = paths.evaluate(lambda model, drafts: {(0,): F(1, 2)}, Everywhere(HALVES, HALVES), 1, 1)
+    result = paths.evaluate(lambda model, drafts: {(0,): F(1, 2)}, Everywhere(HALVES, HALVES), (1, 1))
     assert not result.lossless and result.error > 0
 
 

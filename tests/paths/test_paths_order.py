@@ -28,7 +28,7 @@ def markov(targets: list[str], drafts: list[str]) -> paths.MarkovModel:
 
 
 def expected_length(rule: paths.PathRule, model: paths.Model, K: int, L: int) -> Any:
-    result = paths.evaluate(rule, model, K, L)
+    result = paths.evaluate(rule, model, (K, L))
     assert result.lossless
     return result.expected_length
 

@@ -151,9 +151,9 @@ def test_the_expected_length_is_the_sum_of_the_expected_weights(n: int, K: int, 
                 for depth, token in enumerate(path):
                     probability *= model.draft(path[:depth])[token]
             expected += probability * sum(mass * sum(w[1:]) for _, mass, w, _ in selected_walks(model, drafts))
-        assert paths.evaluate(paths.Joint(), model, K, L).expected_length == expected
+        assert paths.evaluate(paths.Joint(), model, (K, L)).expected_length == expected
         if K == 1:
-            assert paths.evaluate(paths.BlockVerification(), model, K, L).expected_length == expected
+            assert paths.evaluate(paths.BlockVerification(), model, (K, L)).expected_length == expected
 
 
 MISTAKES = [
@@ -172,6 +172,6 @@ MISTAKES = [
 @pytest.mark.few(12)
 @pytest.mark.parametrize(("rule", "mistake", "K"), MISTAKES, ids=[f"{r.__name__}-{m}-{k}" for r, m, k in MISTAKES])
 def test_a_planted_mistake_is_found_out(rule: Any, mistake: str, K: int) -> None:
-    found = [not paths.evaluate(rule(mistake), model, K, 2).lossless for model in random_models(8)]
+    found = [not paths.evaluate(rule(mistake), model, (K, 2)).lossless for model in random_models(8)]
     assert sum(found) >= 4
-    assert all(paths.evaluate(rule(), model, K, 2).lossless for model in random_models(2))
+    assert all(paths.evaluate(rule(), model, (K, 2)).lossless for model in random_models(2))

@@ -14,7 +14,7 @@ from test_paths_planted import random_models
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.paths.exact.trees import all_trees
+from ot_draft.paths.drafting.enumeration import trees_of_shape
 from ot_draft.paths.rules.path_rule import Nodes
 
 SHAPES = [
@@ -38,7 +38,7 @@ RULES = [
     paths.Joint(),
     paths.Traversal(),
     paths.BlockVerification(),
-    paths.NaiveTarget(),
+    paths.NaivePath(),
 ]
 
 
@@ -73,7 +73,7 @@ def some_trees(shape: paths.TreeShape, law: ot.DraftLaw, n: int, number: int, *s
     """A model, and trees drafted from it; absent nodes among them."""
     generator = np.random.default_rng([n, shape.size, *seed])
     model = paths.MarkovModel.random(generator, n, order=2)
-    every = [tree for tree, _ in all_trees(Nodes.of(model), shape, law)]
+    every = [tree for tree, _ in trees_of_shape(Nodes.of(model), shape, law)]
     trees = [every[i] for i in generator.integers(len(every), size=number)]
     gone = generator.random((number, shape.size)) < 0.3
     if isinstance(law, ot.IID):  # which drafts are there does not depend on the tokens
@@ -110,7 +110,7 @@ def stacked(kind: Any, law: ot.DraftLaw, shape: paths.TreeShape, number: int = 8
 
 
 def rows(tree: Any, chosen: Any) -> Any:
-    return paths.DraftTree(tree.shape, tree.tokens[chosen], tree.p[chosen], tree.q[chosen], tree.law)
+    return tree.rows(chosen)
 
 
 def values(selection: paths.PathSelection) -> list[Any]:
@@ -144,7 +144,7 @@ def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None
     p = torch.empty((3, shape.size + 1, 5), device="meta")
     tokens = torch.empty((3, shape.size), dtype=torch.int64, device="meta")
     uniforms = torch.empty((3, rule.uniforms(shape)), device="meta")
-    selection = rule.select(paths.DraftTree(shape, tokens, p, p, law), uniforms)
+    selection = rule.select(shape.tree(tokens, p, p, law), uniforms)
     assert selection.length.shape == (3,) and selection.nodes.shape == (3, shape.length)
     assert selection.tokens.shape == (3, shape.length + 1) and selection.tokens.device.type == "meta"
 
@@ -188,10 +188,10 @@ def test_classes_cost_acceptance_and_never_validity(rule: paths.PathRule) -> Non
     """The batched form is judged itself, by enumerating drafts and choices in Fractions."""
     shape, whole = paths.TreeShape.by_level((2, 1)), type(rule)
     for model in random_models(2, 3):
-        result = paths.evaluate_tree(lambda model, tree: law_of(rule, batched(model, [tree])), model, shape)
+        result = paths.evaluate(lambda model, tree: law_of(rule, batched(model, [tree])), model, shape)
         assert result.lossless
         best = paths.Joint() if whole is paths.Joint else paths.TokenWise(R.Optimal())
-        assert result.expected_length <= paths.evaluate_tree(best, model, shape).expected_length
+        assert result.expected_length <= paths.evaluate(best, model, shape).expected_length
 
 
 def test_a_real_vocabulary() -> None:
@@ -207,8 +207,8 @@ def test_a_real_vocabulary() -> None:
     tokens = np.concatenate(drawn, -1)
     for rule in (paths.TokenWise(R.KSeq()), paths.Joint(), paths.Traversal()):
         uniforms = generator.random((number, rule.uniforms(shape)))
-        exact = rule.select(paths.DraftTree(shape, tokens, p, q), uniforms)
+        exact = rule.select(shape.tree(tokens, p, q), uniforms)
         single = [torch.tensor(x, dtype=torch.float32) for x in (p, q, uniforms)]
-        rounded = rule.select(paths.DraftTree(shape, torch.tensor(tokens), *single[:2]), single[2])
+        rounded = rule.select(shape.tree(torch.tensor(tokens), *single[:2]), single[2])
         same = (exact.tokens == rounded.tokens.numpy()).all(-1)
         assert same.sum() >= number - 1 and exact.length.max() > 0

@@ -13,11 +13,11 @@ from test_paths_planted import random_models
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.paths.exact.trees import all_trees, number_of_trees
+from ot_draft.paths.drafting.enumeration import number_of_trees, trees_of_shape
 from ot_draft.paths.rules.path_rule import Nodes
 
 R = ot.rules
-ANY = [paths.Traversal(), paths.NaiveTarget()]
+ANY = [paths.Traversal(), paths.NaivePath()]
 RULES = {
     ot.IID(): [
         paths.TokenWise(R.KSeq()),
@@ -62,7 +62,7 @@ def test_on_trees_the_first_tokens_have_exactly_the_law_of_the_target(n: int, sh
         paths.MarkovModel.random(corners, n, 1),
         paths.MarkovModel.random(corners, n, 2),
     ):
-        result = paths.evaluate_tree(rule, model, shape, law)
+        result = paths.evaluate(rule, model, shape, law)
         assert result.law == result.target_law
         assert result.lossless and 0 <= result.expected_length <= shape.length
 
@@ -75,15 +75,15 @@ def test_trees_of_twelve_nodes(law: Any) -> None:
     assert shape.size == 12
     (model,) = random_models(1, n)
     for rule in [RULES[law][-1], paths.Traversal()]:
-        assert paths.evaluate_tree(rule, model, shape, law).lossless
+        assert paths.evaluate(rule, model, shape, law).lossless
 
 
 def test_chains_as_a_tree_are_chains() -> None:
     for model in random_models(2):
         for K, L in [(1, 3), (2, 2), (3, 1)]:
             for rule in RULES[ot.IID()] + [paths.Traversal()]:
-                tree = paths.evaluate_tree(rule, model, paths.TreeShape.chains(K, L))
-                assert tree == paths.evaluate(rule, model, K, L)
+                tree = paths.evaluate(rule, model, paths.TreeShape.chains(K, L))
+                assert tree == paths.evaluate(rule, model, (K, L))
 
 
 def test_all_trees_have_probability_1_together() -> None:
@@ -92,18 +92,18 @@ def test_all_trees_have_probability_1_together() -> None:
         for shape in (paths.TreeShape.by_level((2, 2)), paths.TreeShape((0, 0, 1, 1, 3))):
             if all(law.is_defined(count) for count in shape.branching):
                 nodes = Nodes.of(model)
-                every = list(all_trees(nodes, shape, law))
+                every = list(trees_of_shape(nodes, shape, law))
                 assert sum(mass for _, mass in every) == 1 and len({tree for tree, _ in every}) == len(every)
                 assert len(every) == number_of_trees(nodes, shape, law)
 
 
 def test_tokens_that_no_tree_holds_are_not_accepted() -> None:
     (model,) = random_models(1)
-    result = paths.evaluate_tree(lambda model, tree: {(0, 0, 0): F(1)}, model, paths.TreeShape.by_level((1, 1)))
+    result = paths.evaluate(lambda model, tree: {(0, 0, 0): F(1)}, model, paths.TreeShape.by_level((1, 1)))
     q, after = model.draft(()), model.draft((0,))
     assert result.expected_length == q[0] * after[0] * 2 + q[0] * after[1] and not result.lossless
     with pytest.raises(ot.InvalidArgument, match="out of reach"):
-        paths.evaluate_tree(paths.NaiveTarget(), model, paths.TreeShape.by_level((5, 5)))
+        paths.evaluate(paths.NaivePath(), model, paths.TreeShape.by_level((5, 5)))
 
 
 class Forced(paths.TokenWise):
@@ -137,12 +137,10 @@ FORCED = [
 @pytest.mark.parametrize(("rule", "law", "shape"), FORCED, ids=lambda x: repr(x)[:50].replace(" ", ""))
 def test_the_wrong_law_is_lossy_and_the_check_refuses_it(rule: Any, law: Any, shape: Any, number: int) -> None:
     models = random_models(number, 3)
-    assert (
-        sum(not paths.evaluate_tree(rule, model, shape, law).lossless for model in models) >= number // 2 + number // 6
-    )
+    assert sum(not paths.evaluate(rule, model, shape, law).lossless for model in models) >= number // 2 + number // 6
     honest = paths.TokenWise(rule.rule) if isinstance(rule, Forced) else paths.Joint()
     with pytest.raises(ot.InvalidDrafts, match="valid on trees whose children follow") as refused:
-        paths.evaluate_tree(honest, models[0], shape, law)
+        paths.evaluate(honest, models[0], shape, law)
     assert repr(law) in str(refused.value) and "take " in str(refused.value)
 
 
@@ -186,14 +184,13 @@ class WrongTraversal(paths.Traversal):
 def test_planted_mistakes_on_trees_are_found_out() -> None:
     models = random_models(6)
     for mistake, expected in (("", 0), ("survivors not filtered", 4)):
-        found = [not paths.evaluate_tree(survivors(mistake), model, BINARY).lossless for model in models]
+        found = [not paths.evaluate(survivors(mistake), model, BINARY).lossless for model in models]
         assert sum(found) >= expected and (expected or not any(found))
     for model in models[:2]:
-        for tree, _ in all_trees(Nodes.of(model), BINARY, ot.IID()):
+        for tree, _ in trees_of_shape(Nodes.of(model), BINARY, ot.IID()):
             assert survivors("")(model, tree) == paths.TokenWise(R.RecursiveRejection())(model, tree)
     lossy = [
-        not paths.evaluate_tree(WrongTraversal(), m, BINARY, ot.WithoutReplacement()).lossless
-        for m in random_models(6, 3)
+        not paths.evaluate(WrongTraversal(), m, BINARY, ot.WithoutReplacement()).lossless for m in random_models(6, 3)
     ]
     assert sum(lossy) >= 4
 
@@ -204,7 +201,7 @@ def test_joint_selection_uses_the_top_tokens_of_one_level_as_well_as_any_rule(to
     for model in random_models(8, 4):
         p, q = model.target(()), model.draft(())
         optimum = ot.optimal_acceptance(p, q, 3, ot.Hybrid(top))
-        result = paths.evaluate_tree(paths.Joint(), model, paths.TreeShape.by_level((3,)), ot.Hybrid(top))
+        result = paths.evaluate(paths.Joint(), model, paths.TreeShape.by_level((3,)), ot.Hybrid(top))
         assert result.expected_length == (optimum[()] if isinstance(optimum, np.ndarray) else optimum)
 
 

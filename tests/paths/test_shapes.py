@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -13,7 +14,6 @@ from sizes import Sized
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.paths.drafting.budget import best_by_level
 
 MODEL = paths.SimulatedModel(n=40)
 WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
@@ -92,8 +92,9 @@ class Fixed:
 @pytest.mark.parametrize(("budget", "length"), [(1, 3), (7, 2), (12, 4)])
 def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) -> None:
     model = paths.SimulatedModel(n=5)
-    tree = paths.confident_tree(model, (9,), budget, length)
-    assert tree.shape.size == budget and tree.shape.length <= length
+    tree = paths.ConfidentTree(budget, length, budget, budget).draft(model, [(9,)], np.zeros((1, 0)))
+    shape = tree.shape(0)
+    assert shape.size == budget and shape.length <= length
 
     @cache
     def value(way: tuple[int, ...]) -> float:
@@ -101,61 +102,54 @@ def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) 
 
     ways = [way for depth in range(1, length + 1) for way in product(range(5), repeat=depth)]
     best = set(sorted(ways, key=value, reverse=True)[:budget])
-    assert {tokens_of(tree, node) for node in range(1, budget + 1)} == best
+    assert {tuple(int(tree.tokens[0, above - 1]) for above in shape.path(v)) for v in range(1, budget + 1)} == best
     for node in range(budget + 1):  # siblings in falling order, as the law of the top tokens has them
-        tops = np.argsort(-tree.q[0, node], kind="stable")[: len(tree.shape.children(node))]
-        assert [int(tree.tokens[0, child - 1]) for child in tree.shape.children(node)] == tops.tolist()
-
-
-def tokens_of(tree: paths.DraftTree, node: int) -> tuple[int, ...]:
-    return tuple(int(tree.tokens[0, above - 1]) for above in tree.shape.path(node))
+        children = shape.children(node)
+        tops = np.argsort(-tree.q[0, node], kind="stable")[: len(children)]
+        assert [int(tree.tokens[0, child - 1]) for child in children] == tops.tolist()
+        assert tree.fixed_count is not None and tree.fixed_count[0, node] == len(children)
 
 
 def test_naive_target_sampling_on_confident_trees_accepts_what_they_cover() -> None:
-    rule, generator = paths.TokenWise(ot.rules.NaiveTarget()), np.random.default_rng(2)
-    differences = []
-    for number in range(400):
-        tree = paths.confident_tree(MODEL, MODEL.root(number), 6, 4)
-        uniforms = generator.random((1, rule.uniforms(tree.shape)))
-        differences.append(int(rule.select(tree, uniforms).length[0]) - paths.covered(tree)[0])
+    drafting = paths.ConfidentTree(6, 4, 6, 6)
+    simulation = paths.simulate(paths.NaivePath(), MODEL, drafting, 400, seed=2)
+    trees = [tree for tree, _ in paths.drafted_trees(MODEL, drafting, 400, 2)]
+    differences = simulation.lengths - np.concatenate([paths.covered(tree) for tree in trees])
     assert abs(np.mean(differences)) < 3 * np.std(differences) / np.sqrt(400)
-    with pytest.raises(ot.InvalidDrafts):
-        paths.TokenWise(ot.rules.KSeq()).select(paths.confident_tree(MODEL, (), 4, 2), np.zeros((1, 9)))
+    with pytest.raises(ot.InvalidDrafts, match="valid on trees whose children follow"):
+        paths.simulate(paths.TokenWise(ot.rules.KSeq()), MODEL, drafting, 2)
 
 
 def test_sampled_trees_keep_the_law_of_the_target(sized: Sized) -> None:
     """Recursive rejection without replacement, on trees that grow by their own draws: chi-square of the first token."""
     model = paths.SimulatedModel(n=4, seed=3, noise=1.0)
-    rule, number = paths.TokenWise(WITHOUT), sized(400, 1000)
-    counts = np.zeros(4)
-    for run in range(number):
-        generator = np.random.default_rng([6, run])
-        tree = paths.sampled_tree(model, (), 4, 3, generator)
-        assert tree.shape.size == 4 and tree.shape.length <= 3
+    rule, number, drafting = paths.TokenWise(WITHOUT), sized(400, 1000), paths.SampledTree(4, 3, 4, 4)
+    generator = np.random.default_rng(6)
+    tree = drafting.draft(model, [()] * number, generator.random((number, drafting.draws)))
+    shapes = [tree.shape(row) for row in range(number)]
+    assert {shape.size for shape in shapes} == {4} and max(shape.length for shape in shapes) <= 3 < len(set(shapes))
+    for row, shape in enumerate(shapes):
         for node in range(5):
-            children = tree.shape.children(node)
-            assert len({int(tree.tokens[0, child - 1]) for child in children}) == len(children)
-        counts[int(rule.select(tree, generator.random((1, rule.uniforms(tree.shape)))).tokens[0, 0])] += 1
+            children = shape.children(node)
+            assert len({int(tree.tokens[row, child - 1]) for child in children}) == len(children)
+    chosen = rule.select(tree, generator.random((number, rule.uniforms(tree.bounds)))).tokens[:, 0]
     expected = number * model.target(())
-    assert ((counts - expected) ** 2 / expected).sum() < 45  # 3 degrees: 1e-9
-    shapes = {paths.sampled_tree(model, (), 4, 3, np.random.default_rng(run)).shape for run in range(20)}
-    assert len(shapes) > 1
+    assert ((np.bincount(chosen, minlength=4) - expected) ** 2 / expected).sum() < 45  # 3 degrees: 1e-9
 
 
 def test_stopping_by_predicted_acceptance() -> None:
-    stop = paths.StoppingRule.fit(MODEL, 0.5, contexts=600)
-    assert len(stop.accepted) == len(stop.edges) + 1 and ((stop.accepted >= 0) & (stop.accepted <= 1)).all()
-    (tree, _) = next(paths.draft_trees(MODEL, paths.TreeShape.chains(1, 6), 200, 1))
+    pairs = [MODEL.pair(MODEL.root(10_000 + number)) for number in range(100)]
+    stop = paths.StoppedPath(6, 0.5).fitted(*map(np.stack, zip(*pairs, strict=True)))
+    assert all(0 <= chance <= 1 for chance in stop.accepted)
+    (tree, _) = next(paths.drafted_trees(MODEL, paths.FixedTree.chains(1, 6), 200, 1))
     lengths = stop.lengths(tree)
-    q = np.take_along_axis(tree.q, tree.tokens[:, :, None], -1)[..., 0]
+    q = np.take_along_axis(tree.q[:, :6], tree.tokens[:, :, None], -1)[..., 0]
     for row, length in enumerate(lengths):
-        chances = np.cumprod(stop.accepted[np.searchsorted(stop.edges, q[row], side="right")])
+        chances = np.cumprod(np.array(stop.accepted)[np.searchsorted(stop.edges, q[row], side="right")])
         assert (1 - chances[: length - 1] <= 0.5).all() and (length == 6 or 1 - chances[length - 1] > 0.5)
     assert len(set(lengths.tolist())) > 2
-    sure, never = (paths.StoppingRule(stop.edges, stop.accepted, threshold) for threshold in (0.0, 1.0))
+    sure, never = (replace(stop, threshold=threshold) for threshold in (0.0, 1.0))
     assert (never.lengths(tree) == 6).all() and sure.lengths(tree).mean() < lengths.mean()
-    with pytest.raises(ot.InvalidArgument, match="threshold"):
-        paths.StoppingRule.fit(MODEL, 1.5)
 
 
 def test_bad_input() -> None:
@@ -192,7 +186,7 @@ def test_the_best_tree_by_level_is_the_best_of_all() -> None:
     ]
     for budget in (1, 5, 9):
         fitting = [shape for shape in candidates if shape.size <= budget]
-        falling = best_by_level(shares, budget, 3)
+        falling = paths.best_by_level(shares, budget, 3)
         best = max(paths.expected_accepted(shape, shares) for shape in fitting)
         assert falling.size <= budget and paths.expected_accepted(falling, shares) == pytest.approx(best)
 

@@ -27,7 +27,7 @@ def test_the_mean_is_the_exact_one_within_three_standard_errors(n: int, K: int, 
         model = paths.MarkovModel.random(generator, n, order)
         found = paths.simulate_all(rules, model.in_floats(), (K, L), 1000, seed=order)
         for rule, simulation in zip(rules, found, strict=True):
-            exact = float(paths.evaluate(rule, model, K, L).expected_length)
+            exact = float(paths.evaluate(rule, model, (K, L)).expected_length)
             assert abs(simulation.expected_length - exact) <= 3 * simulation.error + 1e-12, rule.name
 
 
@@ -35,10 +35,10 @@ def test_a_wrong_rule_is_told_from_the_right_one() -> None:
     """The test above can fail: one more token accepted in one iteration of five is more than three standard errors."""
     generator = np.random.default_rng(3)
     model = paths.MarkovModel.random(generator, 3, 1)
-    exact = float(paths.evaluate(paths.Joint(), model, 2, 3).expected_length)
+    exact = float(paths.evaluate(paths.Joint(), model, (2, 3)).expected_length)
     simulation = paths.simulate(paths.Joint(), model.in_floats(), (2, 3), 2000)
     generous = simulation.lengths + (generator.random(2000) < 0.2)
-    wrong = paths.Simulation(np.minimum(generous, 3), simulation.shape)
+    wrong = paths.Simulation(np.minimum(generous, 3), simulation.length)
     assert abs(simulation.expected_length - exact) <= 3 * simulation.error < wrong.expected_length - exact
 
 
@@ -48,7 +48,7 @@ def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw, siz
     """Naive target sampling accepts a node with the target's probability of the way to it, whatever the law."""
     shape, number = paths.TreeShape.by_level((3, 2)), sized(500, 1500)
     simulation = paths.simulate(paths.TokenWise(ot.rules.NaiveTarget()), SMALL, shape, number, seed=2, law=law)
-    trees = [tree for tree, _ in paths.draft_trees(SMALL, shape, number, 2, law)]
+    trees = [tree for tree, _ in paths.drafted_trees(SMALL, paths.FixedTree(shape, law), number, 2)]
     expected = np.concatenate([paths.covered(tree) for tree in trees])
     difference = simulation.lengths - expected
     assert abs(difference.mean()) <= 3 * difference.std() / np.sqrt(number)
@@ -58,7 +58,7 @@ def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw, siz
 
 def test_numbers_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     first = paths.simulate(paths.Joint(), SMALL, (3, 4), 40, seed=5)
-    monkeypatch.setattr("ot_draft.paths.drafting.trees.MEMORY", 1)  # one tree in a batch
+    monkeypatch.setattr("ot_draft.paths.simulation.run.MEMORY", 1)  # one tree in a batch
     again = paths.simulate_all([paths.TokenWise(ot.rules.KSeq()), paths.Joint()], SMALL, (3, 4), 40, seed=5)[1]
     assert (first.lengths == again.lengths).all()
     assert (first.lengths != paths.simulate(paths.Joint(), SMALL, (3, 4), 40, seed=6).lengths).any()
@@ -72,7 +72,7 @@ def test_smaller_sizes_are_cut_from_larger_drafts() -> None:
     whole = paths.simulate_all(RULES, SMALL, (3, 4), 60, seed=1)
     for rule, simulation in zip(RULES, whole, strict=True):
         assert (found[rule, 3, 4].lengths == simulation.lengths).all()
-    (tree, _) = next(paths.draft_trees(SMALL, paths.TreeShape.chains(3, 4), 60, 1))
+    (tree, _) = next(paths.drafted_trees(SMALL, paths.FixedTree.chains(3, 4), 60, 1))
     cut = paths.first_chains(tree, 3, 2)
     token_wise = paths.TokenWise(ot.rules.KSeq())
     uniforms = np.stack([np.random.default_rng([1, number]).random(12 + 5)[12:] for number in range(60)])
@@ -81,7 +81,7 @@ def test_smaller_sizes_are_cut_from_larger_drafts() -> None:
 
 
 def test_the_first_chains_are_chains() -> None:
-    (tree, _) = next(paths.draft_trees(SMALL, paths.TreeShape.chains(3, 4), 5, 1))
+    (tree, _) = next(paths.drafted_trees(SMALL, paths.FixedTree.chains(3, 4), 5, 1))
     cut = paths.first_chains(tree, 2, 3)
     for path in range(2):
         for depth in range(3):
@@ -94,23 +94,22 @@ def test_the_first_chains_are_chains() -> None:
 def test_rows_of_a_drafted_tree_are_the_models() -> None:
     shape = paths.TreeShape.by_level((2, 2))
     uniforms = np.random.default_rng(0).random((2, shape.size))  # as many as three children with one each take
-    tree = paths.draft_tree(SMALL, shape, [(7,), (8, 9)], uniforms)
+    tree = paths.FixedTree(shape).draft(SMALL, [(7,), (8, 9)], uniforms)
     for row, root in enumerate([(7,), (8, 9)]):
         for node in range(shape.size + 1):
             prefix = (*root, *(int(tree.tokens[row, above - 1]) for above in shape.path(node)))
             assert (tree.p[row, node] == SMALL.target(prefix)).all()
             if shape.children(node):
                 assert (tree.q[row, node] == SMALL.draft(prefix)).all()
-    few = paths.draft_tree(
-        paths.SimulatedModel(n=2), paths.TreeShape.by_level((3, 1)), [()], uniforms[:1], ot.WithoutReplacement()
-    )
+    drafting = paths.FixedTree(paths.TreeShape.by_level((3, 1)), ot.WithoutReplacement())
+    few = drafting.draft(paths.SimulatedModel(n=2), [()], uniforms[:1])
     assert few.tokens[0, 2] == few.tokens[0, 5] == -1 and few.tokens[0, 3] >= 0
 
 
 def test_drafts_follow_the_law_of_the_draft(sized: Sized) -> None:
     number, model = sized(1500, 4000), paths.SimulatedModel(n=6, order=0)
     tokens = np.concatenate(
-        [tree.tokens for tree, _ in paths.draft_trees(model, paths.TreeShape.chains(2, 3), number, 3)]
+        [tree.tokens for tree, _ in paths.drafted_trees(model, paths.FixedTree.chains(2, 3), number, 3)]
     )
     for column in tokens.T:
         counts, q = np.bincount(column, minlength=6), model.draft(())
@@ -118,10 +117,10 @@ def test_drafts_follow_the_law_of_the_draft(sized: Sized) -> None:
 
 
 def test_acceptance_by_position() -> None:
-    simulation = paths.Simulation(np.array([0, 1, 1, 3]), paths.TreeShape.chains(1, 4))
+    simulation = paths.Simulation(np.array([0, 1, 1, 3]), 4)
     np.testing.assert_array_equal(simulation.acceptance_by_position, [3 / 4, 1 / 3, 1, 0])
     assert simulation.block_efficiency == 2.25 and simulation.error == pytest.approx(np.std([0, 1, 1, 3], ddof=1) / 2)
-    none = paths.Simulation(np.array([0, 0]), paths.TreeShape.chains(1, 2))
+    none = paths.Simulation(np.array([0, 0]), 2)
     np.testing.assert_array_equal(none.acceptance_by_position, [0, np.nan])
 
 

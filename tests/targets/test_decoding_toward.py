@@ -21,9 +21,10 @@ from ot_draft import paths, rules, targets
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.draft_plan import Drafting  # noqa: E402
-from ot_draft.decoding.loop import Options, decode  # noqa: E402
-from ot_draft.decoding.sampling_settings import Sampling  # noqa: E402
+from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.loop import decode  # noqa: E402
+from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
 N, FALSE_ALARM = 8, 1e-9
@@ -34,8 +35,8 @@ TV = targets.TotalVariation(0.3)
 
 # The rule, how it drafts, and the k that its target is told; texts, and tokens of each: no more than are drafted at once.
 WAYS: dict[str, tuple[Any, dict[str, Any], int, int, int]] = {
-    "joint": (paths.Toward(TV, paths.Joint()), {"tree": EVEN}, 2, 200, 2),
-    "one path": (paths.Toward(targets.KL(0.4), paths.BlockVerification()), {"paths": 1, "length": 3}, 1, 1000, 3),
+    "joint": (paths.TowardPath(TV, paths.Joint()), {"tree": EVEN}, 2, 200, 2),
+    "one path": (paths.TowardPath(targets.KL(0.4), paths.BlockVerification()), {"paths": 1, "length": 3}, 1, 1000, 3),
     "token by token": (rules.Toward(TV, rules.KSeq()), {"paths": 3, "length": 3}, 3, 1000, 3),
 }
 
@@ -128,14 +129,14 @@ def test_a_planted_error_is_rejected(
 @pytest.mark.parametrize(
     "rule",
     [
-        paths.Toward(TV, paths.Joint()),
-        paths.Toward(targets.Ensemble(0.2), paths.TokenWise(rules.KSeq())),
+        paths.TowardPath(TV, paths.Joint()),
+        paths.TowardPath(targets.Ensemble(0.2), paths.TokenWise(rules.KSeq())),
     ],
 )
-def test_the_first_token_of_the_engine_follows_the_target_of_the_rule(rule: paths.Toward) -> None:
-    sampling = Sampling(WARPED["temperature"], int(WARPED["top_k"]), WARPED["top_p"])
+def test_the_first_token_of_the_engine_follows_the_target_of_the_rule(rule: paths.TowardPath) -> None:
+    sampling = SamplingParams(WARPED["temperature"], int(WARPED["top_k"]), WARPED["top_p"])
     drafting = Drafting.chains(3, 2, rule)
-    tokens = np.array(decode(pair(), [PROMPT] * 400, drafting, Options(sampling, max_tokens=1)).tokens)
+    tokens = np.array(decode(pair(), [PROMPT] * 400, drafting, DecodeOptions(sampling, max_tokens=1)).tokens)
     counts = np.bincount(tokens[:, 0], minlength=N)
     p, q = next_laws(0)
     assert chance(counts, rule.target(p, q, 3)) > FALSE_ALARM

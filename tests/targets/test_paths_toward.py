@@ -23,10 +23,10 @@ RULES = [paths.Joint(), paths.TokenWise(ot.rules.KSeq()), paths.Traversal()]
 def test_the_emitted_law_is_the_targets(rule: paths.PathRule, target: targets.Target) -> None:
     for seed in range(3):
         model = paths.MarkovModel.random(np.random.default_rng(seed), 2)
-        toward = paths.Toward(target, rule)
+        toward = paths.TowardPath(target, rule)
         kept = toward.retargeted(model, paths.TreeShape.chains(2, 2), ot.IID())
-        of_target = paths.evaluate(rule, kept, 2, 2)
-        lossy = paths.evaluate(toward, model, 2, 2)
+        of_target = paths.evaluate(rule, kept, (2, 2))
+        lossy = paths.evaluate(toward, model, (2, 2))
         assert of_target.lossless
         assert lossy.expected_length == of_target.expected_length
         drafts = ((0, 1), (1, 1))
@@ -40,12 +40,12 @@ def test_the_batched_form_selects_for_the_target() -> None:
     p[:, 2:4], q[:, 2:4] = p[:, 1:2], q[:, 1:2]
     tokens = generator.integers(0, 5, (4, shape.size))
     tokens[:, 1:3] = tokens[:, :1]  # nodes with the same tokens before them hold the same laws
-    tree = paths.DraftTree(shape, tokens, p, q)
+    tree = shape.tree(tokens, p, q)
     target = targets.KL(0.1)
-    toward = paths.Toward(target, paths.Joint())
+    toward = paths.TowardPath(target, paths.Joint())
     uniforms = generator.random((4, toward.uniforms(shape)))
     r = np.concatenate((target(p[:, :1], q[:, :1], 3), target(p[:, 1:4], q[:, 1:4], 1), p[:, 4:]), 1)
-    wanted = paths.Joint().select(paths.DraftTree(shape, tokens, r, q), uniforms)
+    wanted = paths.Joint().select(shape.tree(tokens, r, q), uniforms)
     found = toward.select(tree, uniforms)
     for name in vars(wanted):
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
@@ -57,22 +57,22 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
     p, q = generator.dirichlet(np.ones(5), (1, shape.size + 1)), generator.dirichlet(np.ones(5), (1, shape.size + 1))
     p[:, 2], q[:, 2] = p[:, 1], q[:, 1]  # nodes with the same token before them
     first, second = (q / p).argmax(-1)[0, :2]  # not taken for certain
-    tree = paths.DraftTree(shape, np.array([[first, first, second, second]]), p, q)
+    tree = shape.tree(np.array([[first, first, second, second]]), p, q)
     rule = paths.TokenWise(ot.rules.Optimal(law=ot.Hybrid(1)))
-    toward = paths.Toward(targets.Ensemble(0.3), paths.TokenWise(ot.rules.KSeq()))
+    toward = paths.TowardPath(targets.Ensemble(0.3), paths.TokenWise(ot.rules.KSeq()))
     r = targets.Ensemble(0.3)(p, q)
     for chosen in (np.empty((1, 0), dtype=np.int64), np.array([[first]])):
-        wanted = toward.rule.output_law(paths.DraftTree(shape, tree.tokens, r, q), chosen)
+        wanted = toward.rule.output_law(shape.tree(tree.tokens, r, q), chosen)
         assert np.allclose(toward.output_law(tree, chosen), wanted)
         assert not np.allclose(toward.rule.output_law(tree, chosen), wanted)
-    assert (toward.looks_ahead, paths.Toward(targets.KL(0.1), paths.Joint()).looks_ahead) == (False, True)
-    assert paths.Toward(targets.KL(0.1), rule).law == ot.Hybrid(1)
-    quick = paths.Toward(targets.KL(0.1), rule).quick(ot.IID())
+    assert (toward.looks_ahead, paths.TowardPath(targets.KL(0.1), paths.Joint()).looks_ahead) == (False, True)
+    assert paths.TowardPath(targets.KL(0.1), rule).law == ot.Hybrid(1)
+    quick = paths.TowardPath(targets.KL(0.1), rule).quick(ot.IID())
     assert quick.rule == rule.quick(ot.IID()) and quick.target == targets.KL(0.1)
 
 
 def test_what_is_no_target_and_uneven_shapes_are_refused() -> None:
     with pytest.raises(ot.InvalidDrafts, match="target"):
-        paths.Toward(0.1, paths.Joint())
+        paths.TowardPath(0.1, paths.Joint())
     with pytest.raises(ot.InvalidDrafts, match="equally many"):
-        paths.Toward(targets.KL(0.1), paths.Joint()).check(paths.TreeShape((0, 0, 1)), ot.IID())
+        paths.TowardPath(targets.KL(0.1), paths.Joint()).check(paths.TreeShape((0, 0, 1)), ot.IID())

@@ -26,7 +26,16 @@ from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_dire
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import CannotDecode, Method, Options, Pair, Sampling, auto_method, method_called, shape_of
+from ot_draft.decoding import (
+    CannotDecode,
+    DecodeOptions,
+    Method,
+    Pair,
+    SamplingParams,
+    auto_method,
+    method_called,
+    shape_of,
+)
 
 OURS = "ot_draft"
 PLAIN = {OURS: "autoregressive", LLAMA: RULES["none"]}
@@ -62,7 +71,7 @@ def serving(python: str, target: Path, layers: Path, kind: str, threads: int, co
 
 
 def bench(
-    pair: Pair, prompts: Sequence[Prompt], options: Options, servers: Sequence[Method], progress: Any
+    pair: Pair, prompts: Sequence[Prompt], options: DecodeOptions, servers: Sequence[Method], progress: Any
 ) -> list[Row]:
     """Rows for every kind of text and for all: ratio is that to our plain method, of_its_plain that to the same engine's."""
     rows = auto.bench(pair, prompts, 1, options, contenders(servers), progress)
@@ -108,7 +117,7 @@ def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, 
         rows: list[Row] = []
         with serving(llama_python, target, layers, options["draft_type"], options["threads"], context) as servers:
             for temperature in options["temperature"]:
-                decoding = Options(Sampling(temperature), max_tokens=options["tokens"], seed=auto.SEED)
+                decoding = DecodeOptions(SamplingParams(temperature), max_tokens=options["tokens"], seed=auto.SEED)
                 total = len(prompts) * (1 + len(contenders(servers))) + 2
                 with progress_bar(total, f"temperature {temperature}") as step:
                     rows += bench(pair, prompts, decoding, servers, lambda done, step=step: step())

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from ot_draft.decoding import Call, CannotDecode, Method, Options, Pair, Step, method_called, shape_of
+from ot_draft.decoding import Call, CannotDecode, DecodeOptions, Method, Pair, Step, method_called, shape_of
 
 LLAMA = "llama.cpp"  # how the names of its methods begin
 LIMIT = 600.0  # seconds for a text
@@ -59,7 +59,7 @@ class LlamaCpp(Method):
         self,
         pair: Pair,
         prompts: Sequence[Sequence[int]],
-        options: Options,
+        options: DecodeOptions,
         watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
     ) -> Iterator[Call]:
         """One text at a time; of its calls only the mean is known. The server's clock starts with the first token, after the prompt's pass:
@@ -73,7 +73,7 @@ class LlamaCpp(Method):
                 yield Call(text, done.tokens / done.calls, done.seconds / max(done.calls - 1, 1))
 
 
-def continued(url: str, prompt: Sequence[int], options: Options, seed: int) -> Continued:
+def continued(url: str, prompt: Sequence[int], options: DecodeOptions, seed: int) -> Continued:
     """A text by the server at an address; options: of which sampling and max_tokens are taken. CannotDecode where it fails."""
     sampling = options.sampling
     given = {

@@ -29,9 +29,10 @@ class SharedDraws(ot.paths.TreeDraws):
         """The nodes of the next level, None where there is none."""
         self._keys, self._made = list(keys), 0
 
-    def uniforms(self, place: int, count: int) -> np.ndarray:
-        """(count,) in [0, 1), for the children of the node at this place of the level."""
-        return np.array([self._uniform(place, child) for child in range(count)])
+    def uniforms(self, nodes: slice, children: slice, count: int) -> np.ndarray:
+        """(1, W, count) in [0, 1), for the children of the nodes at these places of the level."""
+        places = range(nodes.start, nodes.stop)
+        return np.array([[[self._uniform(place, child) for child in range(count)] for place in places]])
 
     def tokens(self, mass: Any, numbers: Any, needed: Any) -> Any:
         drawn = np.zeros(needed.shape, dtype=np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,67 +14,14 @@ Prefix = tuple[int, ...]
 Laws = Callable[[list[Prefix]], list[np.ndarray]]  # the draft's laws (n,) behind some prefixes
 
 
-class Drafting(Protocol):
-    """A way to draft one tree: an `ot.paths.DynamicTree`, or a `StaticTree`."""
-
-    @property
-    def law(self) -> ot.DraftLaw: ...
-
-    def growing(self, draws: Any) -> ot.paths.Growing: ...
-
-
-@dataclass(frozen=True)
-class StaticTree:
-    """Trees of one shape, whose children follow one law."""
-
-    shape: ot.paths.TreeShape
-    law: ot.DraftLaw
-
-    def growing(self, draws: Any) -> ot.paths.Growing:
-        return GrowingShape(self, draws)
-
-
-class GrowingShape(ot.paths.Growing):
-    """One tree of a given shape."""
-
-    def __init__(self, tree: StaticTree, draws: SharedDraws) -> None:
-        self._tree, self._draws, size = tree, draws, tree.shape.size
-        self._tokens, self._tops = np.full(size + 1, -1), np.zeros(size + 1, dtype=np.int64)  # of every node
-        self._levels = [[v for v in level if tree.shape.children(v)] for level in tree.shape.levels]
-        self._depth, self.levels = 0, tree.shape.length
-        self._show()
-
-    def grow(self, q: Any) -> None:
-        shape, law = self._tree.shape, self._tree.law
-        for place, node in enumerate(self._levels[self._depth]):
-            children = shape.children(node)
-            uniforms = self._draws.uniforms(place, len(children))
-            tokens, number = law.draw_with_number(q[0, place], uniforms)
-            self._tokens[children.start : children.stop] = tokens
-            self._tops[node] = int(np.ravel(number)[0])
-        self._depth, self.levels = self._depth + 1, self.levels - 1
-        self._show()
-
-    def grown(self) -> ot.paths.Grown:
-        parents = np.array(self._tree.shape.parents, dtype=np.int64)
-        slots = np.arange(len(self._tokens))
-        return ot.paths.Grown(*(x[None] for x in (self._tokens[1:], parents, self._tops, slots)))
-
-    def _show(self) -> None:
-        nodes = self._levels[self._depth] if self.levels else []
-        above = [self._tree.shape.parents[node - 1] if node else 0 for node in nodes]
-        self.slots, self.above = np.array([nodes], dtype=np.int64), np.array([above], dtype=np.int64)
-        self.read = self._tokens[self.slots]
-
-
 @dataclass(frozen=True)
 class Drafted:
-    """One drafted tree. ways: the prefix of every node, the root first; tops: of every node, how many children are fixed."""
+    """One drafted tree. ways: the prefix of every node, the root first; fixed_count: of every node, how many children are fixed."""
 
     law: ot.DraftLaw
     ways: tuple[Prefix, ...]
     parents: tuple[int, ...]
-    tops: tuple[int, ...]
+    fixed_count: tuple[int, ...]
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -83,21 +29,21 @@ class Drafted:
         return tuple(way[-1] for way in self.ways[1:])
 
     @classmethod
-    def of(cls, drafting: Drafting, grown: ot.paths.Grown) -> Drafted:
+    def of(cls, drafting: ot.paths.TreeDrafter, grown: ot.paths.Grown) -> Drafted:
         """The tree of a batch of one."""
         ways: list[Prefix] = [()]
         for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
             if token >= 0:
                 ways.append((*ways[parent], token))
         size = len(ways) - 1
-        parents, tops = grown.parents[0, :size].tolist(), grown.tops[0, : size + 1].tolist()
-        return cls(drafting.law, tuple(ways), tuple(parents), tuple(tops))
+        parents, fixed = grown.parents[0, :size].tolist(), grown.fixed_count[0, : size + 1].tolist()
+        return cls(drafting.law, tuple(ways), tuple(parents), tuple(fixed))
 
 
 class _Job:
     """A tree that grows, and the prefixes of what the draft model read for it."""
 
-    def __init__(self, drafting: Drafting, draws: SharedDraws) -> None:
+    def __init__(self, drafting: ot.paths.TreeDrafter, draws: SharedDraws) -> None:
         self.drafting, self._draws, self.growing = drafting, draws, drafting.growing(draws)
         self._read: dict[int, Prefix] = {0: ()}
 
@@ -125,7 +71,9 @@ class _Job:
         self.growing.grow(np.stack([some if prefix is None else laws[prefix] for prefix in self._level])[None])
 
 
-def draft_together(draftings: Iterable[Drafting], laws: Laws, draws: Callable[[], SharedDraws]) -> list[Drafted]:
+def draft_together(
+    draftings: Iterable[ot.paths.TreeDrafter], laws: Laws, draws: Callable[[], SharedDraws]
+) -> list[Drafted]:
     """A tree of each drafting behind one context; laws: of the draft, asked for once a level."""
     jobs = [_Job(drafting, draws()) for drafting in draftings]
     while any(wanted := [job.wanted() for job in jobs]):

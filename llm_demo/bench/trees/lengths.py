@@ -28,7 +28,7 @@ def plain(tree: Drafted, model: TreeModel) -> ot.paths.PlainTree:
     fixed = {}
     for node, way in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
-        if children and (given := law.fixed_among(children, tree.tops[node])):
+        if children and (given := law.fixed_among(children, tree.fixed_count[node])):
             fixed[tuple(model.number[token] for token in way)] = given
     return ot.paths.PlainTree(shape, tokens, law.told(tuple(sorted(fixed.items()))))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import ot_draft as ot
 from llm_demo.bench.trees.draws import NoDraws, SharedDraws
-from llm_demo.bench.trees.growth import Drafted, Drafting, Prefix, draft_together
+from llm_demo.bench.trees.growth import Drafted, Prefix, draft_together
 from llm_demo.bench.trees.lengths import covered, expected_length, merged_laws, target_masses
 from llm_demo.bench.trees.looked_up import IN_TREE
 from llm_demo.bench.trees.plans import DEEPEST, Plan
@@ -115,7 +115,9 @@ def _lengths(
     return [{name: lengths[name, n] for name in ways} for n in budgets]
 
 
-def drafted(draftings: Mapping[Drafting, None], draft: DraftLaws, context: Context) -> dict[Drafting, Drafted]:
+def drafted(
+    draftings: Mapping[ot.paths.TreeDrafter, None], draft: DraftLaws, context: Context
+) -> dict[ot.paths.TreeDrafter, Drafted]:
     """A tree of each, by the random numbers of the context."""
     seed = 1000 * context.text + SEED
     kind = SharedDraws if context.temperature else NoDraws
@@ -129,8 +131,8 @@ def looked_up(context: Context) -> tuple[int, ...]:
 
 
 def _by_rule(
-    context: Context, target: PrefixLogits, draft: DraftLaws, trees: Mapping[Drafting, Drafted], chosen: Any
-) -> Callable[[Drafting, ot.paths.PathRule], float]:
+    context: Context, target: PrefixLogits, draft: DraftLaws, trees: Mapping[ot.paths.TreeDrafter, Drafted], chosen: Any
+) -> Callable[[ot.paths.TreeDrafter, ot.paths.PathRule], float]:
     """The expected length of a tree under a rule; a greedy target accepts what a naive one does, whatever the rule."""
     mass = target_masses(target, context.temperature)
     selected = {drafting: trees[drafting] for drafting, rule in chosen if context.temperature and rule != NAIVE}
@@ -138,7 +140,7 @@ def _by_rule(
     if selected:
         laws = merged_laws(target, draft.logits, set(draft.known), list(selected.values()), context.temperature)
 
-    def length(drafting: Drafting, rule: ot.paths.PathRule) -> float:
+    def length(drafting: ot.paths.TreeDrafter, rule: ot.paths.PathRule) -> float:
         if (drafting, rule) not in known:
             tree = trees[drafting]
             naive = drafting not in selected or rule == NAIVE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import ot_draft as ot
-from llm_demo.bench.trees.growth import StaticTree
 from llm_demo.bench.trees.lengths import expected_length, merged_laws
 from llm_demo.bench.trees.measure import Behind, drafted
 from llm_demo.bench.trees.merged import merged_row
@@ -31,7 +30,7 @@ def root_rows(behind: Behind, name: str) -> list[Row]:
     row = merged_row(p, q, temperature, none)
     masses = row.rest_p / row.rest_p.sum(), row.rest_q / row.rest_q.sum()
     overlap = float(np.minimum(*masses).sum())
-    shapes = {k: StaticTree(ot.paths.TreeShape.by_level((k,)), ot.WithoutReplacement()) for k in NUMBERS}
+    shapes = {k: ot.paths.FixedTree(ot.paths.TreeShape.by_level((k,)), ot.WithoutReplacement()) for k in NUMBERS}
     trees = drafted(dict.fromkeys(shapes.values()), draft, behind.context)
     laws = merged_laws(behind.target, draft.logits, set(draft.known), list(trees.values()), temperature)
     found = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from llm_demo.prompts import Prompt, read_prompts
-from ot_draft.decoding import Options, Pair, Sampling, decode
+from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, decode
 
 KINDS = Path(__file__).parents[1] / "kinds.jsonl"
 SEED = 16
@@ -41,7 +41,7 @@ def all_prompts(tokenizer: Any) -> tuple[list[Prompt], list[Prompt]]:
 def written(pair: Pair, prompts: Sequence[Prompt], temperature: float, first: int = 0) -> list[list[int]]:
     """What the target writes behind prompts, the first of which is number `first`."""
     rows = range(first, first + len(prompts))
-    options = Options(Sampling(temperature), max_tokens=LAST, seed=SEED, rows=rows)
+    options = DecodeOptions(SamplingParams(temperature), max_tokens=LAST, seed=SEED, rows=rows)
     return decode(pair, [prompt.tokens for prompt in prompts], options=options).tokens
 
 

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 
 import ot_draft as ot
-from llm_demo.bench.trees.growth import Drafting, StaticTree
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
 
 CONFIDENT, SAMPLED = ot.paths.ConfidentTree, ot.paths.SampledTree
-NAIVE, JOINT, TRAVERSAL = ot.paths.NaiveTarget(), ot.paths.Joint(), ot.paths.Traversal()
+NAIVE, JOINT, TRAVERSAL = ot.paths.NaivePath(), ot.paths.Joint(), ot.paths.Traversal()
 IN_TURN = ot.paths.TokenWise(WITHOUT)
 OPTIMAL, K_SEQ = (ot.paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq()))
 TOPS = ot.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0
 
 Drafts = Callable[
-    [Plan, int, bool], Drafting
+    [Plan, int, bool], ot.paths.TreeDrafter
 ]  # by what is known of the draft, the budget, and whether the target is greedy
 
 
@@ -29,13 +28,13 @@ class Way:
     rule: ot.paths.PathRule
 
 
-def _path(plan: Plan, budget: int, greedy: bool) -> Drafting:
-    return StaticTree(ot.paths.TreeShape.chains(1, min(budget, DEEPEST)), TOPS if greedy else ot.IID())
+def _path(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+    return ot.paths.FixedTree(ot.paths.TreeShape.chains(1, min(budget, DEEPEST)), TOPS if greedy else ot.IID())
 
 
-def _chains(plan: Plan, budget: int, greedy: bool) -> Drafting:
+def _chains(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     # All paths of a greedy draft would be one.
-    return _path(plan, budget, greedy) if greedy else StaticTree(plan.chains(budget), ot.IID())
+    return _path(plan, budget, greedy) if greedy else ot.paths.FixedTree(plan.chains(budget), ot.IID())
 
 
 @cache
@@ -48,31 +47,31 @@ def _sequoia(by_child: tuple[float, ...], budget: int) -> ot.paths.TreeShape:
     return ot.paths.sequoia(by_child, budget, DEEPEST)
 
 
-def _k_ary(plan: Plan, budget: int, greedy: bool) -> Drafting:
-    return StaticTree(_even(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
+def _k_ary(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+    return ot.paths.FixedTree(_even(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
 
 
-def _uneven(plan: Plan, budget: int, greedy: bool) -> Drafting:
-    return StaticTree(_sequoia(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
+def _uneven(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+    return ot.paths.FixedTree(_sequoia(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
 
 
-def _hybrid(plan: Plan, budget: int, greedy: bool) -> Drafting:
-    return StaticTree(_even(plan.by_child, budget), TOPS if greedy else ot.Hybrid("auto"))
+def _hybrid(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+    return ot.paths.FixedTree(_even(plan.by_child, budget), TOPS if greedy else ot.Hybrid("auto"))
 
 
-def _stopped(plan: Plan, budget: int, greedy: bool) -> Drafting:
+def _stopped(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return ot.paths.StoppedPath(min(budget, DEEPEST), accepted=plan.stopped)
 
 
-def _adaptive(plan: Plan, budget: int, greedy: bool) -> Drafting:
+def _adaptive(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return plan.adaptive_tree(budget)
 
 
-def _counted(plan: Plan, budget: int, greedy: bool) -> Drafting:
+def _counted(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return plan.counted_tree(budget)
 
 
-def _looked_up(plan: Plan, budget: int, greedy: bool) -> Drafting:
+def _looked_up(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return plan.lookup_tree(budget)
 
 

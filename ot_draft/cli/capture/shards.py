@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...compare.merge import TAIL_CLASSES, merge, top_tokens
-from ...decoding import AUTOREGRESSIVE, CannotDecode, Options, Pair, Sampling, decode, prompt_text
+from ...decoding import AUTOREGRESSIVE, CannotDecode, DecodeOptions, Pair, SamplingParams, decode, prompt_text
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -89,8 +89,8 @@ def capture_window(pair: Pair, window: Window, reading: Reading) -> Arrays:
     """Arrays of one shard, a row a context; `token` is what followed, `position` how many tokens of the text stand before it."""
     tokens, first = window.tokens, window.first
     if reading.sample:
-        sampling = Sampling(temperature=reading.temperature)
-        options = Options(sampling, max_tokens=reading.sample, seed=reading.seed, rows=[window.text])
+        sampling = SamplingParams(temperature=reading.temperature)
+        options = DecodeOptions(sampling, max_tokens=reading.sample, seed=reading.seed, rows=[window.text])
         first = len(tokens)
         tokens = tokens + decode(pair, [tokens], AUTOREGRESSIVE, options).tokens[0]
     places = list(range(first, len(tokens)))
@@ -112,7 +112,7 @@ def _stored(target: torch.Tensor, draft: torch.Tensor, reading: Reading) -> Arra
         # The largest logit becomes 0: float16 is then finest where the masses are.
         logits = {"target_logits": target, "draft_logits": draft}
         return {name: _narrow(x - x.amax(-1, keepdim=True), reading.number) for name, x in logits.items()}
-    laws = (Sampling(temperature=reading.temperature).masses(x).numpy() for x in (target, draft))
+    laws = (SamplingParams(temperature=reading.temperature).masses(x).numpy() for x in (target, draft))
     if not reading.top:
         return dict(zip(("p", "q"), laws, strict=True))
     merged = [merge(p, q, top_tokens(p, q, reading.top), TAIL_CLASSES) for p, q in zip(*laws, strict=True)]

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from ...errors import DraftSelectionError, InvalidArgument, MissingPackage
-from ...paths import DYNAMIC_TREES, dynamic_tree
-from ...paths.drafting.dynamic_called import DYNAMIC
+from ...paths import drafting
 from ..console import one_line
 from ..options import whole_numbers
 from ..refused import Refused
@@ -23,9 +22,9 @@ class Tree(click.ParamType):
     name = "tree"
 
     def convert(self, value: Any, param: Any, context: Any) -> TreeAsked:
-        if str(value).lower().startswith(DYNAMIC):
+        if str(value).lower().startswith(drafting.FAMILY):
             try:
-                return TreeAsked(grower=dynamic_tree(value))
+                return TreeAsked(grower=drafting.called(value))
             except InvalidArgument as error:
                 raise Refused(f"--tree: {error}") from None
         numbers = whole_numbers(value)
@@ -90,7 +89,7 @@ class Shape(click.ParamType):
 @click.option("--paths", type=int, help="Number of drafted paths K [default: 4].")
 @click.option("--length", type=int, help="Length L of the paths [default: 4].")
 @click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1, or "
-              f"dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: {', '.join(DYNAMIC_TREES)}.")  # fmt: skip
+              f"dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: {', '.join(drafting.ALL)}.")  # fmt: skip
 @click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
 @click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")

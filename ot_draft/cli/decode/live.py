@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ...decoding import Pair, Step
-from .page.origins import ACCEPTED, COLOURS, MEANING, Born, Pieces, origins
+from .page.origins import ACCEPTED, COLOURS, MEANING, Pieces, TokenOrigin, origins
 
 
 class Speed:
@@ -22,7 +22,7 @@ class Speed:
         self.tokens = self.calls = self.accepted = 0
         self.seconds = 0.0
 
-    def add(self, born: Sequence[Born], step: Step) -> None:
+    def add(self, born: Sequence[TokenOrigin], step: Step) -> None:
         """One step and the tokens that it emitted."""
         self.tokens, self.calls = self.tokens + len(born), self.calls + 1
         self.accepted += sum(token.origin == ACCEPTED for token in born)

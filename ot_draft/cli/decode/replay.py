@@ -53,7 +53,7 @@ def replay(folder: Path, rule: ot.paths.PathRule, repeats: int = REPEATS, seed: 
     lengths, prompts = [], []
     for number, (tree, of_prompt) in enumerate(recorded_trees(folder)):
         generator = np.random.default_rng([seed, number])
-        count = rule.uniforms(tree.shape)
+        count = rule.uniforms(tree.bounds)
         drawn = [rule.select(tree, generator.random((len(tree.tokens), count))).length for _ in range(repeats)]
         lengths += np.mean(drawn, axis=0).tolist()
         prompts += of_prompt.tolist()
@@ -72,7 +72,7 @@ def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
     shape = ot.paths.TreeShape(tuple(about["parents"]))
     if about["law"] == "hybrid:auto" and about["kept"]:
         raise CannotDecode("under hybrid:auto the number of top tokens depends on all of q: record with --trace-keep 0")
-    law = method_called(about["rule"], about["law"] or None, shape).drafting.law
+    law = method_called(about["rule"], about["law"] or None, shape).drafting.tree.law
     inner = [node for node in range(max(shape.parents, default=-1) + 1) if len(shape.children(node)) > 0]
     place = {node: at for at, node in enumerate(inner)}
     for file in sorted((folder / "trees").glob("*.npz")):
@@ -83,7 +83,7 @@ def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
         renamed = (slots[:, parents] == drafted[..., None]).argmax(-1)
         tokens = np.where(drafted >= 0, renamed, -1)
         at = [place.get(node, 0) for node in range(shape.size + 1)]
-        yield ot.paths.DraftTree(shape, tokens, p[:, at], q[:, at[: inner[-1] + 1]], law), prompt
+        yield shape.tree(tokens, p[:, at], q[:, at[: inner[-1] + 1]], law), prompt
 
 
 def _efficiency(lengths: Sequence[float], prompts: Sequence[int]) -> TraceEfficiency:
@@ -110,7 +110,7 @@ def main(folders: tuple[Path, ...], repeats: int, seed: int) -> None:
     try:
         for folder in folders:
             method, measured = recorded(folder)
-            if method.drafting.rule is None:
+            if not method.drafting.tree.budget:
                 continue
             again = replay(folder, method.drafting.rule, repeats, seed)
             cells = (f"{each.block_efficiency:.3f} ± {each.error:.3f}" for each in (measured, again))

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from ...decoding import (
     Auto,
+    DecodeOptions,
     Lookup,
     Method,
-    Options,
     Pair,
-    Sampling,
+    SamplingParams,
     Step,
     auto_method,
     compare_methods,
@@ -50,15 +50,15 @@ class Job:
     pair: Pair
     prompts: list[str]
     tokens: list[list[int]]
-    options: Options
+    options: DecodeOptions
     settings: DecodeSettings
 
 
 def run(settings: DecodeSettings) -> None:
     """Decode as the settings say; ValueError with one line where they do not fit models or texts."""
     methods = chosen_methods(settings)
-    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
-    options = Options(sampling, max_tokens=settings.max_tokens, seed=settings.seed, laws=settings.laws_wanted)
+    sampling = SamplingParams(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
+    options = DecodeOptions(sampling, max_tokens=settings.max_tokens, seed=settings.seed, laws=settings.laws_wanted)
     prompts = read_prompts(settings.prompts, settings.prompt_file)
     with Console(stderr=True).status("loading the models"):
         embedded = settings.target is None and settings.draft is None
@@ -141,7 +141,7 @@ def _show(job: Job, method: Method) -> None:
     pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [View(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
-        steps = decode_steps(job.pair, [job.tokens[number]], method.plan, replace(job.options, rows=[number]))
+        steps = decode_steps(job.pair, [job.tokens[number]], method.policy, replace(job.options, rows=[number]))
         steps = _recorded(steps, trace, number, len(job.tokens[number]))
         steps = audited(steps, number) if audited is not None else steps
         if settings.live:
@@ -222,7 +222,7 @@ def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position:
         yield step
 
 
-def _trace(settings: DecodeSettings, folder: Path | None, method: Method, options: Options) -> Trace | None:
+def _trace(settings: DecodeSettings, folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
     if folder is None:
         return None
     kept = KEPT if settings.trace_keep is None else settings.trace_keep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...paths import DynamicTree
+from ...paths import TreeDrafter
 from ..refused import Refused
 
 AUTO, LOOKUP = "auto", "lookup"
@@ -17,7 +17,7 @@ class TreeAsked:
     """What --tree names: numbers of children by level, or a way to grow trees that follow the draft."""
 
     children: tuple[int, ...] | None = None
-    grower: DynamicTree | None = None
+    grower: TreeDrafter | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DecodeSettings:
         return None if self.tree is None else self.tree.children
 
     @property
-    def grower(self) -> DynamicTree | None:
+    def grower(self) -> TreeDrafter | None:
         """How trees grow that follow the draft, if --tree asked for such."""
         return None if self.tree is None else self.tree.grower
 

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ...decoding import COSTS, Comparison, Measured, MethodCosts
-from ...decoding.compared.measure import OFF
+from ...decoding.benchmark.measure import OFF
 
 NOT_TOLD = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
@@ -66,16 +66,16 @@ def footnotes(comparison: Comparison) -> str:
 def why(comparison: Comparison) -> str:
     """The costs behind the fastest speculative method, in one sentence or two."""
     plain, told = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
-    drafted = [row for row in told if row.method.drafting.shape.size]
+    drafted = [row for row in told if row.method.drafting.tree.budget]
     if not drafted:
         return ""
     best = max(drafted, key=lambda row: row.tokens_a_second)
     costs, one = comparison.costs[best.method], comparison.costs[plain.method].verify
-    positions, drafting = best.method.drafting.shape.size + 1, best.method.drafting
+    positions, drafting = best.method.drafting.tree.budget + 1, best.method.drafting
     times = comparison.cost(best)
     said = (
         f"The fastest of the speculative methods, {best.method.label} ({best.method.drafts}): a target call takes"
-        f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.shape.length} draft"
+        f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.tree.length} draft"
         f" calls {1000 * costs.draft:.0f} ms, the selection {1000 * costs.select:.1f} ms: a step costs {times:.2f} plain ones, and"
         f" brings {best.block_efficiency:.2f} tokens."
     )
@@ -99,10 +99,10 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _record(comparison: Comparison, row: Measured) -> dict[str, Any]:
     speed_up, error = comparison.speed_up(row)
-    shape, costs = row.method.drafting.shape, comparison.costs.get(row.method, NOT_TOLD)
+    tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, NOT_TOLD)
     record: dict[str, Any] = {
-        "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": shape.size,
-        "length": shape.length, "steps": len(row.calls), "prompts": len(row.groups),
+        "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.budget,
+        "length": tree.length, "steps": len(row.calls), "prompts": len(row.groups),
         "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
         "tokens_a_second": row.tokens_a_second,
     }  # fmt: skip

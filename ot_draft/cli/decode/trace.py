@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compare.merge import TAIL, TAIL_CLASSES, merge
-from ...decoding import Method, Options, Step
+from ...decoding import DecodeOptions, Method, Step
 
 KEPT = 224  # tokens of a law that are kept one by one, the drafted ones among them
 ROWS = 10_000  # laws stored at most
@@ -32,12 +32,13 @@ class Trace:
     """
 
     def __init__(
-        self, folder: Path, method: Method, options: Options, kept: int = KEPT, rows_stored: int = ROWS
+        self, folder: Path, method: Method, options: DecodeOptions, kept: int = KEPT, rows_stored: int = ROWS
     ) -> None:
         (folder / "trees").mkdir(parents=True)  # FileExistsError where something is traced already
         self.folder, self.kept, self.rows_left, self.full = folder, kept, rows_stored, False
-        self.shape, self.steps = method.drafting.shape, 0
-        self._inner = [node for node in range(method.drafting.inner) if len(self.shape.children(node)) > 0]
+        tree: Any = method.drafting.tree  # a `FixedTree`: others are not traced
+        self.shape, self.steps = tree.shape, 0
+        self._inner = [node for node in range(self.shape.inner) if len(self.shape.children(node)) > 0]
         self._pairs: list[dict[str, Any]] = []
         self._trees: list[dict[str, Any]] = []
         self._files = {"pairs": 0, "trees": 0}

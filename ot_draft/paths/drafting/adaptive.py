@@ -17,9 +17,9 @@ from ...laws import ByNode, DraftLaw, StandIn
 from ..model import Model, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import Nodes, PathRule
-from .adaptive_outlook import Outlook
+from .adaptive_estimate import AdaptiveEstimate
 from .level_tree import Chosen, LevelTree
-from .plans import History, Plan
+from .stepwise import History, Stepwise
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AdaptiveTree(LevelTree):
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
     because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=ByNode()))`, `NaiveTarget`, and `Traversal`.
+    `TokenWise(Optimal(law=ByNode()))`, `NaivePath`, and `Traversal`.
     """
 
     budget: int
@@ -44,19 +44,19 @@ class AdaptiveTree(LevelTree):
 
         levels: how many may still be drafted, that of the children included.
         """
-        chosen = self.numbers_at(self.outlook(q), small(reached), small(left), levels)
+        chosen = self.numbers_at(self.estimate(q), small(reached), small(left), levels)
         return unsmall(chosen[0], q), unsmall(chosen[1], q)
 
-    def outlook(self, q: Array) -> Outlook:
+    def estimate(self, q: Array) -> AdaptiveEstimate:
         """What the draft says at nodes with the laws q (..., n), whose largest masses are all that counts."""
-        return Outlook.of(q, self.estimator, self.most, self.spread)
+        return AdaptiveEstimate.of(q, self.estimator, self.most, self.spread)
 
-    def below(self, q: Array, tokens: Array, tops: Array, count: Array) -> Array:
+    def below(self, q: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
         """Chance that each child is reached, given its parent is: (..., n), int (..., C) children, (..., 1), (..., 1) -> (..., C).
 
         A fixed token is reached where the target draws it; of a drawn one, its mass is shared by the chance that it was drawn.
         """
-        chances = self.outlook(q).below(gather(q, tokens), *map(small, (tokens, tops, count)))
+        chances = self.estimate(q).below(gather(q, tokens), *map(small, (tokens, fixed_count, count)))
         return unsmall(chances, q)
 
     @property
@@ -71,8 +71,8 @@ class AdaptiveTree(LevelTree):
     def label(self) -> str:
         return "adaptive"
 
-    def plan(self, model: Model) -> Plan:
-        """The same drafting in plain form, one prefix after the other, for exact work: `ot.paths.evaluate_plan`."""
+    def stepwise(self, model: Model) -> Stepwise:
+        """The same drafting in plain form, one prefix after the other, for exact work with `ot.paths.evaluate`."""
         nodes = Nodes.of(model)
 
         def step(history: History) -> tuple[Path, Path, int] | None:
@@ -82,9 +82,9 @@ class AdaptiveTree(LevelTree):
             while level and left and levels:
                 q = np.stack([nodes.draft(prefix) for prefix in level]).astype(np.float64)
                 reached = np.array([list(level.values())])
-                (counts,), (tops,) = self.numbers(q[None], reached, np.array([[left]]), levels)
+                (counts,), (fixed_count,) = self.numbers(q[None], reached, np.array([[left]]), levels)
                 below: dict[Path, float] = {}
-                for (prefix, chance), law, count, number in zip(level.items(), q, counts, tops, strict=True):
+                for (prefix, chance), law, count, number in zip(level.items(), q, counts, fixed_count, strict=True):
                     fixed = tuple(top_tokens(law, min(self.most, len(law)))[:number].tolist())
                     if not count:
                         continue
@@ -98,7 +98,7 @@ class AdaptiveTree(LevelTree):
                 level, levels = below, levels - 1
             return None
 
-        return step
+        return Stepwise(step, self.length)
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
         """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
@@ -107,10 +107,10 @@ class AdaptiveTree(LevelTree):
         is imagined as the pairs are on average.
         """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
-        outlook = found.outlook(q)
-        head, c = outlook.head, outlook.stand_in
+        estimate = found.estimate(q)
+        head, c = estimate.head, estimate.stand_in
         all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
         accepted = minimum(p, q).sum(-1).mean()
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
         found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
-        return replace(found, typical=tuple(found.outlook(q).gains[0].mean(0).tolist()))
+        return replace(found, typical=tuple(found.estimate(q).gains[0].mean(0).tolist()))

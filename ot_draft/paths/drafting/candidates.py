@@ -22,7 +22,8 @@ from ...arrays import (
     total,
     where,
 )
-from .dynamic_tree import DynamicTree, Growing, Grown, TreeDraws, check_bounds, in_order, written
+from .drafter import TreeDrafter
+from .growing import Growing, Grown, TreeDraws, check_bounds, in_order, written
 
 
 class Offer(NamedTuple):
@@ -42,7 +43,7 @@ class Level(NamedTuple):
     slots: Array
 
 
-class BestCandidates(DynamicTree):
+class BestCandidates(TreeDrafter):
     """A way to draft that keeps the `budget` best candidates. beam: nodes that the draft model reads in a level at most.
 
     most: children of a node at most; least: candidates must be worth more; least_gain: a tree grows on while the sum of its values grew by
@@ -70,7 +71,7 @@ class BestCandidates(DynamicTree):
         """
 
     @abstractmethod
-    def tops(self, parents: Array) -> Array:
+    def fixed_count(self, parents: Array) -> Array:
         """How many children of every node are fixed: int (B, N + 1), of parents (B, N)."""
 
     def growing(self, draws: TreeDraws) -> Growing:
@@ -146,7 +147,7 @@ class Candidates(Growing):
         above = _padded(where(there, take(node, take(parents, at)), size), size, size)
         slots, tokens = (_padded(where(there, take(x, at), -1), size, -1) for x in (slots, tokens))
         slots = namespace(at).concatenate((0 * at[:, :1], slots), -1)
-        trees = tokens, above, self.drafting.tops(above), slots
+        trees = tokens, above, self.drafting.fixed_count(above), slots
         return Grown(*map(self._draws.kind, trees))
 
     def _all(self, name: str) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from ..tree import TreeShape
-from .trees import Rows
+from .rows import Rows
 
 Ordered = tuple[Any, ...]  # a node of an ordered tree: the tuple of its children
 

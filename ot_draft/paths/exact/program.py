@@ -16,10 +16,10 @@ from ...lp.drafted_sets import drafted_sets
 from ...lp.program import as_fractions
 from ...optional import load
 from ...problem import Problem
+from ..drafting.fixed import check_sizes
 from ..model import Model, Path
 from ..rules.path_rule import Nodes
 from .certificate import PathCertificate, feasible, price_bound
-from .evaluate import check_sizes
 from .solvers import SOLVERS
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...arrays import Array, integers
 from ...errors import InvalidArgument
 from ..rules.path_rule import PathRule
-from ..tree import DraftTree
+from ..tree import DraftTree, TreeShape
 
 State = tuple[float, list[int], list[int]]  # probability, tokens chosen so far, and the nodes that hold them
 
@@ -21,11 +21,11 @@ def survival(rule: PathRule, tree: DraftTree) -> list[float]:
     """
     if len(tree.tokens) != 1:
         raise InvalidArgument(f"{len(tree.tokens)} trees were given: give one")
-    tokens = [-1, *tree.tokens[0].tolist()]
+    shape, tokens = tree.shape(0), [-1, *tree.tokens[0].tolist()]
     states: list[State] = [(1.0, [], [0])]
     lives = []
-    for _ in range(tree.shape.length):
-        states = [below for state, law in _with_laws(rule, tree, states) for below in _below(tree, tokens, state, law)]
+    for _ in range(tree.bounds.length):
+        states = [below for state, law in _with_laws(rule, tree, states) for below in _below(shape, tokens, state, law)]
         lives.append(sum(probability for probability, _, _ in states))
     return lives
 
@@ -42,10 +42,10 @@ def _with_laws(rule: PathRule, tree: DraftTree, states: Sequence[State]) -> list
     return list(zip(states, laws, strict=True))
 
 
-def _below(tree: DraftTree, tokens: Sequence[int], state: State, law: Array) -> list[State]:
+def _below(shape: TreeShape, tokens: Sequence[int], state: State, law: Array) -> list[State]:
     """The states one level down."""
     probability, prefix, nodes = state
-    children = [child for node in nodes for child in tree.shape.children(node) if tokens[child] >= 0]
+    children = [child for node in nodes for child in shape.children(node) if tokens[child] >= 0]
     below = []
     for token in dict.fromkeys(tokens[child] for child in children):
         holders = [child for child in children if tokens[child] == token]

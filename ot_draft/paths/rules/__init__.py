@@ -6,15 +6,27 @@ from ... import rules as selection_rules
 from ...errors import InvalidArgument
 from .block_verification import BlockVerification
 from .joint import Joint
-from .naive_target import NaiveTarget
+from .naive_path import NaivePath
 from .path_rule import PathRule
 from .token_wise import TokenWise
+from .toward_path import TowardPath
 from .traversal import Traversal
 
 # Beside these, every selection rule makes a path rule, node by node: `every`.
-ALL: tuple[PathRule, ...] = (Joint(), Traversal(), BlockVerification(), NaiveTarget())
+ALL: tuple[PathRule, ...] = (Joint(), Traversal(), BlockVerification(), NaivePath())
 
-__all__ = ["ALL", "BlockVerification", "Joint", "NaiveTarget", "PathRule", "TokenWise", "Traversal", "called", "every"]
+__all__ = [
+    "ALL",
+    "BlockVerification",
+    "Joint",
+    "NaivePath",
+    "PathRule",
+    "TokenWise",
+    "TowardPath",
+    "Traversal",
+    "called",
+    "every",
+]
 
 
 def every() -> tuple[PathRule, ...]:

@@ -9,12 +9,11 @@ from ...arrays import unsmall, where, zero
 from ...errors import InvalidDrafts
 from ...laws import IID, DraftLaw
 from ..model import Model
-from ..tree import DraftTree, PathSelection, TreeShape
+from ..tree import Bounds, DraftTree, PathSelection
 from .fits import refuse, same_law
-from .free_walk import survivors_of
 from .path_rule import PathLaw, PathRule, add, read
-from .verification import Ladder, Walk, verify
-from .walk import Draws
+from .verification import PathVerifier, Walk, verify
+from .walk import Draws, Survivors
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,14 @@ class BlockVerification(PathRule):
     def label(self) -> str:
         return "block verification"
 
-    def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        if shape.branching - {1}:
-            number = max(shape.branching)
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
+        if bounds.branching - {1}:
+            number = max(bounds.branching)
             raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
-        if not same_law(IID(), law, shape):
+        if not same_law(IID(), law, bounds):
             raise refuse("BlockVerification()", "IID()", law)
 
-    def uniforms(self, shape: TreeShape) -> int:
+    def uniforms(self, bounds: Bounds) -> int:
         return 2
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
@@ -56,12 +55,12 @@ class BlockVerification(PathRule):
         return law
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = survivors_of(tree)
-        ladder = Ladder(survivors)
-        for depth in range(min(tree.shape.length, tree.shape.size)):
+        survivors = Survivors(tree)
+        verifier = PathVerifier(survivors)
+        for depth in range(min(tree.bounds.length, tree.bounds.size)):
             p, q = survivors.laws()
             token = survivors.tokens[:, depth : depth + 1]
-            ladder.climb(ladder.scaled(p), where(unsmall(token, q) >= 0, q, zero(q)), token)
+            verifier.add(verifier.scaled(p), where(unsmall(token, q) >= 0, q, zero(q)), token)
             survivors.go_on(token)
-        ladder.end(survivors.target())
-        return ladder.verify(draws)
+        verifier.end(survivors.target())
+        return verifier.select(draws)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
 from ...selection import SelectionRule
-from ..tree import TreeShape
+from ..tree import Bounds
 
 
-def same_law(one: DraftLaw, other: DraftLaw, shape: TreeShape) -> bool:
+def same_law(one: DraftLaw, other: DraftLaw, bounds: Bounds) -> bool:
     """Whether two laws are one on a tree of this shape."""
-    return all(one.plain(count) == other.plain(count) for count in shape.branching)
+    return all(one.plain(count) == other.plain(count) for count in bounds.branching)
 
 
-def rule_fits(rule: SelectionRule, law: DraftLaw, shape: TreeShape) -> bool:
+def rule_fits(rule: SelectionRule, law: DraftLaw, bounds: Bounds) -> bool:
     """Whether a selection rule is valid at every node of a tree whose children were drawn by the law."""
-    return all(rule.valid_under(law, count) for count in shape.branching)
+    return all(rule.valid_under(law, count) for count in bounds.branching)
 
 
 def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:

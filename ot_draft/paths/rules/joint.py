@@ -11,13 +11,12 @@ from ...errors import InvalidDrafts
 from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
-from ..tree import DraftTree, PathSelection, TreeShape
+from ..tree import Bounds, DraftTree, PathSelection
 from .children import select_child, split_tops
 from .fits import refuse
-from .free_walk import survivors_of
 from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
-from .verification import Ladder, Walk, verify
-from .walk import Draws
+from .verification import PathVerifier, Walk, verify
+from .walk import Draws, Survivors
 
 FEW = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
@@ -41,21 +40,21 @@ class Joint(PathRule):
     Why it is lossless, for whatever m: given the walk to a node, its children are drawn anew, so that the selected token has the
     law m, and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of
     E[w_i]. For K = 1, block verification.
-    Source: this project; checked exactly, by enumeration, with `ot.paths.evaluate` and `evaluate_tree`.
+    Source: this project; checked exactly, by enumeration, with `ot.paths.evaluate` and `evaluate`.
     """
 
     classes: int | None = None
 
-    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not law.independent:
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
-        if not law.same_number and not shape.is_even:
+        if not law.same_number and not bounds.is_even:
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )
 
-    def uniforms(self, shape: TreeShape) -> int:
-        return shape.length + 2
+    def uniforms(self, bounds: Bounds) -> int:
+        return bounds.length + 2
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         nodes, tree = read(model, drafts)
@@ -109,21 +108,21 @@ class Joint(PathRule):
         return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = survivors_of(tree)
+        survivors = Survivors(tree)
         classes = self.classes if self.classes is not None or tree.p.shape[-1] <= FEW else CLASSES
-        ladder = Ladder(survivors)
-        for depth in range(tree.shape.length):
+        verifier = PathVerifier(survivors)
+        for depth in range(tree.bounds.length):
             p, q = survivors.laws()
-            target = ladder.scaled(p)
+            target = verifier.scaled(p)
             offered = survivors.tops_and_draws(q)
             tops, drawn = (unsmall(x, p) for x in offered)
             choice, selected = select_child(target, q, tops, drawn, classes)
             token = gather(namespace(offered[0]).concatenate(offered, -1), draws.index(choice, 2 + depth))
-            ladder.climb(target, selected, token)
+            verifier.add(target, selected, token)
             if settled(~survivors.go_on(token)):
-                return ladder.verify(draws)
-        ladder.end(survivors.target())
-        return ladder.verify(draws)
+                return verifier.select(draws)
+        verifier.end(survivors.target())
+        return verifier.select(draws)
 
 
 def _select(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any], Array]:

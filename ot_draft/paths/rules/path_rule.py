@@ -15,7 +15,7 @@ from ...problem import Problem
 from ...selection import SelectionRule
 from ..model import Model, Path
 from ..plain import PlainTree
-from ..tree import DraftTree, PathSelection, TreeShape
+from ..tree import Bounds, DraftTree, PathSelection
 from .walk import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
@@ -28,7 +28,7 @@ class PathRule(ABC):
 
     Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
     rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
-    the tree, and one token more. `ot.paths.evaluate` and `ot.paths.evaluate_tree` say whether the rule is lossless.
+    the tree, and one token more. `ot.paths.evaluate` and `ot.paths.evaluate` say whether the rule is lossless.
     """
 
     # Whether it takes one drafted path and no more.
@@ -50,21 +50,21 @@ class PathRule(ABC):
         return found
 
     @abstractmethod
-    def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        """Raise InvalidDrafts where the rule is not valid on trees of this shape whose children follow this law."""
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
+        """Raise InvalidDrafts where the rule is not valid on trees within these bounds whose children follow this law."""
 
     @abstractmethod
-    def uniforms(self, shape: TreeShape) -> int:
+    def uniforms(self, bounds: Bounds) -> int:
         """Number of uniforms that `select` takes for one tree."""
 
     def select(self, tree: DraftTree, uniforms: Array) -> PathSelection:
-        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.uniforms(tree.shape).
+        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.uniforms(tree.bounds).
 
         Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
         law of the tree's children is not one that the rule is valid under, or uniforms are missing.
         """
-        self.check(tree.shape, tree.law)
-        wanted = (len(tree.tokens), self.uniforms(tree.shape))
+        self.check(tree.bounds, tree.law)
+        wanted = (len(tree.tokens), self.uniforms(tree.bounds))
         if tuple(uniforms.shape) != wanted:
             raise InvalidArgument(
                 f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
@@ -82,10 +82,10 @@ class PathRule(ABC):
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """`select`, after the checks; every random choice is made by draws.index."""
 
-    def fits(self, shape: TreeShape, law: DraftLaw) -> bool:
-        """Whether the rule is valid on trees of this shape whose children follow this law."""
+    def fits(self, bounds: Bounds, law: DraftLaw) -> bool:
+        """Whether the rule is valid on trees within these bounds whose children follow this law."""
         try:
-            self.check(shape, law)
+            self.check(bounds, law)
         except InvalidDrafts:
             return False
         return True

@@ -11,10 +11,9 @@ from ...laws import DraftLaw
 from ...selection import Selection, SelectionRule
 from ..model import Model, Path
 from ..plain import Forest
-from ..tree import DraftTree, PathSelection, TreeShape
+from ..tree import Bounds, DraftTree, PathSelection
 from .children import split_tops
 from .fits import refuse, rule_fits
-from .free_walk import survivors_of
 from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
 from .walk import Draws, Survivors
 
@@ -62,17 +61,17 @@ class TokenWise(PathRule):
     def label(self) -> str:
         return self.rule.label
 
-    def check(self, shape: TreeShape, law: DraftLaw) -> None:
-        if not rule_fits(self.rule, law, shape):
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
+        if not rule_fits(self.rule, law, bounds):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
         apart = self.rule.takes_tops and law.same_number
-        if not (self.rule.merges(law) or self.rule.any_number or apart or shape.is_even):
+        if not (self.rule.merges(law) or self.rule.any_number or apart or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
             )
 
-    def uniforms(self, shape: TreeShape) -> int:
-        return 2 * shape.length + 1
+    def uniforms(self, bounds: Bounds) -> int:
+        return 2 * bounds.length + 1
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         nodes, tree = read(model, drafts)
@@ -133,20 +132,20 @@ class TokenWise(PathRule):
         return self.rule.takes_tops and law.fixes_tops
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
-        survivors = survivors_of(tree).along(chosen)
+        survivors = Survivors(tree).along(chosen)
         p, q = survivors.laws()
-        if survivors.depth == tree.shape.length:
+        if survivors.depth == tree.bounds.length:
             return p
         drafts, selection = self._offer(survivors, p, q)
         return selection.output(drafts)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        survivors = survivors_of(tree)
+        survivors = Survivors(tree)
         lives = survivors.lives()
         following = 0 * survivors.here
-        for depth in range(tree.shape.length + 1):
+        for depth in range(tree.bounds.length + 1):
             p, q = survivors.laws()
-            last = depth == tree.shape.length
+            last = depth == tree.bounds.length
             token = draws.index(p, 2 * depth, lives) if last else self._draw(survivors, p, q, draws, lives)
             following = where(lives, token, following)
             if last or settled(~(lives := survivors.go_on(token))):

@@ -12,24 +12,19 @@ from ...arrays import (
     excess,
     gather,
     integers,
-    minimum,
     normalise,
     one,
-    settled,
-    small,
     total,
-    unsmall,
-    where,
     zero,
 )
 from ...laws import DraftLaw
 from ..model import Model, Path
 from ..plain import Forest
-from ..tree import DraftTree, PathSelection, TreeShape
+from ..tree import Bounds, DraftTree, PathSelection
+from .batched_traversal import select_by_traversal
 from .fits import refuse
-from .free_traversal import select_by_traversal
 from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
-from .walk import Draws, Survivors
+from .walk import Draws
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
 
@@ -55,15 +50,15 @@ class Traversal(PathRule):
     From the source: trees without replacement, the order of the tests, the weights, and after a refusal the target
     norm((w p - Q)+) and the draft's law without the refused token. Ours: the proof, which forces the new weight; hence any law of
     the children, i.i.d. and hybrid trees. Equal siblings stay apart: each is a draw of its own, with its own children.
-    Source: Weng et al., Traversal verification for speculative tree decoding, 2025; checked exactly, with `evaluate_tree`.
+    Source: Weng et al., Traversal verification for speculative tree decoding, 2025; checked exactly, with `evaluate`.
     """
 
-    def check(self, shape: TreeShape, law: DraftLaw) -> None:
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not law.in_turn:
             raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
 
-    def uniforms(self, shape: TreeShape) -> int:
-        return shape.size + 1
+    def uniforms(self, bounds: Bounds) -> int:
+        return bounds.size + 1
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         nodes, tree = read(model, drafts)
@@ -122,53 +117,11 @@ class Traversal(PathRule):
         return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        if not tree.shape.is_fixed:
-            return select_by_traversal(tree, draws)
-        survivors = Survivors(tree)
-        root = survivors.here
-        accepted = _Accepted(root < 0, root, tree.p[:, 0])
-        self._visit_all(tree, draws, 0, one(tree.p) + 0 * tree.p[:, 0, :1], accepted)
-        return survivors.selection(accepted.node, draws.index(accepted.target, 0))
-
-    def _visit_all(self, tree: DraftTree, draws: Draws, node: int, weight: Array, accepted: _Accepted) -> None:
-        p, children = tree.p[:, node], tree.shape.children(node)
-        number = None if tree.tops is None or not children else tree.tops[:, node : node + 1]
-        for child in children:
-            token = tree.tokens[:, child - 1 : child]
-            elder = tree.tokens[:, children.start - 1 : child - 1]
-            drawn_by = tree.law.child(tree.q[:, node], elder, token, len(children), number)
-            chance = divide(weight * gather(p, token), gather(drawn_by, token), zero(p))
-            self._visit_all(tree, draws, child, minimum(chance, one(p)), accepted)
-            if settled(accepted.any):
-                return
-            present = token >= 0
-            left, rest = _refused(p, weight, drawn_by)
-            weight = where(present, rest, weight)
-            p = left if settled(present) else where(present, left, p)
-        accepted.add(draws.happens(small(weight), node) if node else ~accepted.any, node, p)
-
-
-@dataclass
-class _Accepted:
-    """What was accepted so far, row by row. any: bool (B, 1); node: int (B, 1); target: (B, n) of the token that follows."""
-
-    any: Array
-    node: Array
-    target: Array
-
-    def add(self, passed: Array, node: int, p: Array) -> None:
-        """Accept the node in the rows where it passed and nothing was accepted before."""
-        now = passed & ~self.any
-        if settled(~now):
-            return
-        self.node = where(now, node, self.node)
-        self.target = p if settled(now) else where(unsmall(now, p), p, self.target)
-        self.any = self.any | now
+        return select_by_traversal(tree, draws)
 
 
 def _refused(p: Array, weight: Any, drawn_by: Array) -> tuple[Array, Any]:
-    """Target and weight of a node after a child, drawn by this law, was refused: (..., n), and a number or (..., 1)."""
-    left = excess(weight * p, drawn_by, one(p) + 0 * p[..., :1])
+    """Target (n,) and weight of a node after a child, drawn by this law, was refused."""
+    left = excess(weight * p, drawn_by, one(p) + 0 * p[:1])
     rest = total(left)
-    passes = divide(rest, rest + 1 - weight, one(p))
-    return normalise(left, p), passes if passes.ndim > 1 else passes.tolist()[0]
+    return normalise(left, p), divide(rest, rest + 1 - weight, one(p)).tolist()[0]

@@ -28,14 +28,14 @@ from .path_rule import Nodes
 from .walk import Draws, Survivors
 
 
-class Ladder:
-    """The weights and tests of a batch of walks, one rung a node. weight: (B, 1), of the walk so far."""
+class PathVerifier:
+    """The weights and tests of a batch of walks, one for every node on the way. weight: (B, 1), of the walk so far."""
 
     def __init__(self, survivors: Survivors) -> None:
         self.survivors = survivors
         p = survivors.tree.p
         self.weight = small(one(p) + 0 * p[:, 0, :1])
-        self._left = empty((len(p), survivors.tree.shape.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
+        self._left = empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
         self._passes: list[Array] = []
         self._nodes: list[Array] = []
 
@@ -43,21 +43,21 @@ class Ladder:
         """The target w p: (B, n)."""
         return unsmall(self.weight, p) * p
 
-    def climb(self, target: Array, selected: Array, token: Array) -> None:
-        """One rung: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
+    def add(self, target: Array, selected: Array, token: Array) -> None:
+        """One node: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
 
         Without a token m is 0: then the test is w, what is left is p, and all longer weights are 0, as at the end of a path.
         """
-        self._add(target, selected)
+        self._test(target, selected)
         wanted, offered = (small(gather(x, unsmall(token, x))) for x in (target, selected))
         self.weight = minimum(divide(wanted, offered, zero(target)), one(target))
 
     def end(self, p: Array) -> None:
-        """The last rung, at the end of the longest path."""
-        self._add(self.scaled(p), 0 * p[..., :1])
+        """The last node, at the end of the longest path."""
+        self._test(self.scaled(p), 0 * p[..., :1])
 
-    def verify(self, draws: Draws) -> PathSelection:
-        """The longest rung that passes its test is accepted; one token more comes from what is left there."""
+    def select(self, draws: Draws) -> PathSelection:
+        """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there."""
         refused, lengths = one(self.weight) + 0 * self.weight, []
         for passes in reversed(self._passes):
             lengths.append(refused * passes)
@@ -69,7 +69,7 @@ class Ladder:
         mass = where(total(left) > 0, left, survivors.at(tree.p, node))
         return survivors.selection(node, draws.index(mass, 1))
 
-    def _add(self, target: Array, selected: Array) -> None:
+    def _test(self, target: Array, selected: Array) -> None:
         left = excess(target, selected, one(target) + 0 * target[..., :1], self._left[:, len(self._passes)])
         rest = small(total(left))
         self._passes.append(divide(rest, rest + 1 - self.weight, one(target)))

@@ -1,99 +1,27 @@
-"""What the batched path rules share: the shape's layout on the device, the nodes that are still alive, and drawing."""
+"""What the batched path rules share: the nodes that are still alive on the way down, and drawing."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from ...arrays import (
     Array,
     gather,
-    integers,
     inverse_cdf,
-    is_torch,
     minimum,
     namespace,
     on_host,
     positions,
     settled,
     small,
-    smallest,
+    take,
+    total,
     unsmall,
     where,
 )
-from ..tree import DraftTree, PathSelection, TreeShape
+from ..tree import DraftTree, PathSelection
 
-SHAPES = 256  # layouts kept
 SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less
-
-
-@dataclass(frozen=True)
-class ShapeLevel:
-    """The W nodes of one depth. parents: int (W,) place of the parent in the level above; places: (W,) which child of it.
-
-    ranked: (W,) the nodes by falling number of children: the first that lives stands for all; rank: (W,) place in it.
-    most: the largest number of children.
-    """
-
-    start: int
-    stop: int
-    most: int
-    parents: Array
-    places: Array
-    ranked: Array
-    rank: Array
-
-
-@dataclass(frozen=True)
-class ShapeLayout:
-    """A shape as integer arrays, made once for a device, because making them is a copy from the host.
-
-    ancestors: (N + 1, L), -1 beyond; depths: (N + 1,); children: (N + 1, C), -1 beyond; levels: by depth.
-    """
-
-    ancestors: Array
-    depths: Array
-    children: Array
-    levels: tuple[ShapeLevel, ...]
-
-
-def layout(shape: TreeShape, like: Array) -> ShapeLayout:
-    """The shape's layout on like's device; made at the first call, which thus must come before a CUDA graph is captured."""
-    return _layout(shape, like.device if is_torch(like) else None)
-
-
-@lru_cache(maxsize=SHAPES)
-def _layout(shape: TreeShape, device: Any) -> ShapeLayout:
-    like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
-    nodes, length = range(shape.size + 1), shape.length
-    most = max(shape.branching, default=0)
-    ancestors = [(*shape.path(v), *[-1] * (length - shape.depths[v])) for v in nodes]
-    children = [(*shape.children(v), *[-1] * (most - len(shape.children(v)))) for v in nodes]
-    return ShapeLayout(
-        integers(ancestors, like).reshape(len(nodes), length),
-        integers(shape.depths, like),
-        integers(children, like).reshape(len(nodes), most),
-        tuple(_level(shape, depth, like) for depth in range(length + 1)),
-    )
-
-
-def _level(shape: TreeShape, depth: int, like: Array) -> ShapeLevel:
-    nodes = shape.levels[depth]
-    above = shape.levels[depth - 1].start if depth else 0
-    ranked = sorted(nodes, key=lambda v: -len(shape.children(v)))
-    return ShapeLevel(
-        nodes.start,
-        nodes.stop,
-        len(shape.children(ranked[0])),
-        integers([shape.parents[v - 1] - above if v else 0 for v in nodes], like),
-        integers([shape.place(v) if v else 0 for v in nodes], like),
-        integers(ranked, like),
-        integers([ranked.index(v) for v in nodes], like),
-    )
 
 
 class Draws:
@@ -122,17 +50,17 @@ class Draws:
 class Survivors:
     """The living nodes on the way down: all nodes whose tokens from the root on are those selected so far.
 
-    Equal siblings may live together; their laws are equal, and are read at one of them. alive: bool (B, W) at the present
-    depth; here: int (B, 1) the node that stands for them, the last one that lived where none does any more. Tokens and
+    Equal siblings may live together; their laws are equal, and are read at one of them. alive: bool (B, N + 1); here: int (B, 1) the
+    node that stands for them, one that has most children, the last one that lived where none does any more. Tokens and
     nodes are `small`: on the CPU an operation on a few numbers costs half as much in numpy.
     """
 
     def __init__(self, tree: DraftTree) -> None:
-        self.tree, self.tokens, self.depth = tree, small(tree.tokens), 0
-        self.layout = layout(tree.shape, self.tokens)
+        self.tree, self.tokens, self.layout, self.depth = tree, small(tree.tokens), tree.layout, 0
         self.rows = positions(len(tree.tokens), self.tokens)
         self.here = 0 * self.rows[:, None]
-        self.alive = self.here == 0
+        self._nodes = positions(tree.bounds.size + 1, self.tokens)
+        self.alive = self._nodes == self.here
         self._drafts: Array | None = None
 
     def laws(self) -> tuple[Array, Array]:
@@ -153,30 +81,31 @@ class Survivors:
     def drafts(self) -> Array:
         """Tokens of all children of living nodes, breadth first, -1 elsewhere: int (B, W) over the level below."""
         if self._drafts is None:
-            level = self.layout.levels[self.depth + 1]
-            tokens = self.tokens[:, level.start - 1 : level.stop - 1]
-            self._drafts = where(self.alive[:, level.parents], tokens, -1)
+            nodes = self.layout.levels[self.depth + 1].nodes
+            self._drafts = where(take(self.alive, self.layout.parents[:, nodes]), self.tokens[:, nodes], -1)
         return self._drafts
 
     def first_drafts(self) -> Array:
-        """Tokens of the children of one living node that has most, in drawing order, -1 where there is none: int (B, C)."""
-        children = self.layout.children[self.here[..., 0]][:, : self.layout.levels[self.depth].most]
-        return where((children > 0) & self.lives(), gather(self.tokens, children - 1), -1)
+        """Tokens of the children of the node that stands for the living ones, in drawing order, -1 beyond: int (B, most)."""
+        place = positions(self.layout.levels[self.depth].most, self.tokens)
+        there = (place < take(self.layout.counts, self.here)) & self.lives()
+        return where(there, gather(self.tokens, where(there, take(self.layout.firsts, self.here) + place - 1, -1)), -1)
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
-        """Children of living nodes: the top tokens of hybrid drafting, once, int (B, C), and all draws (B, W), -1 elsewhere."""
+        """Children of living nodes: the fixed top tokens, once, int (B, C), and all draws (B, W), -1 elsewhere."""
         if not self.tree.law.fixes_tops:
             return self.drafts()[:, :0], self.drafts()
-        first, below = self.first_drafts(), self.layout.levels[self.depth + 1]
+        first, below = self.first_drafts(), self.layout.levels[self.depth + 1].nodes
         number = self._number_of_tops(q, first.shape[-1])
         tops = where(positions(first.shape[-1], first) < number, first, -1)
-        return tops[:, :number] if isinstance(number, int) else tops, where(below.places >= number, self.drafts(), -1)
+        drawn = where(self.layout.places[:, below] >= number, self.drafts(), -1)
+        return tops[:, :number] if isinstance(number, int) else tops, drawn
 
     def _number_of_tops(self, q: Array, count: int) -> Any:
         """How many of the living nodes' children are top tokens: as the tree carries it, an integer or int (B, 1)."""
-        if self.tree.tops is None:
+        if self.tree.fixed_count is None:
             return small(self.tree.law.number(q, count))
-        tops = small(self.tree.tops)
+        tops = small(self.tree.fixed_count)
         return tops[self.rows, minimum(self.here[..., 0], tops.shape[1] - 1)][..., None]
 
     def lives(self) -> Array:
@@ -186,13 +115,15 @@ class Survivors:
     def go_on(self, token: Array) -> Array:
         """One level down, to the nodes that hold the token (B, 1); bool (B, 1), whether there are any."""
         drafts = self.drafts()
-        self.alive = (drafts == token) & (drafts >= 0)
         self.depth, self._drafts = self.depth + 1, None
-        level = self.layout.levels[self.depth]
-        width = level.stop - level.start
-        first = smallest(where(self.alive, level.rank, width))
-        lives = first < width
-        self.here = where(lives, level.ranked[first % width], self.here)
+        nodes = self.layout.levels[self.depth].nodes
+        below = (drafts == token) & (drafts >= 0)
+        self.alive = self._nodes < 0 * self.here
+        self.alive[:, nodes.start + 1 : nodes.stop + 1] = below
+        lives = below.any(-1)[..., None]
+        # No two nodes have one rank: on an accelerator the first of equals would not be certain.
+        most = where(below, self.layout.ranks[:, nodes], -1).argmax(-1)[..., None] + nodes.start + 1
+        self.here = where(lives, most, self.here)
         return lives
 
     def along(self, chosen: Array) -> Survivors:
@@ -203,8 +134,12 @@ class Survivors:
 
     def selection(self, node: Array, following: Array) -> PathSelection:
         """What is emitted when the path down to the node (B, 1) is accepted, and the token (B, 1) follows."""
-        nodes, length = self.layout.ancestors[node[..., 0]], self.layout.depths[node]
+        join, length = namespace(node).concatenate, self.tree.bounds.length
+        ways = self.layout.upward[self.rows, node[..., 0]]
+        deep = total(where(ways > 0, 1, 0))
+        place = deep - 1 - positions(length, node)
+        nodes = where(place >= 0, gather(ways, place), -1)
         tokens = where(nodes > 0, gather(self.tokens, nodes - 1), -1)
-        tokens = namespace(tokens).concatenate((tokens, 0 * length - 1), -1)
-        tokens = where(positions(tokens.shape[-1], tokens) == length, following, tokens)
-        return PathSelection(*(unsmall(x, self.tree.p) for x in (length[..., 0], nodes, tokens)))
+        tokens = join((tokens, 0 * deep - 1), -1)
+        tokens = where(positions(tokens.shape[-1], tokens) == deep, following, tokens)
+        return PathSelection(*(unsmall(x, self.tree.p) for x in (deep[..., 0], nodes, tokens)))

@@ -1,31 +1,35 @@
-"""simulate(path_rule, model, shape): block efficiency of a path rule by drafting and selecting many times."""
+"""simulate(path_rule, model, drafting): block efficiency of a path rule by drafting and selecting many times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
-from ..drafting.trees import draft_trees, first_chains
-from ..exact.evaluate import check_sizes
+from ..drafting.drafter import TreeDrafter
+from ..drafting.fixed import FixedTree, as_drafter, check_sizes, first_chains
+from ..drafting.rows import Rows
 from ..model import Model
 from ..rules.path_rule import PathRule
-from ..tree import TreeShape
+from ..tree import DraftTree, TreeShape
+
+MEMORY = 1 << 27  # bytes of p and q in one batch of trees
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
     """Accepted lengths of independent iterations.
 
-    lengths: int (iterations,) accepted drafted tokens; shape: of the drafted trees. Two simulations of the same model, shape
+    lengths: int (iterations,) accepted drafted tokens; length: depth of the drafted trees. Two simulations of the same model, drafting
     and seed have the same drafts: differences of their lengths are paired.
     """
 
     lengths: np.ndarray
-    shape: TreeShape
+    length: int
 
     @property
     def expected_length(self) -> float:
@@ -45,43 +49,58 @@ class Simulation:
     @property
     def acceptance_by_position(self) -> np.ndarray:
         """(L,) share of the iterations that accept a token at depth i + 1 among those that accept one at depth i; NaN where none."""
-        reached = np.array([(self.lengths >= depth).sum() for depth in range(self.shape.length + 1)], dtype=float)
-        return np.divide(reached[1:], reached[:-1], out=np.full(self.shape.length, np.nan), where=reached[:-1] > 0)
+        reached = np.array([(self.lengths >= depth).sum() for depth in range(self.length + 1)], dtype=float)
+        return np.divide(reached[1:], reached[:-1], out=np.full(self.length, np.nan), where=reached[:-1] > 0)
 
 
 def simulate(
     path_rule: PathRule,
     model: Model,
-    shape: TreeShape | tuple[int, int],
+    drafting: TreeDrafter | TreeShape | tuple[int, int],
     iterations: int = 1000,
     seed: int = 0,
     law: DraftLaw | None = None,
 ) -> Simulation:
     """Accepted lengths of so many independent iterations: draft a tree, select, count.
 
-    shape: a tree, or (K, L) for K i.i.d. paths of length L; law: of the children of every node, i.i.d. if none is given.
-    model: of floats; every iteration begins at `model.root(number)` where there is one (SimulatedModel), else at the
-    empty prefix. The numbers depend on the seed alone: iteration i uses the generator default_rng([seed, i]).
+    drafting: a way to draft trees, or a shape, or (K, L) for K paths of length L; law: of the children of every node of such a shape,
+    i.i.d. if none is given. model: of floats; every iteration begins at `model.root(number)` where there is one (SimulatedModel), else at
+    the empty prefix. The numbers depend on the seed alone: iteration i uses the generator default_rng([seed, i]).
     """
-    return simulate_all([path_rule], model, shape, iterations, seed, law)[0]
+    return simulate_all([path_rule], model, drafting, iterations, seed, law)[0]
 
 
 def simulate_all(
     path_rules: Sequence[PathRule],
     model: Model,
-    shape: TreeShape | tuple[int, int],
+    drafting: TreeDrafter | TreeShape | tuple[int, int],
     iterations: int = 1000,
     seed: int = 0,
     law: DraftLaw | None = None,
 ) -> list[Simulation]:
     """`simulate` for several rules on the same drafts, which are made once."""
-    tree_shape = _as_shape(shape)
+    ways = as_drafter(drafting, law)
     lengths: list[list[np.ndarray]] = [[] for _ in path_rules]
-    for tree, generators in draft_trees(model, tree_shape, iterations, seed, law):
-        uniforms = _uniforms(generators, max(rule.uniforms(tree_shape) for rule in path_rules))
+    for tree, generators in drafted_trees(model, ways, iterations, seed):
+        uniforms = _uniforms(generators, max(rule.uniforms(tree.bounds) for rule in path_rules))
         for of_rule, rule in zip(lengths, path_rules, strict=True):
-            of_rule.append(rule.select(tree, uniforms[:, : rule.uniforms(tree_shape)]).length)
-    return [Simulation(np.concatenate(found), tree_shape) for found in lengths]
+            of_rule.append(rule.select(tree, uniforms[:, : rule.uniforms(tree.bounds)]).length)
+    return [Simulation(np.concatenate(found), ways.length) for found in lengths]
+
+
+def drafted_trees(
+    model: Any, drafting: TreeDrafter, iterations: int, seed: int
+) -> Iterator[tuple[DraftTree, list[np.random.Generator]]]:
+    """Drafted trees in batches, and the generator of every iteration, from which the drafts were taken already."""
+    if iterations < 2:
+        raise InvalidArgument(f"iterations is {iterations}: give at least 2, for a mean and its standard error")
+    rows = Rows.of(model)
+    size = max(1, MEMORY // (16 * (drafting.budget + 1) * rows.n))
+    for start in range(0, iterations, size):
+        numbers = range(start, min(start + size, iterations))
+        generators = [np.random.default_rng([seed, number]) for number in numbers]
+        uniforms = _uniforms(generators, drafting.draws)
+        yield drafting.draft(rows, [rows.root(number) for number in numbers], uniforms), generators
 
 
 def simulate_chains(
@@ -111,25 +130,18 @@ def simulate_chains(
     cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
     most = max(rule.uniforms(TreeShape.chains(K, L)) for rule, K, L in wanted)
     lengths: dict[tuple[PathRule, int, int], list[np.ndarray]] = {key: [] for key in wanted}
-    for tree, generators in draft_trees(model, largest, iterations, seed):
+    for tree, generators in drafted_trees(model, FixedTree(largest), iterations, seed):
         uniforms = _uniforms(generators, most)
         trees = {size: first_chains(tree, *size) for size in set(sizes)}
         for (rule, K, L), found in lengths.items():
             if (rule, K, L) in cut:
                 continue
             small = trees[K, L]
-            found.append(rule.select(small, uniforms[:, : rule.uniforms(small.shape)]).length)
+            found.append(rule.select(small, uniforms[:, : rule.uniforms(small.bounds)]).length)
         progress(len(uniforms))
     for key, longer in cut.items():
         lengths[key] = [np.minimum(found, key[2]) for found in lengths[longer]]
-    return {key: Simulation(np.concatenate(found), TreeShape.chains(*key[1:])) for key, found in lengths.items()}
-
-
-def _as_shape(shape: TreeShape | tuple[int, int]) -> TreeShape:
-    if isinstance(shape, TreeShape):
-        return shape
-    check_sizes(*shape)
-    return TreeShape.chains(*shape)
+    return {key: Simulation(np.concatenate(found), key[2]) for key, found in lengths.items()}
 
 
 def _uniforms(generators: Sequence[np.random.Generator], count: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....decoding import Drafting, Step
-from .origins import ACCEPTED, Born, living, origins
+from .origins import ACCEPTED, TokenOrigin, living, origins
 from .tree_picture import Box, tree_svg
 
 Spell = Callable[[int], str]  # a token as text, special tokens and lone bytes included
@@ -45,12 +45,12 @@ def mass_of(step: Step, row: int, node: int, token: int) -> Mass:
     return Mass(float(p[token]), rank[0] or 1, None if q is None else float(q[token]), rank[1])
 
 
-def chance(step: Step, row: int, drafting: Drafting, born: Born, depth: int) -> float | None:
+def chance(step: Step, row: int, drafting: Drafting, born: TokenOrigin, depth: int) -> float | None:
     """P(the rule chooses this token here | these drafts); None where it decides along whole paths."""
     assert step.p is not None and step.q is not None
     shape = step.shape(row)
     offered = any(len(shape.children(node)) > 0 for node in living(step, row, shape, depth))
-    if drafting.rule is None or not offered:
+    if not offered:
         return float(step.p[row, born.parent, born.token])
     law = drafting.rule.output_law(step.tree(row), step.chosen[row : row + 1, :depth])
     return None if law is None else min(1.0, float(law[0, born.token]))

@@ -20,7 +20,7 @@ COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", PLAIN: "
 
 
 @dataclass(frozen=True)
-class Born:
+class TokenOrigin:
     """One emitted token. parent: the node after which it stands; node: its own, None if it was not drafted.
 
     refused: the other drafted nodes that stood there, and whose token is another.
@@ -33,7 +33,7 @@ class Born:
     refused: tuple[int, ...]
 
 
-def origins(step: Step, row: int, drafting: Drafting) -> list[Born]:
+def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
     """The tokens that a step adds to a text, in order."""
     shape, drafted = step.shape(row), step.drafted[row].tolist()
     length, nodes = int(step.length[row]), step.nodes[row].tolist()
@@ -44,8 +44,8 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[Born]:
         offered = [child for child in offered if drafted[child - 1] >= 0]
         refused = tuple(child for child in offered if drafted[child - 1] != token)
         taken = nodes[depth] if depth < length else None
-        kind = ACCEPTED if taken is not None else PLAIN if not drafting.shape.size else CORRECTED if offered else BONUS
-        tokens.append(Born(token, kind, parent, taken, refused))
+        kind = ACCEPTED if taken is not None else PLAIN if not drafting.tree.budget else CORRECTED if offered else BONUS
+        tokens.append(TokenOrigin(token, kind, parent, taken, refused))
     return tokens
 
 

@@ -33,7 +33,7 @@ class PageText:
         """Take in one step of a batch of one."""
         spell, drafting = self._spell, step.drafting
         self.tokens += token_records(step, 0, drafting, spell, len(self.trees))
-        self.trees.append(step_svg(step, 0, drafting, spell) if drafting.shape.size else "")
+        self.trees.append(step_svg(step, 0, drafting, spell) if drafting.tree.budget else "")
         self.speed.add(origins(step, 0, drafting), step)
 
     def _spell(self, token: int) -> str:

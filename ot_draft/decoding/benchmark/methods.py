@@ -1,0 +1,194 @@
+"""Ways of decoding by name: what is drafted, by which law, by which rule it is selected from; and how long each call takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import ot_draft as ot
+
+from ...errors import CannotDecode
+from ...laws import law_called
+from ..drafting import Drafting, Policy
+from ..lookup import Lookup
+from ..loop import decode_steps
+from ..options import DecodeOptions
+from ..pair import Pair
+from ..step import Seconds, Step
+from ..tuning.auto import Auto
+
+AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
+LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One target call, for one of the texts that it continued: the text's number, and how many tokens were chosen for it.
+
+    wall: seconds until they were there; seconds: of these, those of the parts of the step, None where they are not known.
+    """
+
+    text: int
+    chosen: float
+    wall: float
+    seconds: Seconds | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a comparison. rule, law: names as on the command line; label, drafts: as in tables."""
+
+    rule: str
+    law: str
+    label: str
+    drafts: str
+    drafting: Drafting
+
+    @property
+    def policy(self) -> Policy:
+        """What a run of it is decoded by."""
+        return self.drafting
+
+    @property
+    def one_shape(self) -> bool:
+        """Whether all its steps have one shape, so that their costs and its speed can be told beforehand."""
+        return not self.drafting.tree.takes
+
+    @property
+    def K(self) -> int:
+        """Number of drafted paths; of a tree, children of the root."""
+        return self.drafting.tree.width
+
+    @property
+    def L(self) -> int:
+        """Length of the paths."""
+        return self.drafting.tree.length
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: DecodeOptions,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """Continue a group of prompts, whose numbers are `options.rows`; `watch` sees every step outside the time measured.
+
+        The first step, before which is the prefill, and all steps whose laws are copied for a trace, last as long as their parts.
+        """
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        begin, first = time.perf_counter(), True
+        for step in decode_steps(pair, prompts, self.policy, options):
+            wall = step.seconds.total if first or options.laws else time.perf_counter() - begin
+            for row, text in enumerate(texts):
+                if bool(step.active[row]):
+                    yield Call(text, float(step.length[row]) + 1, wall, step.seconds)
+                    watch(self, text, step)
+            begin, first = time.perf_counter(), False
+
+    @property
+    def slug(self) -> str:
+        """Name of a folder of its own."""
+        words = f"{self.rule} {self.law} {self.drafts.split(',')[0]}" if self.drafting.tree.budget else self.rule
+        return "-".join("".join(c if c.isalnum() else " " for c in words.lower().replace("×", "x")).split())
+
+
+@dataclass(frozen=True)
+class AutoMethod(Method):
+    """The method whose every step has the shape that promises most."""
+
+    auto: Auto = field(default_factory=Auto, compare=False)
+
+    @property
+    def policy(self) -> Policy:
+        return self.auto
+
+    @property
+    def one_shape(self) -> bool:
+        return False
+
+
+def auto_method(auto: Auto | None = None) -> AutoMethod:
+    """The method by the name of auto."""
+    return AutoMethod(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto())
+
+
+def lookup_method(lookup: Lookup | None = None) -> Method:
+    """Prompt lookup alone, by naive target sampling."""
+    drafting = Drafting.looked_up(lookup)
+    return Method("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.length}, looked up", drafting)
+
+
+def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.TreeShape:
+    """A tree by the number of children on every level, or K paths of length L."""
+    if tree is not None:
+        return ot.paths.TreeShape.by_level(tuple(tree))
+    if paths < 1 or length < 1:
+        raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
+    return ot.paths.TreeShape.chains(paths, length)
+
+
+def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Method:
+    """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
+    if rule.lower() == AUTOREGRESSIVE:
+        return Method(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting())
+    path_rule = _rule_called(rule, AUTOREGRESSIVE)
+    if law == "top" or (law is None and path_rule.wants_tops):
+        name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
+    else:
+        drawn = path_rule.law if law is None else law_called(law)
+        name = drawn.spelling
+    tree = ot.paths.FixedTree(shape, drawn)
+    drafts = f"{tree.label}, {_law_label(name)}"
+    return Method(path_rule.command, name, path_rule.label, drafts, Drafting(tree, path_rule.quick(drawn)))
+
+
+def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
+    """The default comparison: one draft, K paths of length L, and trees. tree: (K, 2, 1) down to depth L unless given."""
+    one, many = shape_of(1, length, None), shape_of(paths, length, None)
+    grown = shape_of(paths, length, tuple(tree) if tree else (paths, 2, 1)[:length])
+    wanted: list[tuple[str, str | None, ot.paths.TreeShape]] = [
+        (AUTOREGRESSIVE, None, many),
+        ("speculativesampling", None, one),
+        ("block", None, one),
+        ("recursiverejection", None, many),
+        ("kseq", None, many),
+        ("optimal", None, many),
+        ("optimal", "hybrid:auto", many),
+        ("traversal", None, many),
+        ("joint", None, many),
+        ("joint", "hybrid:auto", many),
+        ("recursiverejectionwithoutreplacement", None, grown),
+        ("naive", "top", grown),
+    ]
+    return list(dict.fromkeys(method_called(*each) for each in wanted))
+
+
+def _law_label(name: str) -> str:
+    return LAW_LABELS.get(name, name)
+
+
+def _rule_called(name: str, *others: str) -> ot.paths.PathRule:
+    """The path rule of a name, of those that decoding can do with; others: names that stand for something else."""
+    known = [each for each in ot.paths.rules.every() if not each.solves]
+    try:
+        return ot.paths.rules.called(name, known)
+    except ot.InvalidArgument:
+        names = [*(each.short_name for each in known), *others]
+        raise CannotDecode(f"there is no rule {name!r} for decoding: take {', '.join(names)}") from None
+
+
+def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: Lookup | None = None) -> Method:
+    """The method that drafts trees that follow the draft and selects by the path rule of this name, the tree's own where none is given.
+
+    lookup: for trees that take what is looked up. Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not
+    lossless on these trees.
+    """
+    path_rule = (tree.rule if rule is None else _rule_called(rule)).quick(tree.law)
+    drafting = Drafting(tree, path_rule) if lookup is None else Drafting(tree, path_rule, lookup)
+    return Method(path_rule.command, tree.label, path_rule.label, f"{tree.label}, up to {tree.budget} nodes", drafting)
+
+
+def dynamic_methods(budget: int) -> list[Method]:
+    """One method for every way to draft trees that follow the draft, by its own rule."""
+    return [dynamic_method(make(budget)) for make in ot.paths.drafting.ALL.values()]

@@ -1,0 +1,185 @@
+"""The same two models in transformers' own generation: plain sampling, assisted generation with one draft, prompt lookup."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import CannotDecode
+from ..draft_models import SubsetDraft
+from ..lookup import Lookup, NoLookup
+from ..options import DecodeOptions
+from ..pair import Pair
+from ..step import Step
+from .methods import Call, Method, lookup_method, method_called, shape_of
+
+NO_LOOKUP = NoLookup()
+PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
+
+
+class SubsetHead(nn.Module):
+    """The head of a `SubsetDraft` with logits on the whole vocabulary: -inf, that is probability 0, outside the subset."""
+
+    def __init__(self, draft: SubsetDraft) -> None:
+        super().__init__()
+        self.head, self.out_features = draft.head, draft.vocabulary_size
+        self.register_buffer("vocabulary_subset", draft.vocabulary_subset, persistent=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., width) -> (..., n)."""
+        scores = self.head(hidden)
+        whole = scores.new_full((*scores.shape[:-1], self.out_features), -torch.inf)
+        return whole.index_copy_(-1, self.vocabulary_subset, scores)
+
+
+def assistant(draft: Any) -> Any:
+    """The draft as transformers wants an assistant: a causal model that scores the target's whole vocabulary.
+
+    Of a `SubsetDraft`, the model around it is made without weights of its own; backbone and head are the draft's, not copies.
+    """
+    if not isinstance(draft, SubsetDraft):
+        return draft
+    if draft.reads:
+        raise CannotDecode(
+            "the draft reads the target's hidden states, which transformers gives to no assistant: take one that reads tokens only"
+        )
+    from transformers import AutoModelForCausalLM
+
+    backbone: Any = draft.backbone
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(copy.deepcopy(backbone.config))
+    model.model, model.lm_head = backbone, SubsetHead(draft)
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Peer(Method):
+    """A method by transformers' own generation. helper: from `assistant`, or None; L tokens are drafted; or those of prompt lookup."""
+
+    helper: Any = field(default=None, compare=False)
+
+    @property
+    def one_shape(self) -> bool:
+        return False
+
+    @classmethod
+    def like(cls, method: Method, name: str, helper: Any = None) -> Peer:
+        """With the law, the drafts and their number of a method of ours."""
+        return cls(name, method.law, name, method.drafts, method.drafting, helper)
+
+    def calls(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        options: DecodeOptions,
+        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
+    ) -> Iterator[Call]:
+        """One text at a time, as assisted generation takes no batch; of its calls only the mean is known."""
+        texts = range(len(prompts)) if options.rows is None else options.rows
+        for text, prompt in zip(texts, prompts, strict=True):
+            done = generate(pair, self.helper, prompt, self.L, options, options.seed + text, self.drafting.lookup)
+            for _ in range(done.calls):
+                yield Call(text, len(done.tokens) / done.calls, done.seconds / max(done.calls - 1, 1))
+
+
+@dataclass
+class TargetCalls:
+    """Counts calls of a model, and notes when the first one ended: what comes after is decoding, what comes before prefill."""
+
+    count: int = 0
+    first_end: float = field(default=float("nan"))
+
+    def __call__(self, model: nn.Module, arguments: Any, output: Any) -> None:
+        self.count += 1
+        if self.count == 1:
+            self.first_end = now(next(model.parameters()).device)
+
+
+def now(device: torch.device) -> float:
+    """Time, once the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Generated:
+    """tokens of one text; calls of the target, the one that read the prompt included; seconds of all calls but this one."""
+
+    tokens: list[int]
+    calls: int
+    seconds: float
+
+
+def generate(
+    pair: Pair,
+    helper: Any,
+    prompt: Sequence[int],
+    length: int,
+    decoding: DecodeOptions,
+    seed: int,
+    lookup: Lookup | NoLookup = NO_LOOKUP,
+) -> Generated:
+    """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
+
+    length: drafted tokens a call, kept constant as in our own runs. decoding: of which sampling and max_tokens are taken.
+    lookup: prompt lookup in the place of a helper.
+    """
+    from transformers.utils import logging
+
+    device, verbosity = next(pair.target.parameters()).device, logging.get_verbosity()
+    tokens = torch.tensor([list(prompt)], device=device)
+    settings = _settings(pair, tokens, helper, length, decoding)
+    settings |= lookup.settings
+    calls = TargetCalls()
+    hook = pair.target.register_forward_hook(calls)
+    logging.set_verbosity_error()  # it warns of how it calls the assistant itself
+    try:
+        with torch.inference_mode():
+            torch.manual_seed(seed)
+            texts = pair.target.generate(tokens, **settings)
+            seconds = now(device) - calls.first_end
+    finally:
+        hook.remove()
+        logging.set_verbosity(verbosity)
+    return Generated(texts[0, len(prompt) :].tolist(), calls.count, seconds)
+
+
+def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: DecodeOptions) -> dict[str, Any]:
+    """What `generate` is told."""
+    sampling = decoding.sampling
+    warped = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
+    settings: dict[str, Any] = {
+        **(
+            {"do_sample": True, "min_p": sampling.min_p or None} | warped
+            if sampling.temperature
+            else {"do_sample": False}
+        ),
+        "max_new_tokens": decoding.max_tokens,
+        "eos_token_id": list(pair.stop_tokens) or None,
+        "pad_token_id": 0,
+        "attention_mask": torch.ones_like(tokens),
+    }
+    if helper is not None:
+        # No early end at unsure tokens and no schedule: L drafts a call.
+        for name, value in (("num_assistant_tokens", length), ("assistant_confidence_threshold", 0.0)):
+            setattr(helper.generation_config, name, value)
+        helper.generation_config.num_assistant_tokens_schedule = "constant"
+        settings["assistant_model"] = helper
+    return settings
+
+
+def peers(pair: Pair, length: int = 4, lookup: Lookup | None = None) -> list[Peer]:
+    """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
+    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN)
+    looked_up = Peer.like(lookup_method(lookup), LOOKUP)
+    if pair.assisting is None:
+        return [plain, looked_up]
+    assisted = method_called("speculativesampling", None, shape_of(1, length, None))
+    return [plain, Peer.like(assisted, ASSISTED, assistant(pair.assisting)), looked_up]

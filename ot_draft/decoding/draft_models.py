@@ -1,0 +1,104 @@
+"""Drafts that are small models on the target's own embedding and score a subset of its vocabulary; some read its hidden states, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import rms_norm
+
+
+class SubsetDraft(nn.Module):
+    """A small causal model that shares the target's embedding and scores only a subset of the vocabulary.
+
+    vocabulary_subset: (s,) int64, increasing token ids of the target; every other token has draft probability 0.
+    """
+
+    vocabulary_subset: Tensor
+    reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
+
+    def __init__(self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.vocabulary_size = embedding.num_embeddings
+        self.register_buffer("vocabulary_subset", vocabulary_subset.long(), persistent=False)
+        rows = embedding.weight.detach()[vocabulary_subset.long()]  # a copy of rows of the target's tied embedding
+        self.head = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
+        self.head.weight = nn.Parameter(rows, requires_grad=False)
+
+    def forward(self, tokens: Tensor, cache: Any = None, last: int = 0, **options: Any) -> Tensor:
+        """Logits on the subset, (batch, length, s) for tokens (batch, length); position i scores token i + 1.
+
+        cache: a transformers Cache, extended in place, or None. last: score the last few positions only; 0: all. options
+        (attention_mask, position_ids, ...) go to the Llama backbone as they are.
+        """
+        output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
+        states = output.last_hidden_state[:, -last:]
+        return self.head(states.flatten(0, 1)).unflatten(
+            0, states.shape[:2]
+        )  # torch's product of a slice copies weights for every row
+
+    def spread(self, masses: Tensor) -> Tensor:
+        """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
+        whole = masses.new_zeros(*masses.shape[:-1], self.vocabulary_size)
+        return whole.index_copy_(-1, self.vocabulary_subset, masses)
+
+
+class StateDraft(SubsetDraft):
+    """One that is also told what the target thought before each token: its hidden states one place earlier (as in EAGLE, Li et al. 2024).
+
+    They are taken after so many layers as `reads` says, and after the last, normed; all normed without weights and made one vector by
+    `fuse`. Where the target has not read the token before, because it was drafted itself, this draft's own hidden state there takes
+    their place. What goes into its first layer is the token's embedding and a projection of that vector or state.
+    """
+
+    def __init__(
+        self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor, reads: Sequence[int]
+    ) -> None:
+        """backbone: a Llama model, whose last norm moves to this module: what it is followed by is the state that is handed on."""
+        super().__init__(backbone, embedding, vocabulary_subset)
+        width, self.reads = embedding.embedding_dim, tuple(reads)
+        owner: Any = backbone
+        self.norm, owner.norm = owner.norm, nn.Identity()
+        self.fuse = nn.Linear((len(self.reads) + 1) * width, width, bias=False)
+        self.norm_states = type(self.norm)(width, self.norm.variance_epsilon)
+        self.project = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.project.weight)  # it begins as a draft that is told nothing
+
+    def fused(self, features: Tensor) -> Tensor:
+        """Features of the target (..., f) as `features_of` gives them -> (..., width)."""
+        return self.fuse(features)
+
+    def states(self, tokens: Tensor, before: Tensor, cache: Any = None, **options: Any) -> Tensor:
+        """Hidden states (batch, length, width) at tokens (batch, length).
+
+        before: (batch, length, width), `fused` features or the state of this draft one place before each token; 0 before the first.
+        """
+        embedded = self.backbone.get_input_embeddings()(tokens)  # type: ignore[operator]
+        entered = embedded + self.project(self.norm_states(before))
+        output = self.backbone(inputs_embeds=entered, past_key_values=cache, use_cache=cache is not None, **options)
+        return output.last_hidden_state
+
+    def score(self, states: Tensor) -> Tensor:
+        """Logits on the subset (..., s) at hidden states (..., width)."""
+        return self.head(self.norm(states))
+
+    def forward(self, tokens: Tensor, cache: Any = None, last: int = 0, **options: Any) -> Tensor:
+        """Logits of the last few positions (0: of all) on the subset; options: with `before`, see `states`."""
+        return self.score(self.states(tokens, options.pop("before"), cache, **options)[:, -last:])
+
+
+def features_of(hidden: Sequence[Tensor], reads: Sequence[int], epsilon: float) -> Tensor:
+    """What a `StateDraft` reads of a target, (batch, length, f), of its hidden states after 0, 1, ... layers, the last of them normed.
+
+    Each is normed to mean square 1, so that none drowns the others, and they stand side by side.
+    """
+    chosen = torch.stack([hidden[number] for number in reads] + [hidden[-1].to(hidden[0].device)], -2)
+    return rms_norm(chosen, chosen.shape[-1:], eps=epsilon).flatten(-2)
+
+
+def one_place_later(states: Tensor) -> Tensor:
+    """States (batch, length, w) as those before each place: zeros before the first."""
+    return torch.cat((torch.zeros_like(states[:, :1]), states[:, :-1]), 1)

@@ -1,0 +1,164 @@
+"""Who drafts the trees of a step: nobody, prompt lookup, or the draft model, level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+
+from .lookup import Match
+from .reader import Reader, ways_to
+from .texts import Texts
+
+
+class Drafter:
+    """Nobody, and what all have in common: the trees behind B texts, in tensors that are taken once and changed in place.
+
+    tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) the law by which the
+    children of each node were drawn. always: how many tokens before the last two of a text the draft model reads in every step; behind:
+    how many more before these it has not read yet, because others drafted.
+    """
+
+    always = behind = 0
+    recordable = True  # whether a CUDA graph can hold what it does
+
+    def __init__(self, tree: ot.paths.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
+        self.tree, self.texts = tree, texts
+        batch, size, device = len(texts.tokens), tree.budget, texts.tokens.device
+        self.tokens = torch.full((batch, size), -1, dtype=torch.int64, device=device)
+        self.parents = torch.full((batch, size), size, dtype=torch.int64, device=device)
+        self.fixed_count = torch.zeros(batch, size + 1, dtype=torch.int64, device=device)
+        self.q = torch.zeros(batch, tree.bounds.inner, n, dtype=number, device=device)
+
+    def look_up(self, found: Sequence[Match]) -> None:
+        """Take what was looked up in each of the texts; outside of what is recorded."""
+
+    def catch_up(self) -> None:
+        """Let the draft model read what it has not, which `propose` would else do; outside of what is recorded."""
+
+    def propose(self, uniforms: Tensor) -> None:
+        """Draft a tree behind every text by uniforms (B, draws)."""
+
+    def slots(self, nodes: Tensor) -> Tensor | None:
+        """Where the draft model's cache holds these nodes, int (B, L); -1 where it does not, None where nobody reads them."""
+        return None
+
+    def read_for_good(self, already: int, root: int, length: int) -> int:
+        """Tokens of a text that the draft model has read for good after a step; root: the place of its root, length: its tokens now."""
+        return already
+
+
+class LookupDrafter(Drafter):
+    """A path of tokens that were looked up in the text; q is the point mass on each, 0 where there is none."""
+
+    def __init__(self, tree: ot.paths.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
+        super().__init__(tree, texts, n, number)
+        self.parents = torch.arange(tree.budget, device=self.tokens.device).expand_as(self.tokens)
+
+    def look_up(self, found: Sequence[Match]) -> None:
+        self.tokens.copy_(in_columns(found, self.tree.takes))
+        self.q.zero_()
+        self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
+
+
+class ModelDrafter(Drafter):
+    """The draft model, in one pass a level; what it is given before each token is its own affair, see `LanguageModel.before`."""
+
+    def __init__(self, tree: ot.paths.TreeDrafter, reader: Reader, n: int, number: torch.dtype) -> None:
+        super().__init__(tree, reader.texts, n, number)
+        self.reader, self.recordable = reader, reader.recordable
+        self.always = reader.model.reads_again(tree.length)
+        batch, size, device = *self.tokens.shape, self.tokens.device
+        # What was looked up, and stands in the trees beside the draws.
+        self.given = torch.full((batch, tree.takes), -1, device=device)
+        self.slot_of = torch.full((batch, size + 1), -1, device=device)
+        self._read = self.q.new_zeros(batch, tree.reads + 1, n)  # laws by slot; the last one takes what is of no use
+        self._rows = torch.arange(batch, device=device)[:, None]
+        rows = min(tree.reads, size + 1)
+        # Where nodes stand in the slots of their numbers their laws do, too.
+        self.q = self._read[:, :rows] if tree.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
+
+    def look_up(self, found: Sequence[Match]) -> None:
+        self.given.copy_(in_columns(found, self.tree.takes))
+
+    def catch_up(self) -> None:
+        if self.behind:
+            self.reader.read_last(2 + self.always + self.behind)
+        self.behind = 0
+
+    def propose(self, uniforms: Tensor) -> None:
+        grown = self._grow(uniforms)
+        self.tokens.copy_(grown.tokens)
+        self.parents.copy_(grown.parents)
+        self.fixed_count.copy_(grown.fixed_count)
+        self.slot_of.copy_(grown.slots)
+        if not self.tree.slots_are_nodes:
+            # The law at a node that was not read is of no use: it has no children.
+            self.q.copy_(self._read[self._rows, torch.where(self.slot_of < 0, self._read.shape[1] - 1, self.slot_of)])
+
+    def slots(self, nodes: Tensor) -> Tensor:
+        return torch.where(nodes < 0, -1, self.slot_of.gather(1, nodes.clamp(min=0)))
+
+    def read_for_good(self, already: int, root: int, length: int) -> int:
+        return self.reader.model.read_for_good(root, length)
+
+    def _grow(self, uniforms: Tensor) -> ot.paths.Grown:
+        growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
+        seen, depth = Seen(len(self._read), last, uniforms.device), 0
+        read = torch.full(self._read.shape[:2], -1, device=uniforms.device)  # tokens by slot
+        above = torch.full_like(read, last)
+        while growing.levels:
+            there = growing.slots >= 0
+            if depth and there.device.type == "cpu" and not bool(there.any()):
+                break
+            slots = torch.where(there, growing.slots, last)
+            if depth == 0:
+                logits = self.reader.read_last(2 + self.always + self.behind)
+            else:
+                logits = self.reader.read_level(growing, seen.add(growing.slots, growing.above), slots, depth)
+                read.scatter_(1, slots, growing.read)
+                above.scatter_(1, slots, growing.above)
+            laws = self.reader.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))
+            growing.grow(self._stored(laws, slots, growing.same_slots if depth else slice(0, 1)))
+            depth += 1
+        return growing.grown()
+
+    def _stored(self, laws: Tensor, slots: Tensor, same: slice | None) -> Tensor:
+        """Keep laws (B, W, n or fewer) in these slots, (B, W); on the whole vocabulary, a view where all trees have the same slots."""
+        if same is not None:
+            self.reader.model.store(laws, into=self._read[:, same])
+            return self._read[:, same]
+        whole = self.reader.model.spread_masses(laws).to(self._read)
+        self._read[self._rows, slots] = whole
+        return whole
+
+
+class Seen:
+    """What the draft model's nodes see of each other, slot by slot, while the trees grow. rows: bool (B, M + 1, M), the last of no use."""
+
+    def __init__(self, batch: int, slots: int, device: torch.device) -> None:
+        self._slots = torch.arange(slots, device=device)
+        self.rows = (torch.arange(slots + 1, device=device)[:, None] == self._slots).expand(batch, -1, -1).clone()
+
+    def add(self, slots: Tensor, above: Tensor) -> Tensor:
+        """Nodes in slots int (B, W), -1 where there is none, below those in `above`: bool (B, W, M), what they see."""
+        size = len(self._slots)
+        sees = self.rows.gather(1, above[..., None].expand(-1, -1, size)) | (slots[..., None] == self._slots)
+        self.rows.scatter_(1, torch.where(slots < 0, size, slots)[..., None].expand_as(sees), sees)
+        return sees
+
+
+def in_columns(found: Sequence[Match], length: int) -> Tensor:
+    """So many of the tokens found for each text, -1 beyond: int (B, length)."""
+    rows = [match.tokens[:length] for match in found]
+    return torch.tensor([[*row, *[-1] * (length - len(row))] for row in rows], dtype=torch.int64).reshape(
+        len(rows), length
+    )
+
+
+def _ways_to_slots(above: Tensor, slots: Tensor, row: int) -> list[tuple[int, ...]]:
+    return ways_to(above[row].tolist(), slots[row].tolist())

@@ -1,0 +1,215 @@
+"""What a step costs: measured in the steps themselves, by part, or read from a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from statistics import median_low
+
+import ot_draft as ot
+
+from ..drafting import Drafting, Outcome
+
+OLD = 100  # steps after which a plain one is measured again
+RECENT = 25  # measurements of each part that count: the last ones
+ENOUGH = 2  # measurements of the draft model before anything is decided
+FEW = 12.0  # measurements of a number of positions that the line through all others weighs
+# How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
+FOLLOWS, AT_ONCE = 0.25, 1.5
+# Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
+POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
+STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
+
+
+class StepCosts(ABC):
+    """Seconds of a step of any drafting, or any other unit."""
+
+    @abstractmethod
+    def plain(self) -> float:
+        """Of a plain step."""
+
+    @abstractmethod
+    def step(self, drafting: Drafting) -> float:
+        """Of a step of a drafting."""
+
+    def reading(self, behind: int) -> float:
+        """Of so many tokens that the draft model has to read up."""
+        return 0.0
+
+    def reach(self, drafting: Drafting) -> bool:
+        """Whether a step of it can be told."""
+        return True
+
+    @property
+    def known(self) -> bool:
+        """Whether enough was measured to begin."""
+        return True
+
+    @property
+    def plain_is_old(self) -> bool:
+        """Whether a plain step has to be measured again."""
+        return False
+
+    def lacks(self, drafting: Drafting) -> bool:
+        """Whether the draft model has to be measured by some steps of this drafting before anything is decided."""
+        return False
+
+    def learn(self, step: Outcome, seconds: float, behind: int = 0) -> None:
+        """Take a step's time in; behind: tokens that the draft model read up in it."""
+
+
+class GivenCosts(StepCosts):
+    """Costs from elsewhere: what is chosen depends on the texts alone then, and a seed reproduces them."""
+
+    def __init__(self, costs: ot.paths.Costs) -> None:
+        self._costs, self._target = costs, ot.paths.Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
+
+    def plain(self) -> float:
+        return self._costs.verify[1]
+
+    def step(self, drafting: Drafting) -> float:
+        if not drafting.tree.budget:
+            return self.plain()
+        costs = self._costs if drafting.tree.passes else self._target
+        return costs.of(drafting.tree.width, drafting.tree.length, drafting.rule.short_name)
+
+    def reach(self, drafting: Drafting) -> bool:
+        tree = drafting.tree
+        of_paths = tree.budget == tree.width * tree.length  # what the costs are given for
+        return not tree.budget or (of_paths and self._costs.reach(tree.width, tree.length))
+
+
+class _Recent:
+    """The middle of the last measurements: a machine that does something else for a moment does not count."""
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque(maxlen=RECENT)
+
+    def add(self, value: float) -> None:
+        self._last.append(value)
+
+    @property
+    def value(self) -> float:
+        """Of few measurements the lowest: the first step of its kind takes memory and warms up."""
+        return median_low(self._last)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+
+class MeasuredCosts(StepCosts):
+    """Learnt from steps: target calls by positions, draft calls by rows, and the rest of a step by kind of drafting.
+
+    What was not measured yet is guessed from what was: between measured numbers of positions by a line, beyond them by
+    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step.
+
+    A machine with other work changes its speed within a text, and what was measured at one speed would be compared with what was measured
+    at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
+    """
+
+    def __init__(self, share: float, on_cpu: bool, batch: int = 1) -> None:
+        self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
+        self._verify: dict[int, _Recent] = {}
+        self._draft: dict[int, _Recent] = {}
+        self._rest: dict[int, _Recent] = {}
+        self._read = _Recent()
+        self._steps, self._plain_at, self._plain_steps = 0, 0, 0
+        self._plain_call = 0.0  # seconds, at present
+
+    @property
+    def known(self) -> bool:
+        return self._plain_steps > 1
+
+    @property
+    def plain_is_old(self) -> bool:
+        """The text has grown since, and the machine may do other things now."""
+        return self._steps - self._plain_at > OLD
+
+    def lacks(self, drafting: Drafting) -> bool:
+        return len(self._draft.get(drafting.tree.width, ())) < ENOUGH
+
+    def learn(self, step: Outcome, seconds: float, behind: int = 0) -> None:
+        drafting, parts = step.drafting, step.seconds
+        self._steps += 1
+        size, width = drafting.tree.budget, drafting.tree.width
+        unit = self._unit(size + 1, parts.verify)
+        drafted = parts.draft if drafting.tree.passes else 0.0  # else it is the time of choosing and looking up
+        self._rest.setdefault(self._kind(drafting), _Recent()).add((seconds - parts.verify - drafted) / unit)
+        if not size:
+            self._plain_at = self._steps
+            self._plain_steps += 1
+            return
+        self._verify.setdefault(size + 1, _Recent()).add(parts.verify / unit)
+        if drafting.tree.passes:
+            self._learn_draft(width, drafting.tree.length, drafted / unit, behind)
+
+    def _learn_draft(self, width: int, length: int, drafted: float, behind: int) -> None:
+        """A step that read up besides what it drafted tells what reading costs, once it is known what drafting does."""
+        if behind and width in self._draft:
+            self._read.add(max(drafted - length * self._drafted(width), 0.0) / behind)
+        else:
+            self._draft.setdefault(width, _Recent()).add(max(drafted - self._reading(behind), 0.0) / length)
+
+    def plain(self) -> float:
+        return self._plain_call * (1 + self._rest[0].value)
+
+    def step(self, drafting: Drafting) -> float:
+        cost = self._verified(drafting.tree.budget + 1) + self._remaining(drafting)
+        cost += drafting.tree.length * self._drafted(drafting.tree.width) if drafting.tree.passes else 0.0
+        return self._plain_call * cost
+
+    def reading(self, behind: int) -> float:
+        return self._plain_call * self._reading(behind)
+
+    def _reading(self, behind: int) -> float:
+        one = self._read.value if len(self._read) else self._share * self._position
+        return one * behind
+
+    def _unit(self, positions: int, seconds: float) -> float:
+        """Seconds of a plain target call when this one, on so many positions, was made."""
+        if not self._plain_call:
+            self._plain_call = seconds
+        before = self._plain_call
+        if positions == 1 or positions in self._verify:
+            surprise = seconds / (before * self._verified(positions))
+            self._plain_call = before * min(max(surprise, 1 / AT_ONCE), AT_ONCE) ** FOLLOWS
+        return before
+
+    def _kind(self, drafting: Drafting) -> int:
+        """0: plain, -1: looked up, else the number of paths."""
+        return 0 if not drafting.tree.budget else drafting.tree.width if drafting.tree.passes else -1
+
+    def _verified(self, positions: int) -> float:
+        """A target call on so many positions, near the line through all measurements as long as there are few of it."""
+        slope = self._slope()
+        if positions in self._verify:
+            recent = self._verify[positions]
+            return (len(recent) * recent.value + FEW * (1 + slope * (positions - 1))) / (len(recent) + FEW)
+        below = max((known for known in self._verify if known < positions), default=1)
+        above = min((known for known in self._verify if known > positions), default=None)
+        first = self._verified(below) if below > 1 else 1.0
+        if above is not None:
+            slope = (self._verified(above) - first) / (above - below)
+        return first + slope * (positions - below)
+
+    def _slope(self) -> float:
+        """Cost of a further position, at least 0: the line through 1 that fits all measurements."""
+        weight, total = STRENGTH, STRENGTH * self._position
+        for positions, recent in self._verify.items():
+            further = positions - 1
+            weight, total = weight + further**2, total + further * (recent.value - 1)
+        return max(total / weight, 0.0)
+
+    def _drafted(self, width: int) -> float:
+        """A draft call on so many rows."""
+        if width in self._draft:
+            return self._draft[width].value
+        known = min(self._draft, key=lambda other: abs(other - width), default=0)
+        first = self._draft[known].value if known else self._share
+        return first * max(1 + self._slope() * (width - max(known, 1)), 0.5)
+
+    def _remaining(self, drafting: Drafting) -> float:
+        kind = self._kind(drafting)
+        if kind in self._rest:
+            return self._rest[kind].value
+        return self._rest[0].value + SELECTION * (1 + 0.5 * max(kind - 1, 0))

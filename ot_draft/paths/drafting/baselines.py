@@ -1,0 +1,260 @@
+"""Published trees that follow the draft: EAGLE-2, OPT-Tree, DySpec, SpecDec++."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...arrays import (
+    Array,
+    add_at,
+    copy,
+    double,
+    floats,
+    gather,
+    minimum,
+    namespace,
+    positions,
+    settled,
+    small,
+    top_tokens,
+    total,
+    unsmall,
+    where,
+)
+from ...errors import InvalidArgument
+from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
+from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
+from ..rules.block_verification import BlockVerification
+from ..rules.naive_path import NaivePath
+from ..rules.path_rule import PathRule
+from ..rules.token_wise import TokenWise
+from ..tree import DraftTree
+from .candidates import BestCandidates, Offer
+from .drafter import TreeDrafter
+from .growing import Growing, Grown, TreeDraws, check_bounds
+
+EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class ConfidentTree(BestCandidates):
+    """The `budget` nodes of largest probability of the way down to them under the draft, among those that a beam search comes past.
+
+    most: top tokens of a node that are candidates. beam: likeliest nodes of a level that the draft model reads. least_gain: no further
+    level where the last one raised the expected accepted length, as the draft sees it, by no more than this. least: nodes must be likelier.
+    EAGLE-2: a beam of 10, 10 top tokens. OPT-Tree: `ConfidentTree.opt_tree`, a beam as wide as the budget, which finds the best
+    tree of all, and the gain as the end. No child is a draw: naive target sampling is lossless, and
+    so are `Joint` and `Optimal`, which cannot do better.
+    Sources: Li et al., EAGLE-2, EMNLP 2024; Wang et al., OPT-Tree, TACL 2025.
+    """
+
+    budget: int
+    length: int = 8
+    most: int = 10
+    beam: int = 10
+    least_gain: float = 0.0
+    least: float = 0.0
+
+    @classmethod
+    def opt_tree(cls, budget: int, length: int = 8, least_gain: float = 0.2) -> ConfidentTree:
+        """The best tree of the draft's top tokens, as deep as it gains more than so many accepted tokens a level."""
+        return cls(budget, length, budget, budget, least_gain)
+
+    @property
+    def law(self) -> DraftLaw:
+        return ByNode()
+
+    @property
+    def rule(self) -> PathRule:
+        return NaivePath()
+
+    @property
+    def draws(self) -> int:
+        return 0
+
+    @property
+    def label(self) -> str:
+        return "OPT-Tree" if self.least_gain else "EAGLE-2"
+
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        tokens = top_tokens(q, min(self.most, q.shape[-1]))
+        values = reached[..., None] * small(floats(gather(q, tokens)))
+        return Offer(small(tokens), values, values)
+
+    def fixed_count(self, parents: Array) -> Array:
+        nodes = positions(parents.shape[-1] + 1, parents)
+        return (parents[:, :, None] == nodes).sum(1) * (nodes < parents.shape[-1])
+
+
+@dataclass(frozen=True)
+class SampledTree(BestCandidates):
+    """The `budget` draws without replacement that are likeliest to be tried, as the draft estimates it, among those that a beam comes past.
+
+    A draw's value is the estimate that it is tried, made before it is drawn: v (1 - q(y_1)) (1 - q(y_2)) ... for the next child of a node
+    that is reached with v and has the children y_1, y_2, ..., with q outside the elder ones. The child y is then
+    reached with its value times q(y). With a beam as wide as the budget no draw beats those of the tree; least: draws of smaller value are
+    not made (DySpec's threshold).
+    Whether a child is there depends on tokens drawn before it, never on its own: lossless are rules that take the children in turn and
+    end with the residual of the last, `TokenWise(RecursiveRejectionWithoutReplacement())`, and naive target sampling. A value that knew
+    the child's own token would be another thing: the tests plant it, and find it.
+    Source: Xiong et al., DySpec, 2024.
+    """
+
+    budget: int
+    length: int = 8
+    most: int = 8
+    beam: int = 16
+    least: float = 0.0
+    least_gain: float = 0.0
+
+    @property
+    def law(self) -> DraftLaw:
+        return WithoutReplacement()
+
+    @property
+    def rule(self) -> PathRule:
+        return TokenWise(RecursiveRejectionWithoutReplacement())
+
+    @property
+    def draws(self) -> int:
+        return self.most * self.reads
+
+    @property
+    def label(self) -> str:
+        return "DySpec"
+
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        value, left = reached[..., None], copy(q)
+        drawn, values, chances = [], [], []
+        numbers = first + self.most * positions(q.shape[-2], value)[:, None]
+        for place in range(self.most):
+            there = value > floor[..., None]
+            if place and settled(~there):
+                break
+            drawn.append(where(there, draws.tokens(left, numbers + place + 0 * there, there), -1))
+            token = unsmall(drawn[-1], q)
+            share = gather(left, token)
+            mass = minimum(small(floats(share)) / where(there, small(floats(total(left))), 1), 1)
+            add_at(left, token, -share)
+            values.append(where(there, value, 0.0))
+            chances.append(values[-1] * mass)
+            value = self.next_value(value, mass)
+        join = namespace(value).concatenate
+        return Offer(join(drawn, -1), join(values, -1), join(chances, -1))
+
+    def next_value(self, value: Array, mass: Array) -> Array:
+        """The value of the next child, by that of the one before and the mass of its token."""
+        return value * (1 - mass)
+
+    def fixed_count(self, parents: Array) -> Array:
+        return 0 * namespace(parents).concatenate((parents, parents[:, :1]), -1)
+
+
+@dataclass(frozen=True)
+class StoppedPath(TreeDrafter):
+    """One path of at most `budget` tokens, which ends as soon as P(at least one of its tokens is refused) exceeds the threshold.
+
+    accepted (bins,) predicts the chance that a drafted token is accepted from its own mass q: one number for each bin between the
+    increasing edges (bins - 1,); `fitted` counts them. The default is that of the pair of figures/data, at both temperatures. The end
+    depends on tokens drafted up to it: token-wise speculative sampling, block
+    verification and `Joint`, which take the end of the path as it comes, are lossless.
+    Source: Huang, Guo, Wang, SpecDec++, 2024, who train a head for the prediction.
+    """
+
+    budget: int
+    threshold: float = 0.7
+    edges: tuple[float, ...] = EDGES
+    accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
+    length: int = field(init=False, compare=False)
+    most: int = field(default=1, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_bounds(budget=self.budget)
+        if not 0 <= self.threshold <= 1 or len(self.accepted) != len(self.edges) + 1:
+            raise InvalidArgument(
+                f"threshold is {self.threshold!r}, {len(self.accepted)} chances for {len(self.edges)} edges: give a probability, and"
+                " one chance more than edges"
+            )
+        object.__setattr__(self, "length", self.budget)
+
+    def fitted(self, p: np.ndarray, q: np.ndarray) -> StoppedPath:
+        """The same with the predictions that fit pairs of a target and its draft, (rows, n): in every bin the share of draws accepted."""
+        place = np.searchsorted(self.edges, q, side="right")
+        bins = range(len(self.edges) + 1)
+        drawn, accepted = ([mass[place == i].sum() for i in bins] for mass in (q, np.minimum(p, q)))
+        shares = [float(a / max(d, 1e-300)) for a, d in zip(accepted, drawn, strict=True)]
+        return replace(self, accepted=tuple(shares))
+
+    def lengths(self, chains: DraftTree) -> np.ndarray:
+        """(B,) number of tokens that it would draft of each of these single chains, at least 1."""
+        q = gather(np.asarray(chains.q)[:, : chains.bounds.size], chains.tokens[:, :, None])[..., 0]
+        refused = 1 - np.cumprod(self.predicted(q), axis=-1) > self.threshold
+        return np.where(refused.any(-1), refused.argmax(-1) + 1, chains.bounds.length)
+
+    @property
+    def law(self) -> DraftLaw:
+        return IID()
+
+    @property
+    def rule(self) -> PathRule:
+        return BlockVerification()
+
+    @property
+    def draws(self) -> int:
+        return self.budget
+
+    @property
+    def reads(self) -> int:
+        return self.budget
+
+    @property
+    def label(self) -> str:
+        return "SpecDec++"
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return GrowingPath(self, draws)
+
+    def predicted(self, mass: Array) -> Array:
+        """Chance that a drafted token of this mass is accepted."""
+        chance = 0.0 * mass + self.accepted[0]
+        # Numbers, not an array: nothing is copied to the device.
+        for edge, accepted in zip(self.edges, self.accepted[1:], strict=True):
+            chance = where(mass >= edge, accepted, chance)
+        return chance
+
+
+class GrowingPath(Growing):
+    """A path of every text, token after token."""
+
+    def __init__(self, drafting: StoppedPath, draws: TreeDraws) -> None:
+        self.drafting, self._draws, self.levels = drafting, draws, drafting.budget
+        self.slots = self.read = self.above = draws.kind(draws.root)
+        self._slots, self._passes = draws.root, double(draws.root) + 1  # the chance that nothing is refused
+        self._tokens: list[Array] = []
+
+    def grow(self, q: Array) -> None:
+        depth = len(self._tokens)
+        there = self._slots >= 0
+        drawn = self._draws.tokens(q, (0 * self._slots + depth)[..., None], there[..., None])
+        token = where(there, drawn[..., 0], -1)
+        mass = small(floats(gather(q, unsmall(token[..., None], q))))[..., 0]
+        self._tokens.append(token)
+        self._passes = self._passes * self.drafting.predicted(mass)
+        above, goes_on = where(there, self._slots, 0), there & (1 - self._passes <= self.drafting.threshold)
+        self._slots = where(goes_on, depth + 1, -1)
+        now = self._slots, where(goes_on, token, 0), above
+        self.slots, self.read, self.above = map(self._draws.kind, now)
+        self.levels -= 1
+
+    def grown(self) -> Grown:
+        size = self.drafting.budget
+        none = 0 * self._tokens[0] - 1
+        tokens = namespace(none).concatenate((*self._tokens, *[none] * (size - len(self._tokens))), -1)
+        there, place = tokens >= 0, positions(size, tokens)
+        further = namespace(none).concatenate((there[:, 1:], there[:, :1] & False), -1)  # a node with a child was read
+        slots = where(further, place + 1, -1)
+        slots = namespace(none).concatenate((none + 1, slots), -1)
+        trees = tokens, where(there, place, size), 0 * slots, slots
+        return Grown(*map(self._draws.kind, trees))

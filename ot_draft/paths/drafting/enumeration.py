@@ -1,0 +1,163 @@
+"""All trees that can be drafted, with their probabilities: for the exact check of path rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, integers, one
+from ...errors import InvalidArgument
+from ...laws import DraftLaw
+from ..model import Path
+from ..plain import PlainTree
+from ..rules.path_rule import Nodes, PathLaw
+from ..tree import TreeShape
+from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
+
+MAX_DRAFTS = 1 << 20  # trees, or K-tuples of paths; more than this takes an hour in Fractions
+BATCH = 512  # trees that grow at a time
+
+Drafted = tuple[Any, Any]  # a tree in plain form, or K paths; and its probability
+Made = dict[int, int]  # tokens by the number of the uniform that draws them
+
+
+def within_limit(number: int, what: str) -> None:
+    """Raise InvalidArgument for more than can be enumerated."""
+    if number > MAX_DRAFTS:
+        raise InvalidArgument(
+            f"enumerating {what} is out of reach (limit {MAX_DRAFTS}): take a smaller vocabulary, or fewer or shorter paths"
+        )
+
+
+def every_growth(nodes: Nodes, growing: Callable[[TreeDraws], Growing], law: DraftLaw) -> Iterator[Drafted]:
+    """Every tree that grows so, as often as there are ways to draw it, and the probability of each.
+
+    Every draw is made in every way, also where its node is not kept. Raises InvalidArgument where there are more than a million ways.
+    """
+    waiting: list[tuple[Made, Any]] = [({}, one(nodes.target(())))]
+    count = 0
+    while waiting:
+        runs, waiting = waiting[-BATCH:], waiting[:-BATCH]
+        draws = _EveryWay([made for made, _ in runs])
+        grown = grow_all(growing(draws), [()] * len(runs), nodes.draft)
+        for row, (made, probability) in enumerate(runs):
+            if row not in draws.open:
+                yield _plain(grown, row, law), probability
+                continue
+            number, masses = draws.open[row]
+            waiting += [({**made, number: token}, probability * mass) for token, mass in enumerate(masses) if mass != 0]
+        count += len(runs)
+        if count > MAX_DRAFTS:
+            raise InvalidArgument(f"over {MAX_DRAFTS} ways to draft: take a smaller vocabulary or a smaller budget")
+
+
+class _EveryWay(TreeDraws):
+    """Stands in for the uniforms: makes the draws given in `made`, and of each tree notes the first other one.
+
+    open: by tree, the number of that draw, and its law.
+    """
+
+    def __init__(self, made: Sequence[Made]) -> None:
+        super().__init__(np.zeros((len(made), 1)))
+        self._made = made
+        self.open: dict[int, tuple[int, list[Any]]] = {}
+
+    def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
+        tokens = np.zeros(needed.shape, dtype=np.int64)
+        for row, place, draw in zip(*np.nonzero(needed), strict=True):
+            number, masses = int(np.broadcast_to(numbers, needed.shape)[row, place, draw]), mass[row, place].tolist()
+            if number in self._made[row]:
+                tokens[row, place, draw] = self._made[row][number]
+                continue
+            whole = sum(masses)
+            self.open.setdefault(int(row), (number, [mass / whole for mass in masses]))
+            tokens[row, place, draw] = next(token for token, mass in enumerate(masses) if mass != 0)
+        return tokens
+
+
+def _plain(grown: Grown, row: int, law: DraftLaw) -> PlainTree:
+    """One tree of a batch in plain form."""
+    prefixes = [prefix for prefix in prefixes_of(grown, row) if prefix is not None]
+    size = len(prefixes) - 1
+    shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
+    fixed = []
+    for parent, prefix in enumerate(prefixes):
+        children = tuple(tokens[child - 1] for child in shape.children(parent))
+        if tops := law.fixed_among(children, int(grown.fixed_count[row, parent])):
+            fixed.append((prefix, tops))
+    return PlainTree(shape, tokens, law.told(tuple(sorted(fixed))))
+
+
+def paths_of(nodes: Nodes, K: int, L: int) -> Iterator[Drafted]:
+    """Every tuple of K i.i.d. paths of length L, in drawing order."""
+    paths: PathLaw = {(): one(nodes.target(()))}
+    for _ in range(L):
+        paths = {
+            (*path, token): probability * mass
+            for path, probability in paths.items()
+            for token, mass in enumerate(nodes.draft(path).tolist())
+            if mass != 0
+        }
+    within_limit(len(paths) ** K, f"{len(paths)}^{K} tuples of K = {K} drafted paths")
+    for drafts in product(paths, repeat=K):
+        yield drafts, prod((paths[path] for path in drafts), start=one(nodes.target(())))
+
+
+def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Drafted]:
+    """Every tree of positive probability, the children of every node drawn by the law. InvalidArgument beyond a million."""
+    within_limit(number_of_trees(nodes, shape, law), "all drafted trees")
+    inner = [v for v in range(shape.size + 1) if shape.children(v)]
+
+    def grow(
+        tokens: Path, prefixes: tuple[Path | None, ...], place: int, probability: Any
+    ) -> Iterator[tuple[Path, Any]]:
+        if place == len(inner):
+            yield tokens, probability
+            return
+        prefix = prefixes[inner[place]]
+        for drafts, mass in _families(nodes, law, prefix, len(shape.children(inner[place]))).items():
+            below = tuple(None if prefix is None or token < 0 else (*prefix, token) for token in drafts)
+            yield from grow((*tokens, *drafts), (*prefixes, *below), place + 1, probability * mass)
+
+    for tokens, probability in grow((), ((),), 0, one(nodes.target(()))):
+        yield PlainTree(shape, tokens, law), probability
+
+
+def number_of_trees(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> int:
+    """How many there are."""
+
+    def below(node: int, prefix: Path | None) -> int:
+        children = shape.children(node)
+        if not children:
+            return 1
+        return nodes.once(law, ("number", shape, node, prefix), lambda: count(children, prefix))
+
+    def count(children: range, prefix: Path | None) -> int:
+        return sum(
+            prod(
+                below(child, None if prefix is None or token < 0 else (*prefix, token))
+                for child, token in zip(children, drafts, strict=True)
+            )
+            for drafts in _families(nodes, law, prefix, len(children))
+        )
+
+    return below(0, ())
+
+
+def _families(nodes: Nodes, law: DraftLaw, prefix: Path | None, count: int) -> PathLaw:
+    """The possible children of a node, and their probabilities; below an absent node (None) all are absent."""
+    if prefix is None:
+        return {(-1,) * count: 1}
+
+    def find() -> PathLaw:
+        q = nodes.draft(prefix)
+        drawn = law.count(nodes.n, count)
+        tuples = [(*drafts, *(-1,) * (count - drawn)) for drafts in product(range(nodes.n), repeat=drawn)]
+        masses = law.probability(q, integers(tuples, q)).tolist()
+        return {drafts: mass for drafts, mass in zip(tuples, masses, strict=True) if mass != 0}
+
+    return nodes.once(law, ("families", prefix, count), find)

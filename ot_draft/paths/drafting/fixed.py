@@ -1,0 +1,189 @@
+"""Trees of one shape: every tree has the same nodes, whatever was drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import Array, positions, settled, where
+from ...errors import InvalidArgument, InvalidDrafts
+from ...laws import IID, DraftLaw
+from ..rules.joint import Joint
+from ..rules.naive_path import NaivePath
+from ..rules.path_rule import Nodes, PathRule
+from ..rules.traversal import Traversal
+from ..tree import DraftTree, TreeShape
+from .drafter import Growing, Grown, TreeDrafter, TreeDraws
+from .enumeration import Drafted, trees_of_shape
+
+USUAL_RULES: tuple[PathRule, ...] = (Joint(), Traversal(), NaivePath())  # the last one is valid under every law
+
+
+@dataclass(frozen=True)
+class FixedTree(TreeDrafter):
+    """Trees of this shape, the children of every node drawn by the law."""
+
+    shape: TreeShape
+    law: DraftLaw = IID()  # type: ignore[assignment, misc]  # what it is asked for, as a field
+
+    @classmethod
+    def chains(cls, K: int, L: int, law: DraftLaw | None = None) -> FixedTree:
+        """K paths of length L that share nothing but the root."""
+        return cls(TreeShape.chains(K, L), IID() if law is None else law)
+
+    @property
+    def budget(self) -> int:  # type: ignore[override]
+        return self.shape.size
+
+    @property
+    def length(self) -> int:  # type: ignore[override]
+        return self.shape.length
+
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        return self.shape.most
+
+    @property
+    def bounds(self) -> TreeShape:
+        return self.shape
+
+    @property
+    def rule(self) -> PathRule:
+        return next(rule for rule in USUAL_RULES if rule.fits(self.shape, self.law)) if self.budget else NaivePath()
+
+    @property
+    def draws(self) -> int:
+        return self.shape.size
+
+    @property
+    def reads(self) -> int:
+        return self.shape.inner
+
+    @property
+    def family(self) -> tuple[str, int]:
+        return "model", self.width
+
+    @property
+    def width(self) -> int:
+        return len(self.shape.children(0))
+
+    @property
+    def label(self) -> str:
+        if self.shape == TreeShape.chains(max(self.width, 1), self.length):
+            return f"{self.width} × {self.length}"
+        return "tree " + ",".join(str(len(self.shape.children(level.start))) for level in self.shape.levels[:-1])
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return FixedGrowth(self, draws)
+
+    def every_tree(self, nodes: Nodes) -> Iterator[Drafted]:
+        return trees_of_shape(nodes, self.shape, self.law)
+
+    @cached_property
+    def passes(self) -> tuple[_Pass, ...]:
+        """The passes in which the draft model makes the tree, one for every depth with children."""
+        return tuple(self._pass(nodes) for nodes in self.shape.levels[:-1])
+
+    def _pass(self, level: range) -> _Pass:
+        branching = [node for node in level if len(self.shape.children(node)) > 0]
+        # A childless node among them is passed through too: a range of nodes is a view of q, a list would be a copy.
+        nodes, groups = range(branching[0], branching[-1] + 1), []
+        for count, group in groupby(nodes, key=lambda node: len(self.shape.children(node))):
+            run = list(group)
+            first, last = self.shape.children(run[0]), self.shape.children(run[-1])
+            places = slice(run[0] - nodes.start, run[-1] + 1 - nodes.start)
+            if count:
+                groups.append(_Group(places, slice(first.start - 1, last.stop - 1), count))
+        return _Pass(nodes, tuple(groups))
+
+
+class _Group(NamedTuple):
+    """Neighbouring nodes of a pass with equally many children, by their places in it, and their children among nodes 1 .. N, from 0."""
+
+    nodes: slice
+    children: slice
+    count: int
+
+
+class _Pass(NamedTuple):
+    """Nodes of one depth that the draft model reads together, and how their children are drawn."""
+
+    nodes: range
+    groups: tuple[_Group, ...]
+
+
+class FixedGrowth(Growing):
+    """Trees whose parents never change. Below an absent node, where no token was left to draw, all are absent."""
+
+    def __init__(self, drafting: FixedTree, draws: TreeDraws) -> None:
+        self.drafting, self._draws, self._root = drafting, draws, draws.kind(draws.root)
+        self._tokens = self._root + 0 * positions(drafting.budget, self._root) - 1
+        self._fixed_count = 0 * self._root + 0 * positions(drafting.budget + 1, self._root)
+        self._parents = drafting.shape.parents_of(self._tokens)
+        self._depth, self.levels = 0, len(drafting.passes)
+        self.slots = self.read = self.above = self._root
+        self.same_slots = slice(0, 1)
+
+    def grow(self, q: Array) -> None:
+        law, (nodes, groups) = self.drafting.law, self.drafting.passes[self._depth]
+        for places, children, count in groups:
+            uniforms = self._draws.uniforms(places, children, count)
+            drafts, number = law.draw_with_number(q[:, places], uniforms)
+            there = self.slots[:, places, None] >= 0
+            drafts = drafts if settled(there) else where(there, drafts, -1)
+            self._tokens[:, children] = drafts.reshape(len(drafts), -1)
+            if law.fixes_tops:
+                of = slice(nodes.start + places.start, nodes.start + places.stop)
+                self._fixed_count[:, of] = number if isinstance(number, int) else number[..., 0]
+        self._depth, self.levels = self._depth + 1, self.levels - 1
+        if self.levels:
+            self._show(self.drafting.passes[self._depth].nodes)
+
+    def grown(self) -> Grown:
+        slots = positions(self.drafting.budget + 1, self._root) + 0 * self._fixed_count
+        return Grown(self._tokens, self._parents, self._fixed_count, slots)
+
+    def _show(self, nodes: range) -> None:
+        """The nodes of the next pass."""
+        drafted = slice(nodes.start - 1, nodes.stop - 1)
+        self.same_slots = slice(nodes.start, nodes.stop)
+        self.read, self.above = self._tokens[:, drafted], self._parents[:, drafted]
+        slots = nodes.start + positions(len(nodes), self._root) + 0 * self.read
+        self.slots = slots if settled(self.read >= 0) else where(self.read >= 0, slots, -1)
+
+
+def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:
+    """The first K of a tree's chains, cut after L tokens; all trees of the batch are chains of the first one's shape."""
+    width = len(tree.shape(0).children(0))
+    rows = [0, *(1 + depth * width + path for depth in range(L) for path in range(K))]
+    shape = TreeShape.chains(K, L)
+    inner = rows[: shape.inner]
+    fixed_count = None if tree.fixed_count is None else tree.fixed_count[:, inner]
+    return shape.tree(
+        tree.tokens[:, [row - 1 for row in rows[1:]]], tree.p[:, rows], tree.q[:, inner], tree.law, fixed_count
+    )
+
+
+def as_drafter(drafting: Any, law: DraftLaw | None = None) -> TreeDrafter:
+    """A way to draft as it is; a shape, or (K, L), as `FixedTree`."""
+    if isinstance(drafting, tuple):
+        check_sizes(*drafting)
+        drafting = TreeShape.chains(*drafting)
+    if isinstance(drafting, TreeShape):
+        return FixedTree(drafting, IID() if law is None else law)
+    if law is not None:
+        raise InvalidArgument(f"{drafting!r} has a law of its own: leave {law!r} away")
+    checked: TreeDrafter = drafting
+    return checked
+
+
+def check_sizes(K: Any, L: Any) -> None:
+    """Raise InvalidDrafts for sizes that no paths have."""
+    for name, value, least in (("K", K, 1), ("L", L, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidDrafts(f"{name} is {value!r}: give K >= 1 drafted paths of length L >= 0, both integers")

@@ -1,0 +1,128 @@
+"""Trees that grow, level by level as data: what a decoder hands over at each level, and what it gets.
+
+A decoder lets the draft model read one level after the other and hands its laws to `Growing.grow`, which drafts the level below. Which
+nodes there are is data: parents, absent nodes, fixed sizes, so that one batch holds trees of many shapes and an accelerator is asked
+nothing. On the CPU, where asking is free, what is absent in all trees is left out of the levels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...arrays import Array, argsort, gather, inverse_cdf, small, take, unsmall, where
+from ...errors import InvalidDrafts
+from ..model import Path
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A batch of B drafted trees of at most N nodes, numbered breadth first, absent nodes last.
+
+    tokens, parents: int (B, N), -1 and N where absent. fixed_count: int (B, N + 1) children that are fixed and no draws. slots: int
+    (B, N + 1) where each node stood when the draft model read it, the root in slot 0; -1 where it was not read.
+    """
+
+    tokens: Array
+    parents: Array
+    fixed_count: Array
+    slots: Array
+
+
+class TreeDraws:
+    """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1).
+
+    given: int (B, G), `small`, tokens that may come next by another source than the draft model, -1 beyond; without any no columns.
+    """
+
+    def __init__(self, uniforms: Array, given: Array | None = None) -> None:
+        self._uniforms = uniforms
+        self.root = small(where(uniforms.sum(-1) < 0, 0, 0)[:, None])  # 0 for every tree, int (B, 1), `small`
+        self.given = self.root[:, :0] if given is None else small(given)
+
+    def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
+        """Draws by masses (B, W, n), each row in proportion: int (B, W, m), `small`; anything where none is needed.
+
+        numbers: int (B, W, m), of the uniforms.
+        """
+        numbers = where(needed, numbers, -1).reshape(len(numbers), -1)
+        uniforms = unsmall(gather(small(self._uniforms), numbers), mass)
+        return small(inverse_cdf(mass, uniforms.reshape(needed.shape)))
+
+    def uniforms(self, nodes: slice, children: slice, count: int) -> Array:
+        """Uniforms (B, W, count) for the children of W neighbouring nodes of the present level, which are these among nodes 1 .. N."""
+        return self._uniforms[:, children].reshape(len(self._uniforms), -1, count)
+
+    def kind(self, x: Array) -> Array:
+        """Back from `small` to the kind of the uniforms."""
+        return unsmall(x, self._uniforms)
+
+
+class Growing(ABC):
+    """A batch of trees that grows. Nothing is asked of an accelerator.
+
+    levels: how many levels may still be drafted. Of the present level, which the draft model reads next: slots, int (B, W), a number of
+    its own for every node that is read, -1 where there is none; read, int (B, W), its tokens; above, int (B, W), the slots of its parents;
+    same_slots, where these are the same neighbouring slots in every tree, but for absent nodes: which.
+    """
+
+    levels: int
+    same_slots: slice | None = None
+    slots: Array
+    read: Array
+    above: Array
+
+    @abstractmethod
+    def grow(self, q: Array) -> None:
+        """Draft the level below, by q (B, W, n) at the present one (any law where there is no node)."""
+
+    @abstractmethod
+    def grown(self) -> Grown:
+        """The trees, after the last level."""
+
+
+def grow_all(growing: Growing, roots: Sequence[Path], law: Callable[[Path], Array]) -> Grown:
+    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host."""
+    prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
+    while growing.levels and (growing.slots >= 0).any():
+        laws = [[law(root)] * growing.slots.shape[1] for root in roots]  # any where there is no node
+        for row, place in zip(*np.nonzero(growing.slots >= 0), strict=True):
+            slot, read = int(growing.slots[row, place]), prefixes[row]
+            if slot:
+                read[slot] = (*read[int(growing.above[row, place])], int(growing.read[row, place]))
+            laws[row][place] = law(read[slot])
+        growing.grow(np.array(laws))
+    return growing.grown()
+
+
+def prefixes_of(grown: Grown, row: int) -> list[Path | None]:
+    """The tokens on the way to the root, and to every node, of one tree on the host; None where it is absent."""
+    prefixes: list[Path | None] = [()]
+    for token, parent in zip(grown.tokens[row].tolist(), grown.parents[row].tolist(), strict=True):
+        above = prefixes[parent] if token >= 0 else None
+        prefixes.append(None if above is None else (*above, token))
+    return prefixes
+
+
+def check_bounds(**numbers: int) -> None:
+    """Raise InvalidDrafts for a number below 1."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InvalidDrafts(f"{name} is {number!r}: give a whole number >= 1")
+
+
+def in_order(x: Array) -> Array:
+    """The entries of every row from the smallest up."""
+    return take(x, argsort(x))
+
+
+def written(x: Array, index: Array, values: Array) -> Array:
+    """A copy of x (B, m) with the values at the indices (B, i); the last column may take what is of no use."""
+    if hasattr(x, "scatter"):
+        return x.scatter(-1, index, values)
+    out = x.copy()
+    np.put_along_axis(out, index, values, -1)
+    return out

@@ -1,0 +1,201 @@
+"""One tree of two sources: tokens that were looked up in the text, and below and beside them the draft model's draws.
+
+A node on the way of the looked-up tokens may have the next of them as a fixed child, behind the draws, which are from q outside it
+(`FixedLast`): so no sibling is drafted twice. Whether it has is decided like the number of its draws, by the levels above and by q, as
+traversal asks for where tokens are fixed (proofs_checks/paths/traversed_trees.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...arrays import Array, gather, minimum, namespace, positions, settled, small, take, total, unsmall, where
+from ...laws import IID, ByNodeLast, DraftLaw
+from ..rules.naive_path import NaivePath
+from ..rules.path_rule import PathRule
+from ..tree import TreeShape
+from .counted import CountedGrowth, CountedTree
+from .counted_acceptance import LookedUpAcceptance, PairAcceptance, neutral_looked_up
+from .drafter import TreeDrafter
+from .growing import Growing, Grown, TreeDraws
+from .level_tree import AcceptanceEstimate, free
+
+NEUTRAL = neutral_looked_up()
+
+
+@dataclass(frozen=True)
+class LookupTree(CountedTree):
+    """`CountedTree` around at most `length` looked-up tokens: each of them is drafted where it is worth a draw.
+
+    looked_up: how often such tokens are accepted; where nothing is given, as `acceptance`. Lossless with `Traversal` and `NaivePath`.
+    """
+
+    length: int = 10
+    looked_up: LookedUpAcceptance = NEUTRAL
+
+    def for_pair(self, acceptance: PairAcceptance) -> LookupTree:
+        looked_up = acceptance.looked_up if self.looked_up == NEUTRAL else self.looked_up
+        return replace(self, acceptance=super().for_pair(acceptance).acceptance, looked_up=looked_up)
+
+    @property
+    def takes(self) -> int:  # type: ignore[override]
+        return min(self.length, self.budget)
+
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        return self.acceptance.most + 1
+
+    @property
+    def law(self) -> DraftLaw:
+        return ByNodeLast()
+
+    @property
+    def label(self) -> str:
+        return "counted, with lookup"
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return LookupGrowth(self, draws)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithAnother:
+    """An estimate of the nodes of a level and, behind them, of one more node that promises a single child with certainty."""
+
+    estimate: AcceptanceEstimate
+
+    @property
+    def gains(self) -> tuple[Array, Array]:
+        gains, fixed_count = self.estimate.gains
+        join = namespace(gains).concatenate
+        child = 0 * gains[:, :1, :1]
+        return join((gains, join((child + 1, 0 * gains[:, :1, 1:]), -1)), -2), join(
+            (fixed_count, 0 * fixed_count[:, :1]), -2
+        )
+
+    def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
+        return self.estimate.below(masses, tokens, fixed_count, count)
+
+
+class LookupGrowth(CountedGrowth):
+    """Trees that may hold the way of the looked-up tokens: of every node of the level, whether it stands on that way."""
+
+    drafting: LookupTree
+
+    def __init__(self, drafting: LookupTree, draws: TreeDraws) -> None:
+        super().__init__(drafting, draws)
+        given = draws.given[:, : drafting.takes]
+        self._given = namespace(given).concatenate((given, draws.root - 1), -1)
+        self._depth, self._on_way = 0, draws.root == 0
+
+    def _decide(self, estimate: AcceptanceEstimate, q: Array) -> tuple[Array, Array]:
+        """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own."""
+        next_one = self._next()[..., None]
+        mass = gather(q, unsmall(next_one, q))
+        self._accepted = where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
+        beside = self._reached * (1 - self._accepted), total(self._reached * self._accepted)
+        reached = namespace(self._reached).concatenate(beside, -1)
+        left = self.drafting.budget - self._used
+        count, fixed_count = self.drafting.numbers_at(_WithAnother(estimate), reached, left, self.levels)
+        fixed = where(next_one[..., 0] >= 0, count[:, -1:], 0)
+        count, fixed_count = count[:, :-1], fixed_count[:, :-1]
+        # Draws are outside the looked-up token: none where it has all the mass.
+        possible = (estimate.gains[0] > 0).sum(-1) - where(small(mass[..., 0] > 0), fixed, 0)
+        return minimum(count, possible) + fixed, fixed_count + fixed
+
+    def _next(self) -> Array:
+        """The looked-up token below each node of the level, -1 where there is none: int (B, W)."""
+        column = min(self._depth, self._given.shape[-1] - 1)
+        return where(self._on_way & (self._slots >= 0), self._given[:, column : column + 1], -1)
+
+    def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
+        """Draws outside the looked-up token, and behind them itself."""
+        fixed, draws = where(fixed_count > 0, self._next()[..., None], -1), count - fixed_count
+        outside = q if settled(fixed_count == 0) else free(q, unsmall(fixed, q))
+        children, _ = super()._children(outside, numbers, draws, fixed_count)
+        children = where((positions(numbers.shape[-1], count) == draws) & (fixed_count > 0), fixed, children)
+        return children, gather(q, unsmall(children, q))
+
+    def _chances(
+        self, estimate: AcceptanceEstimate, masses: Array, children: Array, fixed_count: Array, count: Array
+    ) -> Array:
+        """Draws beside a looked-up token count where that is refused."""
+        chances = super()._chances(estimate, masses, children, fixed_count, count)
+        fixed, accepted = self._next()[..., None], self._accepted[..., None]
+        beside = where(fixed_count > 0, chances * (1 - accepted), chances)
+        return where((children == fixed) & (fixed_count > 0), accepted, beside)
+
+    def _look_at(self, tokens: Array, parent: Array) -> None:
+        way = take(self._next(), parent)
+        self._on_way = (tokens == way) & (way >= 0)
+        self._depth += 1
+
+
+@dataclass(frozen=True)
+class LookupPath(TreeDrafter):
+    """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
+
+    length: int
+
+    @property
+    def budget(self) -> int:  # type: ignore[override]
+        return self.length
+
+    @property
+    def takes(self) -> int:  # type: ignore[override]
+        return self.length
+
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        return 1
+
+    @property
+    def bounds(self) -> TreeShape:
+        return TreeShape.chains(1, self.length)
+
+    @property
+    def law(self) -> DraftLaw:
+        return IID()
+
+    @property
+    def rule(self) -> PathRule:
+        return NaivePath()
+
+    @property
+    def draws(self) -> int:
+        return 0
+
+    @property
+    def reads(self) -> int:
+        return 0
+
+    @property
+    def passes(self) -> int:
+        return 0
+
+    @property
+    def family(self) -> tuple[str, int]:
+        return "lookup", 0
+
+    @property
+    def label(self) -> str:
+        return "prompt lookup"
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return GivenPath(self, draws)
+
+
+class GivenPath(Growing):
+    """It is there from the beginning."""
+
+    levels = 0
+
+    def __init__(self, drafting: LookupPath, draws: TreeDraws) -> None:
+        self._length, self._draws = drafting.length, draws
+
+    def grow(self, q: Array) -> None:
+        """Nothing is drafted by a model."""
+
+    def grown(self) -> Grown:
+        root, node = self._draws.root, positions(self._length, self._draws.root)
+        none = 0 * namespace(root).concatenate((root, root + 0 * node), -1)
+        return Grown(*map(self._draws.kind, (self._draws.given[:, : self._length], root + node, none, none - 1)))

@@ -1,0 +1,80 @@
+"""Where the nodes of drafted trees stand, worked out from their parents: what path rules and attention masks look up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from typing import NamedTuple
+
+from ..arrays import Array, argsort, broadcast, minimum, namespace, positions, take
+
+
+class Level(NamedTuple):
+    """Where the nodes of one depth may stand among nodes 1 .. N, from 0, and how many children they have at most."""
+
+    nodes: slice
+    most: int
+
+
+class Layout:
+    """Trees of N nodes as integer arrays with a row for every tree, `host_view`s; nodes are numbered breadth first.
+
+    parents: (B, N), N where a node is absent. counts: (B, N + 1) children of every node. firsts: (B, N + 1) the first of them, where
+    there are any. places: (B, N) which child of its parent each node is. ranks: (B, N) larger for nodes with more children, and of
+    these for the earlier ones. levels: by depth. The arrays do not depend on tokens: one layout serves all trees of a shape.
+    """
+
+    def __init__(self, parents: Array, length: int, levels: Sequence[Level]) -> None:
+        self.length, self.levels = length, tuple(levels)
+        size = parents.shape[1]
+        self._nodes = positions(size + 1, parents)
+        self.parents = parents
+        self.counts = (parents[:, :, None] == self._nodes).sum(1)
+        self.firsts = 1 + (parents[:, :, None] < self._nodes).sum(1)
+        self.places = self._nodes[1:] - take(self.firsts, parents)
+        self.ranks = (self.counts[:, 1:] + 1) * (size + 1) - self._nodes[1:]
+
+    def of(self, batch: int) -> Layout:
+        """The same for a batch of trees that are alike."""
+        if len(self.parents) == batch:
+            return self
+        other = copy(self)
+        for name in ("parents", "counts", "firsts", "places", "ranks", "upward", "sees", "depths", "post_order"):
+            value = getattr(self, name)
+            vars(other)[name] = broadcast(value, (batch, *value.shape[1:]))
+        return other
+
+    @cached_property
+    def upward(self) -> Array:
+        """Every node, its parent, and so on, L + 1 nodes with the root repeated: int (B, N + 1, L + 1). Of absent nodes it says nothing."""
+        above = namespace(self.parents).concatenate((0 * self.counts[:, :1], self.parents), -1)
+        upward = [self._nodes + 0 * self.counts]
+        for _ in range(self.length):
+            upward.append(take(above, upward[-1]))
+        return namespace(above).stack(upward, -1)
+
+    @cached_property
+    def sees(self) -> Array:
+        """Whether a node sees another, itself and those above it: bool (B, N + 1, N + 1)."""
+        return (self.upward[..., None] == self._nodes).any(-2)
+
+    @cached_property
+    def depths(self) -> Array:
+        """Depth of every node: int (B, N + 1)."""
+        return minimum((self.upward > 0).sum(-1), self.length)
+
+    @cached_property
+    def post_order(self) -> Array:
+        """Nodes 1 .. N, children before their parent, elder siblings and all below them before younger ones: int (B, N)."""
+        size = self.parents.shape[1]
+        sizes = self.sees[:, 1:, 1:].sum(1)  # of every node, itself and all below it
+        before = sizes.cumsum(-1) - sizes
+        elder = before - take(
+            before, minimum(take(self.firsts, self.parents), size) - 1
+        )  # at and below its elder siblings
+        all_elder = namespace(elder).concatenate((0 * elder[:, :1], elder), -1)
+        stand_before = elder
+        for steps in range(1, self.length):
+            stand_before = stand_before + take(all_elder, self.upward[:, 1:, steps])
+        return 1 + argsort(stand_before + sizes, stable=True)

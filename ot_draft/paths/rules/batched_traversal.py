@@ -1,0 +1,264 @@
+"""Traversal verification of a batch of trees: one node a step in every tree, each tree in its own post-order.
+
+The state of a node is w p, the weight times the target, as a measure s S: S (n,) and a number s, so that a refusal writes it once.
+A child x drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it were refused, with R the mass of (s S - Q)+, S becomes
+(S - Q / s)+, s becomes s / (R + 1 - w), and w becomes R / (R + 1 - w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...arrays import (
+    Array,
+    argsort,
+    divide,
+    empty,
+    excess,
+    gather,
+    like,
+    minimum,
+    namespace,
+    on_host,
+    one,
+    positions,
+    settled,
+    small,
+    take,
+    total,
+    unsmall,
+    where,
+    zero,
+)
+from ..layout import Layout
+from ..tree import DraftTree, PathSelection
+from .walk import Draws, Survivors
+
+LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
+
+
+def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
+    """The i-th node in post-order is tested by uniform i, from 1; the token after is drawn by uniform 0."""
+    walk = _Walk(tree)
+    for step in range(tree.bounds.size):
+        if walk.visit(step, draws):
+            break
+    return walk.survivors.selection(walk.accepted, draws.index(walk.target(), 0))
+
+
+class Present:
+    """The nodes that are there, with all above them, for trees in which any may be absent.
+
+    tokens: int (B, N), -1 where absent. order: int (B, N) nodes in the order in which they are tested, absent ones last. counts: int
+    (B, N + 1) children of every node; places: int (B, N) which of these each node is; following: int (B, N) its next sibling, or any node.
+    children: int (B, N) tokens with absent siblings behind the others.
+    """
+
+    def __init__(self, tokens: Array, layout: Layout) -> None:
+        self.order, self.counts, self.places = layout.post_order, layout.counts, layout.places
+        self.tokens = self.children = tokens
+        self.following = 2 + positions(tokens.shape[1], tokens) + 0 * tokens
+        if not settled(tokens >= 0):
+            self._leave_out(tokens >= 0, layout)
+
+    def _leave_out(self, there: Array, layout: Layout) -> None:
+        """The same where some are absent."""
+        join, parents = namespace(there).concatenate, layout.parents
+        above = join((there[:, :1] | True, there), -1)
+        for _ in range(layout.length - 1):
+            there = there & take(above, parents)
+            above = join((above[:, :1], there), -1)
+        self.tokens = where(there, self.tokens, -1)
+        self.order = take(self.order, argsort(where(take(there, self.order - 1), 0, 1), stable=True))
+        before = join((0 * parents[:, :1], where(there, 1, 0).cumsum(-1)), -1)  # nodes that are there, up to each
+        first = minimum(layout.firsts - 1, parents.shape[1])
+        self.counts = take(before, minimum(first + layout.counts, parents.shape[1])) - take(before, first)
+        self.places = before[:, :-1] - take(take(before, first), parents)
+        # Siblings stay neighbours: no parent has a smaller key than the one before it.
+        compact = argsort(2 * parents + where(there, 0, 1), stable=True)
+        self.children = take(self.tokens, compact)
+        self.following = 1 + take(join((compact[:, 1:], compact[:, -1:]), -1), argsort(compact))
+
+
+class _Walk:
+    """The state of a batch of trees: what was accepted, and w p at all nodes with children. accepted: int (B, 1)."""
+
+    def __init__(self, tree: DraftTree) -> None:
+        self.tree, self.survivors = tree, Survivors(tree)
+        present = Present(self.survivors.tokens, tree.layout)
+        self._tokens, self._order, self._following = present.tokens, present.order, present.following
+        self._counts, self._places = present.counts, present.places
+        self._parents, self._rows = tree.layout.parents, self.survivors.rows
+        self._nodes = positions(tree.bounds.size + 1, self._tokens)
+        self.accepted, self._any = self.survivors.here, self.survivors.here < 0
+        self._number = _inner(tree, self._parents)
+        self._fixed = _fixed_counts(tree, self._counts, self._number)
+        self._siblings = self._children(present.children)
+        self._alike = tree.law.all_independent  # every child of a node has one law
+        # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
+        # then, and fresh memory costs more than the arithmetic. The last row takes what is of no use.
+        self._mass, self._laws = (empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p) for _ in range(2))
+        ones = small(one(tree.p) + 0 * tree.p[:, 0, :1]) + 0 * self._nodes
+        self._weight, self._scale, self._start = ones, ones, ones
+        self._top, self._cut, self._product = self._first_children(ones)
+
+    def visit(self, step: int, draws: Draws) -> bool:
+        """Test one node of every tree, and where it is refused take it off; True where all is known to be decided."""
+        node = self._order[:, step : step + 1]
+        open_ = (take(self._tokens, node - 1) >= 0) & ~self._any
+        if settled(~open_):
+            return True
+        weight = where(take(self._counts, node) > 0, take(self._weight, node), self._entry(node))
+        now = draws.happens(where(open_, weight, 0 * weight), step + 1) & open_
+        self.accepted, self._any = where(now, node, self.accepted), self._any | now
+        if not settled(self._any):
+            self._refuse(node, open_ & ~now)
+        return False
+
+    def target(self) -> Array:
+        """Masses (B, n) of the token after the accepted node: what is left there."""
+        p = self.survivors.at(self.tree.p, self.accepted)
+        tested = take(self._counts, self.accepted) > 0
+        if settled(~tested):
+            return p
+        left = self._now(self._mass, minimum(self.accepted, self._number), ~tested, lambda: p)
+        left_over = unsmall(tested, p) & (total(left) > 0)
+        return left if settled(left_over) else where(left_over, left, p)
+
+    def _refuse(self, node: Array, refused: Array) -> None:
+        """Where the node was refused: the new state of its parent, and the weight that its next sibling enters with."""
+        parent, place = take(self._parents, node - 1), take(self._places, node - 1)
+        untouched = place == 0
+        entry = self._entry(parent)
+        weight, scale = (where(untouched, entry, take(x, parent)) for x in (self._weight, self._scale))
+        row, fresh = where(refused, parent, self._number), untouched | ~refused
+        mass = self._now(
+            self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, minimum(parent, self._number - 1))
+        )
+        law = self._now(self._laws, row, fresh | self._alike, lambda: self._law(parent, 0 * place))
+        # s (S - Q / s)+ is (s S - Q)+, and one pass less.
+        apart = minimum(divide(one(mass) + 0 * scale, scale, zero(mass)), LARGEST)
+        in_place = self.survivors.at(self._mass, row) if self._single(row) else mass
+        mass = excess(mass, law, like(unsmall(apart, mass), mass), in_place)
+        if not self._single(row):
+            self._write(self._mass, row, mass)
+        rest = scale * small(total(mass))
+        scale = divide(scale, rest + 1 - weight, zero(mass))
+        weight = divide(rest, rest + 1 - weight, one(mass))
+        here = (self._nodes == parent) & refused
+        self._weight, self._scale = where(here, weight, self._weight), where(here, scale, self._scale)
+        more = refused & (place + 1 < take(self._counts, parent))
+        if not settled(~more):
+            self._go_on(node, where(more, parent, self._number), place + 1, scale, mass)
+
+    def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
+        """The next child of the parent in this row comes up: the law that it was drawn by, and its weight."""
+        q, law = self.tree.q, self._law(row, place)
+        if not self._alike:
+            self._write(self._laws, row, law)
+        following = take(self._following, node - 1)
+        token = unsmall(take(self._tokens, minimum(following, self._tokens.shape[1]) - 1), q)
+        offered, wanted = small(gather(law, token)), small(gather(mass, token))
+        enters = minimum(divide(scale * wanted, offered, zero(mass)), one(mass))
+        self._start = where(self._nodes == following, enters, self._start)
+
+    def _law(self, row: Array, place: Array) -> Array:
+        """Law (B, n) by which the child at this place of the parents in these rows was drawn."""
+        tree, row = self.tree, minimum(row, self._number - 1)
+        q = self.survivors.at(tree.q, minimum(row, tree.q.shape[1] - 1))
+        siblings = self._siblings[self._rows, row[..., 0]]
+        return tree.law.at_place(q, unsmall(siblings, q), unsmall(place, q), self._fixed_count(row))
+
+    def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
+        """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
+        if settled(fresh):
+            return first()
+        written = self.survivors.at(table, row)
+        return written if settled(~fresh) else where(unsmall(fresh, written), first(), written)
+
+    def _entry(self, node: Array) -> Array:
+        """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
+        start = take(self._start, take(self._top, node))
+        return minimum(take(self._cut, node), take(self._product, node) * start)
+
+    def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
+        """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
+        token = unsmall(self._siblings[..., :1], self.tree.p)
+        wanted, offered = small(gather(self.tree.p[:, : self._number], token))[..., 0], self._offered(token)
+        ratio = divide(wanted, offered, zero(self.tree.p))
+        join, missing = namespace(ratio).concatenate, len(self._nodes) - ratio.shape[1]
+        ratio = take(join((ratio, *[0 * ratio[:, :1]] * missing), -1), self._parents)
+        is_first = (self._places == 0) & (self._tokens >= 0)
+        top, cut, product = self._nodes + 0 * self.accepted, ones, ones
+        for _ in range(self.tree.bounds.length):
+            higher, low, high = (take(x, self._parents) for x in (top, cut, product))
+            top = join((top[:, :1], where(is_first, higher, self._nodes[1:])), -1)
+            cut = join((ones[:, :1], where(is_first, minimum(ratio * low, one(ones)), ones[:, 1:])), -1)
+            product = join((ones[:, :1], where(is_first, minimum(ratio * high, LARGEST), ones[:, 1:])), -1)
+        return top, cut, product
+
+    def _offered(self, token: Array) -> Array:
+        """Mass (B, inner) with which the first child of every node, (B, inner, 1), was drawn."""
+        q, siblings, tops = (
+            self.tree.q[:, : self._number],
+            unsmall(self._siblings, self.tree.p),
+            self._fixed_count(None),
+        )
+        place = 0 * siblings[..., :1]
+        if tops is None or not on_host(tops):
+            return small(gather(self.tree.law.at_place(q, siblings, place, tops), token))[..., 0]
+        # Where none is fixed, the first draw is from q: the other laws are not written.
+        offered = small(gather(q, token))[..., 0]
+        some = np.flatnonzero((small(tops)[..., 0] > 0).any(0))
+        if len(some):
+            laws = self.tree.law.at_place(*(x[:, some] for x in (q, siblings, place, tops)))
+            offered[:, some] = small(gather(laws, token[:, some]))[..., 0]
+        return offered
+
+    def _children(self, tokens: Array) -> Array:
+        """Tokens of the children of the nodes with children, -1 beyond: int (B, inner, C)."""
+        place = positions(self.tree.bounds.most, tokens)
+        firsts, counts = (x[:, : self._number, None] for x in (self.tree.layout.firsts, self._counts))
+        there = place < counts
+        node = where(there, firsts + place - 1, -1)
+        found = gather(tokens, node.reshape(len(node), self._number * len(place))).reshape(node.shape)
+        return where(there, found, -1)
+
+    def _fixed_count(self, row: Array | None) -> Any:
+        """How many children are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
+        fixed = self._fixed
+        return fixed if fixed is None else fixed[..., None] if row is None else take(fixed, unsmall(row, fixed))
+
+    def _single(self, row: Array) -> bool:
+        """Whether a row (1, 1) of a table is a view of it."""
+        return len(row) == 1 and on_host(row)
+
+    def _write(self, table: Array, row: Array, values: Array) -> None:
+        """Into rows (B, 1) of a table (B, m, n)."""
+        if self._single(row):
+            table[:, int(row[0, 0])] = values
+        else:
+            table[unsmall(self._rows, table), unsmall(row[..., 0], table)] = values
+
+
+def _inner(tree: DraftTree, parents: Array) -> int:
+    """Number of the first nodes among which are all that have children: on the host of these trees, else as many as there may be."""
+    size = parents.shape[1]
+    if not on_host(parents):
+        return min(tree.q.shape[1], size + 1)
+    with_children = where(parents < size, parents, -1)
+    return 1 + max(int(with_children.max()) if with_children.size else -1, 0)
+
+
+def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
+    """How many children of the first nodes are fixed, int (B, inner), where the law does not say it without q."""
+    if tree.fixed_count is not None or not tree.law.number_by_q:
+        return None if tree.fixed_count is None else tree.fixed_count[:, :inner]
+    q, counts = tree.q[:, :inner], unsmall(counts[:, :inner] + 0, tree.q)
+    fixed = 0 * counts
+    for count in sorted(tree.bounds.branching):
+        fixed = where(counts == count, tree.law.number(q, count)[..., 0], fixed)
+    return fixed

@@ -1,0 +1,121 @@
+"""Lossy on purpose along paths: a path rule that selects for another target at every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ...arrays import Array, namespace
+from ...errors import InvalidDrafts
+from ...laws import DraftLaw
+from ..model import Model, Path
+from ..tree import Bounds, DraftTree, PathSelection
+from .path_rule import Nodes, PathLaw, PathRule, read
+from .walk import Draws
+
+
+@dataclass(frozen=True)
+class Retargeted:
+    """A model whose target is r = target(p, q, k, law) after every prefix that has drafts, and p after longer ones.
+
+    drafts: number k of drafts by depth.
+    """
+
+    model: Model
+    rule_target: Any
+    drafts: tuple[int, ...]
+    law: DraftLaw
+
+    def target(self, prefix: Path) -> Array:
+        p = self.model.target(prefix)
+        if len(prefix) >= len(self.drafts):
+            return p
+        return self.rule_target(p, self.model.draft(prefix), self.drafts[len(prefix)], self.law)
+
+    def draft(self, prefix: Path) -> Array:
+        return self.model.draft(prefix)
+
+
+@dataclass(frozen=True)
+class TowardPath(PathRule):
+    """Select along the tree by a path rule as if the target after every prefix were r: what is emitted follows r, not p.
+
+    target: one of `ot.targets`, or any function of (p, q, k, law). rule: any path rule, for instance Joint(). k is the number of children
+    of the nodes of a depth, K at the root of K paths and 1 below, so that r depends on the prefix alone; the token after the last
+    drafted one follows p. The KL of the tokens of a text add up (chain rule). Judged against `toward.retargeted(...)`, it is lossless.
+    Shapes with unequal nodes in a level are refused. Source: this project (docs/lossy.md).
+    """
+
+    target: Any
+    rule: PathRule
+
+    def __post_init__(self) -> None:
+        if not callable(self.target) or not isinstance(self.rule, PathRule):  # anything may have been given
+            raise InvalidDrafts(
+                f"TowardPath({self.target!r}, {self.rule!r}): give a target, then a path rule, as in TowardPath(KL(0.02), Joint())"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"TowardPath({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
+
+    @property
+    def looks_ahead(self) -> bool:  # type: ignore[override]  # fixed by the rule
+        return self.rule.looks_ahead
+
+    @property
+    def law(self) -> DraftLaw:
+        return self.rule.law
+
+    @property
+    def solves(self) -> bool:
+        return self.rule.solves
+
+    def quick(self, law: DraftLaw) -> TowardPath:
+        return replace(self, rule=self.rule.quick(law))
+
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
+        if bounds.children_by_level is None:
+            raise InvalidDrafts(
+                f"{self.name}: all nodes of a level need equally many children, or none but the last level, for the target to depend on"
+                " the tokens alone: draw K paths, or TreeShape.by_level"
+            )
+        self.rule.check(bounds, law)
+
+    def uniforms(self, bounds: Bounds) -> int:
+        return self.rule.uniforms(bounds)
+
+    def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
+        """The model with r in the place of the target, for trees of this shape and law."""
+        return Retargeted(model, self.target, _drafts(bounds), law)
+
+    def __call__(self, model: Model, drafts: Any) -> PathLaw:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        make = partial(self._nodes, nodes, tree.shape, tree.law)
+        return self.rule(nodes.once(self, ("retargeted", tree.shape, tree.law), make), tree)
+
+    def _nodes(self, nodes: Nodes, bounds: Bounds, law: DraftLaw) -> Nodes:
+        return Nodes(self.retargeted(nodes, bounds, law))
+
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
+        return self.rule.output_law(self._tree(tree), chosen)
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        return self.rule._select(self._tree(tree), draws)
+
+    def _tree(self, tree: DraftTree) -> DraftTree:
+        """The tree with r in the place of p."""
+        parts, start, width = [], 0, 1
+        for k in _drafts(tree.bounds):
+            rows = slice(start, start + width)
+            parts.append(self.target(tree.p[:, rows], tree.q[:, rows], k, tree.law))
+            start, width = start + width, width * k
+        return replace(tree, p=namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
+
+
+def _drafts(bounds: Bounds) -> tuple[int, ...]:
+    """Number of children of every node, by depth, without the last level's."""
+    assert bounds.children_by_level is not None  # as `check` says
+    return bounds.children_by_level
