@@ -18,6 +18,7 @@ from ...arrays import (
     divide,
     empty,
     excess,
+    full,
     gather,
     like,
     minimum,
@@ -37,7 +38,7 @@ from ..layout import Layout
 from ..tree import DraftTree, PathSelection
 from .walk import Draws, Survivors
 
-LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
+LARGEST = 10**30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
 
 
 def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
@@ -140,7 +141,7 @@ class _Walk:
         )
         law = self._now(self._laws, row, fresh | self._alike, lambda: self._law(parent, 0 * place))
         # s (S - Q / s)+ is (s S - Q)+, and one pass less.
-        apart = minimum(divide(one(mass) + 0 * scale, scale, zero(mass)), LARGEST)
+        apart = minimum(divide(one(mass) + 0 * scale, scale, zero(mass)), full((1, 1), LARGEST, scale))
         in_place = self.survivors.at(self._mass, row) if self._single(row) else mass
         mass = excess(mass, law, like(unsmall(apart, mass), mass), in_place)
         if not self._single(row):
@@ -193,11 +194,12 @@ class _Walk:
         ratio = take(join((ratio, *[0 * ratio[:, :1]] * missing), -1), self._parents)
         is_first = (self._places == 0) & (self._tokens >= 0)
         top, cut, product = self._nodes + 0 * self.accepted, ones, ones
+        largest = full((1, 1), LARGEST, ratio)
         for _ in range(self.tree.bounds.length):
             higher, low, high = (take(x, self._parents) for x in (top, cut, product))
             top = join((top[:, :1], where(is_first, higher, self._nodes[1:])), -1)
             cut = join((ones[:, :1], where(is_first, minimum(ratio * low, one(ones)), ones[:, 1:])), -1)
-            product = join((ones[:, :1], where(is_first, minimum(ratio * high, LARGEST), ones[:, 1:])), -1)
+            product = join((ones[:, :1], where(is_first, minimum(ratio * high, largest), ones[:, 1:])), -1)
         return top, cut, product
 
     def _offered(self, token: Array) -> Array:
