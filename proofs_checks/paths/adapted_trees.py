@@ -185,7 +185,7 @@ def any_order_is_lossless(case: AdaptedCase, error: str) -> bool:
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`AdaptiveTree`, whose numbers come from an estimate by q, is such a plan."""
     drafting = paths.AdaptiveTree(case.budget, case.length, most=3, spread=case.seed % 2)  # drawn more, or fixed more
-    return case.lossless(with_error(drafting.plan(case.model), error))
+    return case.lossless(with_error(drafting.stepwise(case.model).step, error))
 
 
 def _always(p: str, q: str) -> paths.MarkovModel:

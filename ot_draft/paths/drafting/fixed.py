@@ -29,7 +29,7 @@ class FixedTree(TreeDrafter):
     """Trees of this shape, the children of every node drawn by the law."""
 
     shape: TreeShape
-    law: DraftLaw = IID()  # type: ignore[assignment, misc]  # what it is asked for, as a field
+    law: DraftLaw = IID()
 
     @classmethod
     def chains(cls, K: int, L: int, law: DraftLaw | None = None) -> FixedTree:
@@ -85,7 +85,7 @@ class FixedTree(TreeDrafter):
         return trees_of_shape(nodes, self.shape, self.law)
 
     @cached_property
-    def passes(self) -> tuple[_Pass, ...]:
+    def steps(self) -> tuple[_Pass, ...]:
         """The passes in which the draft model makes the tree, one for every depth with children."""
         return tuple(self._pass(nodes) for nodes in self.shape.levels[:-1])
 
@@ -107,7 +107,7 @@ class _Group(NamedTuple):
 
     nodes: slice
     children: slice
-    count: int
+    each: int
 
 
 class _Pass(NamedTuple):
@@ -125,12 +125,12 @@ class FixedGrowth(Growing):
         self._tokens = self._root + 0 * positions(drafting.budget, self._root) - 1
         self._fixed_count = 0 * self._root + 0 * positions(drafting.budget + 1, self._root)
         self._parents = drafting.shape.parents_of(self._tokens)
-        self._depth, self.levels = 0, len(drafting.passes)
+        self._depth, self.levels = 0, len(drafting.steps)
         self.slots = self.read = self.above = self._root
         self.same_slots = slice(0, 1)
 
     def grow(self, q: Array) -> None:
-        law, (nodes, groups) = self.drafting.law, self.drafting.passes[self._depth]
+        law, (nodes, groups) = self.drafting.law, self.drafting.steps[self._depth]
         for places, children, count in groups:
             uniforms = self._draws.uniforms(places, children, count)
             drafts, number = law.draw_with_number(q[:, places], uniforms)
@@ -142,7 +142,7 @@ class FixedGrowth(Growing):
                 self._fixed_count[:, of] = number if isinstance(number, int) else number[..., 0]
         self._depth, self.levels = self._depth + 1, self.levels - 1
         if self.levels:
-            self._show(self.drafting.passes[self._depth].nodes)
+            self._show(self.drafting.steps[self._depth].nodes)
 
     def grown(self) -> Grown:
         slots = positions(self.drafting.budget + 1, self._root) + 0 * self._fixed_count
