@@ -207,7 +207,10 @@ def test_what_is_wrong_on_no_proper_problem_is_a_finding_with_status_2() -> None
         r"NoRows\n  lossless: yes, for n <= .*\n  robust: 1 finding \(extreme_cases\)\n  claims: none checked\n",
         result.stdout,
     )
-    assert "Smallest counterexample to extreme_cases" in result.stdout and "there are no rows" in result.stdout
+    assert (
+        "Smallest problem on which the rule crashes, extreme_cases" in result.stdout
+        and "there are no rows" in result.stdout
+    )
     assert check("mine.py:NoRows", *FEW, "--strict").exit_code == 1
     assert check("mine.py:NoRows", "mine.py:Forgetful", *FEW).exit_code == 1  # one that is not lossless decides
     sound = check("mine.py:Scaled", *FEW)

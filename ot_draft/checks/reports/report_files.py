@@ -45,7 +45,7 @@ def json_text(records: Sequence[Record]) -> str:
 
 
 def _answer(rule: str, answer: Answers) -> Record:
-    verdict = {"lossless": answer.lossless, "because": answer.because, "tried": answer.tried}
+    verdict: Record = {"lossless": answer.lossless, "because": answer.because, "tried": answer.tried}
     verdict |= {"in_floats": answer.in_floats, "tried_in_floats": answer.tried_in_floats}
     verdict |= {"crash": answer.crash, "overwritten": answer.overwritten}
     return {"rule": rule, **verdict, "findings": list(answer.findings), "claims": dict(answer.claims)}
