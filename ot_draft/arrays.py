@@ -3,8 +3,8 @@
 Three kinds run through the same code: object arrays of `Fraction` (proof), float numpy (theory) and torch tensors
 (decoding; also on the `meta` device, which exposes every hidden host sync). Everything else is operators, `.sum(-1)` and
 indexing. Reductions keep the last axis, with length 1, because a 1-D object array would otherwise collapse to a bare
-`Fraction`. Where an array holds Fractions, whole numbers beside it become Fractions and floats are refused, so that nothing
-ends exactness in silence. What stands in `__all__` is for rules of your own; the rest is how the library does it.
+`Fraction`. Where an array holds Fractions, whole numbers beside it become Fractions and other floats are refused, so that
+nothing ends exactness in silence. What stands in `__all__` is for rules of your own; the rest is how the library does it.
 
     from ot_draft import arrays as xp
 """
@@ -100,7 +100,7 @@ def _exact(x: Any) -> bool:
 
 
 def _exactly(*operands: Any) -> list[Any]:
-    """Operands among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for floats."""
+    """Operands among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for other floats."""
     return [x if isinstance(x, Fraction) or _exact(x) else _as_fraction(x) for x in operands]
 
 
@@ -109,8 +109,8 @@ def _as_fraction(x: Any) -> Any:
         return np.asarray(np.frompyfunc(Fraction, 1, 1)(x.astype(np.int64)), dtype=object)
     if isinstance(x, int | np.integer | np.bool_):
         return Fraction(int(x))
-    if isinstance(x, float | np.floating) and np.isinf(x):
-        return x
+    if isinstance(x, float | np.floating) and (np.isinf(x) or x.is_integer()):
+        return x if np.isinf(x) else Fraction(int(x))
     shown, remedy = (f"the float {x!s}", f'fractions.Fraction("{x!s}")') if np.ndim(x) == 0 else ("floats", "Fractions")
     raise InvalidArgument(f"{shown} among Fractions would end exactness: give {remedy}, or whole numbers")
 
@@ -189,25 +189,21 @@ def total(x: Array) -> Array:
 
 def minimum(a: Any, b: Any) -> Array:
     """Smaller of two arrays, or of an array and a number."""
-    if is_torch(a):
-        return a.clamp(max=b)
-    if type(a) is not np.ndarray and is_torch(b):
-        return b.clamp(max=a)
+    if type(a) is not np.ndarray and (is_torch(a) or is_torch(b)):
+        return a.clamp(max=b) if is_torch(a) else b.clamp(max=a)
     return np.minimum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Array:
     """Larger of two arrays, or of an array and a number."""
-    if is_torch(a):
-        return a.clamp(min=b)
-    if type(a) is not np.ndarray and is_torch(b):
-        return b.clamp(min=a)
+    if type(a) is not np.ndarray and (is_torch(a) or is_torch(b)):
+        return a.clamp(min=b) if is_torch(a) else b.clamp(min=a)
     return np.maximum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.maximum(a, b)
 
 
 def where(condition: Array, a: Any, b: Any) -> Array:
     """a where the condition holds, else b: arrays or numbers."""
-    if is_torch(condition):
+    if type(condition) is not np.ndarray and is_torch(condition):
         return namespace(condition).where(condition, a, b)
     return np.where(condition, *_exactly(a, b)) if _exact(a) or _exact(b) else np.where(condition, a, b)
 
@@ -292,14 +288,15 @@ def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Arra
 
 def overlap(p: Array, q: Array, scale: Any, out: Array | None = None) -> Array:
     """min(p, scale q), with `out` as in `excess`."""
-    product = _scaled(q, scale, out)
-    return namespace(p).minimum(product, p, out=out)
+    if is_torch(p):
+        return namespace(p).minimum(namespace(q).multiply(q, scale, out=out), p, out=out)
+    return np.minimum(_scaled(q, scale, out), p, out=out)
 
 
-def _scaled(q: Array, scale: Any, out: Array | None = None) -> Array:
+def _scaled(q: np.ndarray, scale: Any, out: np.ndarray | None = None) -> np.ndarray:
     if type(scale) is not np.ndarray and is_exact(q):
         (scale,) = _exactly(scale)
-    return namespace(q).multiply(q, scale, out=out)
+    return np.multiply(q, scale, out=out)
 
 
 _exact_divide = np.frompyfunc(lambda a, b, otherwise: Fraction(a) / b if b != 0 else otherwise, 3, 1)

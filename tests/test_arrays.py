@@ -88,6 +88,11 @@ def test_floats_among_fractions_are_refused_as_an_array_too() -> None:
         xp.where(np.array([True, False]), np.array(X[:2], dtype=object), np.ones(2))
 
 
+def test_a_float_that_is_a_whole_number_is_that_number() -> None:
+    kept = xp.where(np.array([True, False, True]), np.array(X, dtype=object), 1.0)
+    assert kept.tolist() == [F(1, 4), F(1), F(3, 4)] and all(type(value) is F for value in kept)
+
+
 def test_infinity_is_no_fraction_and_may_stand_beside_them() -> None:
     assert xp.minimum(np.array(X, dtype=object), float("inf")).tolist() == X
 
