@@ -71,6 +71,8 @@ class Lookup:
 class NoLookup:
     """Nothing is looked up."""
 
+    num_tokens: int = 0
+
     @property
     def settings(self) -> dict[str, int]:
         """None."""

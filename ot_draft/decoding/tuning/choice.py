@@ -46,7 +46,6 @@ class Choice(Chooser):
         asking = (place for place, drafting in enumerate(menu) if drafting.tree.passes)
         self._simplest = next(asking, 0)  # of those that ask the draft model
         self._lookup = next((drafting.lookup for drafting in menu if drafting.tree.takes), NoLookup())
-        self._most_found = max(drafting.tree.takes for drafting in menu)
         self._going = [True] * batch
         self._budget, self._steps, self._behind, self._place = BUDGET, 0, 0, 0
         self._trial: float | None = None  # while one is under way, the rate that it competes with
@@ -136,7 +135,7 @@ class Choice(Chooser):
         for match in texts:
             key = ("lookup", match.matched)
             if key not in self._tables:
-                self._tables[key] = self._acceptance.expected(key, self._most_found, HOPES)
+                self._tables[key] = self._acceptance.expected(key, self._lookup.num_tokens, HOPES)
             for total, tokens in zip(sums, self._tables[key], strict=True):
                 for length in range(longest + 1):
                     total[length] += tokens[min(length, len(match.tokens))] / len(texts)
