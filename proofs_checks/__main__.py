@@ -46,6 +46,7 @@ MODULES = {module.rpartition(".")[2]: module for module in STATEMENTS}
 COLOURS = {
     "proved": "green",
     "proved (Coq)": "green",
+    "computed (Coq)": "green",
     "verified": "green",
     "refuted": "yellow",
     "not checked here": "dim",

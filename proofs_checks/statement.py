@@ -74,7 +74,7 @@ class Outcome:
     counterexamples: tuple[Any, ...] = ()
     caught: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     said: str = ""
-    how: Literal["proved", "verified", "proved (Coq)", "not checked here"] = "verified"
+    how: Literal["proved", "verified", "proved (Coq)", "computed (Coq)", "not checked here"] = "verified"
 
     @property
     def passed(self) -> bool:
@@ -88,7 +88,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """proved, proved (Coq), verified, refuted (as expected), not checked here, or failed."""
+        """proved, proved (Coq), computed (Coq), verified, refuted (as expected), not checked here, or failed."""
         if self.how == "not checked here":
             return self.how
         if not self.passed:
