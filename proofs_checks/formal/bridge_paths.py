@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -97,17 +98,21 @@ def average(rule: paths.PathRule, case: PathCase) -> str:
     return f"({numbers(law)}, {number(found.expected_length)})"
 
 
-def by_drafts(rule: paths.PathRule, case: PathCase) -> str:
-    """For all drafted paths that can occur: their probability and the accepted length, and the law of the L + 1 tokens given them."""
+def by_drafts(rule: paths.PathRule, case: PathCase, ends: range | None = None) -> str:
+    """For all drafted paths that can occur: their probability and the accepted length, and the law of the L + 1 tokens given them.
+
+    ends: of the texts that begin with token 0 and end with one of these; None: of all texts.
+    """
     (target, _, K, L), model = case, markov(case)
-    tokens = range(len(target) - 1)
-    rows = []
+    tokens, rows = range(len(target) - 1), []
+    every = list(product(tokens, repeat=L + 1))
+    texts = every if ends is None else [text for text in every if text[0] == 0 and text[-1] in ends]
     for drafts in product(product(tokens, repeat=L), repeat=K):
         probability = prod((_along(model.draft, (), path) for path in drafts), start=Fraction(1))
         if probability:
             emitted = rule(model, drafts)
             length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
-            law = [begins(model, emitted, text) for text in product(tokens, repeat=L + 1)]
+            law = [begins(model, emitted, text) for text in texts]
             rows.append(f"({numbers([probability, length])}, {numbers(law)})")
     return entries(rows)
 
@@ -156,14 +161,14 @@ FILE = NumbersFile(
    after token 0, 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
    path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
    path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law of the text given them).
-   scaled_rows: the same for Joint alone, where selecting for p and for w p differ.""",
+   scaled_rows: the same for Joint alone, where selecting for p and for w p differ, and for the texts that begin and end with token 0.""",
     (
         Definition("path_cases", f"{MODEL} * list (list Q * Q)", averages),
         Definition("path_rows", f"{MODEL} * list (list (list Q * list Q))", rows),
         Definition(
             "scaled_rows",
             f"{MODEL} * list (list (list Q * list Q))",
-            lambda: [path_case(SCALED, (paths.Joint(),), by_drafts)],
+            lambda: [path_case(SCALED, (paths.Joint(),), partial(by_drafts, ends=range(1)))],
         ),
     ),
 )

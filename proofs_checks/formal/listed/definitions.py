@@ -60,15 +60,9 @@ PATH_ERRORS = (
         "path_rules",
     ),
     Planted(
-        "Traversal's weight is 1 after a refusal",
-        "(norm N tokens left r) w' xs'",
-        "(norm N tokens left r) 1 xs'",
-        "path_rules",
-    ),
-    Planted(
-        "Traversal tests without the weight",
-        "let v := least N 1 (w * r y / q [::] y) in",
-        "let v := least N 1 (r y / q [::] y) in",
+        "Traversal hands on the whole target",
+        "traversal_emits (norm N tokens left r) w'",
+        "traversal_emits r w'",
         "path_rules",
     ),
     Planted("the root's target at every node", "p h", "p [::]", "path_rules"),

@@ -232,6 +232,14 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
+        "SpecTr-GBV's value is never too large",
+        "sum p (1 - (1 - min(1, q/p))^K) <= 1 + p(H) - q(H)^K for every H, every n and K: the claimed optimum errs on one side only.",
+        "spectr_gbv",
+        ("spectr_gbv_below", "power_mean"),
+        f"{OURS} (Jensen)",
+        (Planted("it is never too small", "<= 1 + mass_of p H", ">= 1 + mass_of p H"),),
+    ),
+    Theorem(
         "the frontier under total variation, every law",
         "Output law r: at most min(1, alpha(p) + TV(r, p)) is accepted, and for every eps >= 0 some r with TV <= eps reaches it.",
         "lossy_frontier",
