@@ -38,6 +38,7 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "paths.path_rules",
     "paths.adapted_trees",
     "paths.traversed_trees",
+    "paths.yardstick",
     "paths.expected_rejections",
     "rules.boundary_uniforms",
     "formal",

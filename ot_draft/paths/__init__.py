@@ -21,6 +21,7 @@ from .exact.dynamic import evaluate_dynamic
 from .exact.evaluate import PathEvaluation, evaluate, evaluate_tree
 from .exact.program import PathBound, path_bound
 from .exact.survival import survival
+from .exact.tree_program import cap_bound, tree_program_bound
 from .model import MarkovModel, Model
 from .plain import PlainTree
 from .rules.block_verification import BlockVerification
@@ -78,6 +79,7 @@ __all__ = [
     "TreeShape",
     "acceptance_by_child",
     "best_by_level",
+    "cap_bound",
     "confident_tree",
     "covered",
     "draft_tree",
@@ -99,4 +101,5 @@ __all__ = [
     "simulate_budget",
     "simulate_chains",
     "survival",
+    "tree_program_bound",
 ]
