@@ -133,9 +133,9 @@ ALONG_PATHS = (
     ),
     Theorem(
         "the decoding loop",
-        "If every round is lossless given the past, the first N tokens have the target's law, for every N; path rules make such rounds.",
+        "If every round is lossless given the past, the first N tokens have the target's law, stop tokens too; path rules make such rounds.",
         "rounds",
-        ("rounds_lossless", "one_length_enough", "path_rounds_lossless"),
+        ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
         OURS,
         (Planted("fewer rounds than tokens", "(size z <= n)%N -> decoded", "(size z <= n.+1)%N -> decoded"),),
     ),

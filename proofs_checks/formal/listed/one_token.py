@@ -137,7 +137,7 @@ ONE_TOKEN = (
         "K-SEQ's sharp share, every k",
         "Up to gamma* the tests accept >= rho_k = 1 - x^k of what any lossless rule does, k^k x^(k-1) = (k-1)^(k-1) (1 + .. + x^(k-1)).",
         "k_seq_sharp",
-        ("k_seq_sharp_share", "k_seq_best_share", "rho_exists", "sharp_unique"),
+        ("k_seq_sharp_share", "k_seq_best_share", "rho_exists", "sharp_unique", "rho_two"),
         OURS,
         (Planted("the share 1 - x^(k+1)", "(1 - x ^+ n.+1) * acceptance", "(1 - x ^+ n.+2) * acceptance"),),
     ),
