@@ -8,7 +8,7 @@
    The proofs are one line each: they name the theorem that is said again. *)
 
 From Draft Require Import head problem bound hall sampling k_seq k_seq_sharp optimal path_rules block joint.
-From Draft Require Import block_optimal tree_bound lossy_frontier.
+From Draft Require Import tree_rules adaptive_trees block_optimal tree_bound lossy_frontier.
 
 Section One_token.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat).
@@ -99,6 +99,16 @@ Theorem joint_is_lossless z : size z = L.+1 ->
   optimal_joint_output (real R) (index_enum T) p q L K z = in_sequence p [::] z.
 Proof. exact: optimal_joint_lossless. Qed.
 
+(* Weng et al. 2025 (fixed trees), this project (any drafting): d says, from all that was drafted and from coins, which node gets the next
+   child, the youngest of its node, and by which law, or stops; the text of Traversal on the tree has the target's law. *)
+Theorem traversal_may_follow_the_draft (d : drafting R T) z : by_laws d ->
+  adaptive_output (real R) (index_enum T) p true d Bare z = in_sequence p [::] z.
+Proof. exact: traversal_adaptive_lossless. Qed.
+(* Yang et al. 2024 (fixed trees), this project (any drafting): the same for recursive rejection, without replacement or by any laws. *)
+Theorem recursive_rejection_may_follow_the_draft (d : drafting R T) z : by_laws d ->
+  adaptive_output (real R) (index_enum T) p false d Bare z = in_sequence p [::] z.
+Proof. exact: recursive_rejection_adaptive_lossless. Qed.
+
 (* This project: trees drafted in any way. w is an outcome of the drafting, of probability Q w; node w u: the tree holds the prefix u;
    s w u c: u is accepted and c follows. A lossless rule accepts at most the sum of the caps: cap(root) = 1,
    cap(u c) = min(P(u c is drafted), p(c|u) cap(u)). *)
@@ -123,4 +133,6 @@ Print Assumptions block_verification_is_best.
 Print Assumptions token_wise_is_lossless.
 Print Assumptions traversal_is_lossless.
 Print Assumptions joint_is_lossless.
+Print Assumptions traversal_may_follow_the_draft.
+Print Assumptions recursive_rejection_may_follow_the_draft.
 Print Assumptions no_rule_accepts_more.

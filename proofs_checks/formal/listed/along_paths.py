@@ -133,7 +133,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "the decoding loop",
-        "If every round is lossless given the past, the first N tokens have the target's law, stop tokens too; path rules make such rounds.",
+        "If every round is lossless given the past, the first N tokens have the target's law, stop tokens too; path rules do.",
         "rounds",
         ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
         OURS,
