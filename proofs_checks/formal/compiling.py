@@ -75,13 +75,24 @@ def imports(text: str) -> list[str]:
 
 
 def compile_file(name: str) -> Compiled:
-    """Compile one file, and what it requires, unless that was done before with the same content. name: without the .v."""
+    """Compile one file, and what it requires, unless that was done before with the same content. name: without the .v.
+
+    One process at a time: all write to one folder.
+    """
+    import fcntl  # not on every system that imports this module; on those that have coqc
+
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _compile(name)
+
+
+def _compile(name: str) -> Compiled:
     content = _text(name, {})
     for other in imports(content):
-        before = compile_file(other)
+        before = _compile(other)
         if not before.ok:
             return Compiled(False, f"{other}.v does not compile:\n{before.output}", before.ended)
-    BUILD.mkdir(exist_ok=True)
     record = BUILD / f"{name}.{_key(name, {})[:24]}"
     if record.exists():
         return Compiled(True, record.read_text(encoding="utf-8"))

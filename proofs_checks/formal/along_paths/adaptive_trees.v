@@ -6,7 +6,8 @@
    THEOREM (one_more_child). One child more, drawn by Q, the youngest of its node: the mean over it of the law of the text is what it was.
    THEOREM (adaptive_lossless). So the law of the text is a martingale along the drafting, and at its start, where the tree is the root
    alone, it is the target's: Traversal and recursive rejection (tests in drawing order, each by the law that the child was drawn by:
-   without replacement, or any other) are lossless on all such trees. *)
+   without replacement, or any other) are lossless on all such trees.
+   THEOREM (traversal_of_paths). Traversal of K paths as path_rules.v has it is Traversal of the tree in which each path is a chain. *)
 
 From Draft Require Import head problem bound sampling path_rules block tree_rules.
 
@@ -200,7 +201,54 @@ Theorem recursive_rejection_adaptive_lossless d z : by_laws d ->
 Proof. exact: adaptive_lossless. Qed.
 End Both.
 
+(** K paths are such a tree. *)
+Section Paths.
+Variables (R : realFieldType) (T : finType) (p q : seq T -> T -> R).
+Implicit Types (h x z : seq T) (w : R) (r : T -> R) (xs : seq (seq T)) (f : forest R T).
+Notation text := (text (real R) (index_enum T) p true).
+Notation refused := (refused (real R) (index_enum T) p true).
+Notation accepted := (accepted (real R) (index_enum T) p true).
+Notation state := (state (real R) (index_enum T)).
+
+Fixpoint chain h x : forest R T := if x is y :: x' then Child Bare (q h) y (chain (rcons h y) x') else Bare.
+Fixpoint with_paths f xs : forest R T :=
+  if xs is (y :: x) :: xs' then with_paths (Child f (q [::]) y (chain [:: y] x)) xs' else f.
+
+Lemma chain_block h w x :
+  refused h w (p h) (chain h x) * (1 - (state w (p h) (chain h x)).1) = 1 - block_passes (real R) (index_enum T) p q h w x
+  /\ forall z, size z = (size x).+1 -> text h w (p h) (chain h x) z = block_emits (real R) (index_enum T) p q h w x z.
+Proof.
+elim: x h w => [|y x ih] h w.
+  by split=> [|z sz]; rewrite ?mul1r // /tree_rules.text /= add0r !mul1r in_sequence_goes_on.
+set v := next_weight (real R) p h w (q h) y; have [r e] := ih (rcons h y) v.
+pose t := test (real R) (index_enum T) p h w (q h); set l := block_passes (real R) (index_enum T) p q (rcons h y) v x in r *.
+have re : refused h w (p h) (chain h (y :: x)) = 1 - l by rewrite -r [LHS]/= mul1r.
+split=> [|[|c z] // [sz]].
+  rewrite re (_ : block_passes _ _ _ _ _ _ (y :: x) = l + (1 - l) * t) // (_ : (state _ _ _).1 = t) //; ring.
+rewrite /tree_rules.text re [accepted _ _ _ _ _]/= add0r mul1r [RHS]/=; congr (_ + _); first by case: eqP => // _; rewrite -e.
+by congr (_ * _); exact: mulrA.
+Qed.
+
+Lemma with_paths_text w r xs f L c z : size z = L.+1 -> (forall x, x \in xs -> size x = L.+1) ->
+  text [::] w r (with_paths f xs) (c :: z) = accepted [::] w r f (c :: z)
+    + refused [::] w r f * traversal_emits (real R) (index_enum T) p q (state w r f).2 (state w r f).1 xs (c :: z).
+Proof.
+move=> sz; elim: xs f => [//|x xs ih] f sx; have := sx x; rewrite inE eqxx => /(_ isT); case: x sx => [//|y x] sx [sx'].
+rewrite [with_paths _ _]/= ih => [|x' xx]; last by apply: sx; rewrite inE xx orbT.
+have [r' e] := chain_block [:: y] (entry (real R) (index_enum T) w r f (q [::]) y) x.
+rewrite [accepted _ _ _ (Child _ _ _ _) _]/= [refused _ _ _ (Child _ _ _ _)]/= -addrA -mulrA -mulrDr; congr (_ + _ * _).
+rewrite r' [RHS]/=; congr (_ + _).
+by case: eqP => // _; rewrite -e ?sx'.
+Qed.
+
+Theorem traversal_of_paths xs L z : size z = L.+2 -> (forall x, x \in xs -> size x = L.+1) ->
+  traversal_emits (real R) (index_enum T) p q (p [::]) 1 xs z = tree_text (real R) (index_enum T) p true (with_paths Bare xs) z.
+Proof.
+by case: z => [//|c z] [sz] sx; rewrite /tree_text (with_paths_text _ _ _ _ sz sx) /= add0r mul1r.
+Qed.
+End Paths.
 Print Assumptions one_more_child.
 Print Assumptions adaptive_lossless.
 Print Assumptions traversal_adaptive_lossless.
 Print Assumptions recursive_rejection_adaptive_lossless.
+Print Assumptions traversal_of_paths.

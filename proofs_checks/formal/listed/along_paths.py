@@ -63,7 +63,7 @@ ALONG_PATHS = (
         "Traversal on trees that follow what was drafted",
         "Each draw adds the youngest child of any node, by any law, if at all, all as functions of what was drafted before: lossless.",
         "adaptive_trees",
-        ("traversal_adaptive_lossless", "one_more_child", "adaptive_lossless"),
+        ("traversal_adaptive_lossless", "one_more_child", "adaptive_lossless", "traversal_of_paths"),
         OURS,
         (Planted("by any masses", "by_laws d ->\n", "\n"),),
     ),
