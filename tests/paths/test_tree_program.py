@@ -15,15 +15,9 @@ from random_problems import Everywhere
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.errors import InvalidArgument
-from ot_draft.paths.exact.adapted import _histories, drafted_tree
-from ot_draft.paths.exact.dynamic import drafted_trees
-from ot_draft.paths.exact.trees import all_trees
-from ot_draft.paths.rules.path_rule import Nodes
+from proofs_checks.paths.yardstick import DRAFTINGS, Drafting, accepted
 
 pytest.importorskip("scipy")
-SHAPE = paths.TreeShape((0, 0, 1, 1, 2))
-FIXED = ot.Hybrid(top=1)
-Drafted = list[tuple[Any, Any]]
 
 
 def random_model(n: int, *seed: int) -> paths.MarkovModel:
@@ -36,38 +30,6 @@ def all_paths(model: paths.MarkovModel, K: int, L: int) -> Iterator[tuple[Any, A
         yield drafts, prod((model.draft(path[:d])[y] for path in drafts for d, y in enumerate(path)), start=F(1))
 
 
-def on_shape(model: paths.MarkovModel, law: ot.DraftLaw) -> Drafted:
-    return list(all_trees(Nodes.of(model), SHAPE, law))
-
-
-def followed(history: Any) -> Any:
-    """A child of the root; below it one draw more where it was token 0; then one more at the root, without replacement."""
-    if not history:
-        return (), (), 1
-    if len(history) == 1:
-        return history[0].drawn, (), 1 + (history[0].drawn == (0,))
-    return ((), (), 1) if len(history) == 2 else None
-
-
-def adaptive(model: paths.MarkovModel) -> Drafted:
-    law = ot.laws.ByNodeLast()
-    return [
-        (drafted_tree(history, law), mass) for history, mass in _histories(Nodes.of(model), followed, (), F(1), law)
-    ]
-
-
-def length(rule: Any, model: Any, drafted: Drafted) -> Any:
-    """Expected accepted tokens, and a check that the first token follows the target."""
-    first: dict[int, Any] = {}
-    found = F(0)
-    for drafts, probability in drafted:
-        for tokens, mass in rule(model, drafts).items():
-            first[tokens[0]] = first.get(tokens[0], 0) + probability * mass
-            found += probability * mass * (len(tokens) - 1)
-    assert [first.get(y, 0) for y in range(len(model.target(())))] == model.target(()).tolist(), "not lossless"
-    return found
-
-
 @pytest.mark.parametrize(("n", "K", "L"), [(2, 1, 3), (2, 2, 2), (3, 2, 1)])
 def test_on_paths_it_is_the_path_bound(n: int, K: int, L: int) -> None:
     model = random_model(n, K, L)
@@ -75,35 +37,29 @@ def test_on_paths_it_is_the_path_bound(n: int, K: int, L: int) -> None:
     bound, other = paths.tree_program_bound(model, drafted), paths.path_bound(model, K, L)
     assert abs(bound.value - other.value) <= 1e-9 and bound.certificate.width <= 1e-9
     if K == 1:
-        block = length(paths.BlockVerification(), model, drafted)
+        block = accepted(paths.BlockVerification(), model, drafted)
         assert bound.certificate.lower <= block <= bound.certificate.upper
 
 
-RULES = {
-    "without replacement": (ot.WithoutReplacement(), (paths.Traversal(), paths.NaiveTarget())),
-    "i.i.d.": (ot.IID(), (paths.Traversal(), paths.Joint(), paths.TokenWise(ot.rules.Optimal()))),
-    "a fixed token": (FIXED, (paths.Traversal(), paths.Joint(), paths.TokenWise(ot.rules.Optimal(law=FIXED)))),
-}
-
-
-@pytest.mark.parametrize("law", RULES)
+@pytest.mark.parametrize("drafting", DRAFTINGS, ids=lambda drafting: drafting.name)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_no_lossless_rule_exceeds_it_and_the_caps_lie_above(law: str, seed: int) -> None:
+def test_no_lossless_rule_exceeds_it_and_the_caps_lie_above(drafting: Drafting, seed: int) -> None:
     model = random_model(3, seed)
-    drafted = on_shape(model, RULES[law][0])
+    drafted = drafting.ways(model)
     certificate = paths.tree_program_bound(model, drafted).certificate
     assert certificate.lower <= certificate.upper <= paths.cap_bound(model, drafted) + F(1, 10**9)
-    for rule in RULES[law][1]:
-        assert 0 < length(rule, model, drafted) <= certificate.upper
+    for rule in drafting.rules:
+        assert 0 < accepted(rule, model, drafted) <= certificate.upper
 
 
-def test_trees_that_follow_what_was_drafted() -> None:
-    model = random_model(3, 5)
-    grown = list(drafted_trees(Nodes.of(model), paths.SampledTree(4, 2)))
-    for drafted in (adaptive(model), grown):
-        best = paths.tree_program_bound(model, drafted)
-        assert length(paths.Traversal(), model, drafted) <= best.certificate.upper
-        assert best.certificate.lower <= paths.cap_bound(model, drafted) < 2
+def test_floats_are_bounded_as_fractions_are() -> None:
+    model = random_model(3, 4)
+    drafted = DRAFTINGS[2].ways(model)
+    exact, rounded = (
+        [bound(m, drafted) for bound in (paths.cap_bound, paths.tree_program_bound)] for m in (model, model.in_floats())
+    )
+    assert isinstance(rounded[0], float) and abs(rounded[0] - exact[0]) < 1e-12
+    assert isinstance(rounded[1].value, float) and abs(rounded[1].value - exact[1].value) < 1e-9
 
 
 def test_on_one_token_both_are_the_optimum_and_its_bound() -> None:
@@ -118,7 +74,7 @@ def test_on_one_token_both_are_the_optimum_and_its_bound() -> None:
 def test_a_boaster_exceeds_it() -> None:
     """The bound can fail: to accept the first leaf always is not lossless, and accepts more."""
     model = random_model(3, 1)
-    drafted = on_shape(model, ot.WithoutReplacement())
+    drafted = DRAFTINGS[2].ways(model)
     boast = sum(probability * 2 for _, probability in drafted)
     assert boast > paths.cap_bound(model, drafted) >= paths.tree_program_bound(model, drafted).certificate.lower
 

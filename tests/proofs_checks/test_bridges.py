@@ -24,7 +24,6 @@ from proofs_checks.formal.listed import THEOREMS, Planted, Theorem
 from proofs_checks.formal.listed.definitions import HYBRID_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
 
 ONE_TOKEN, HYBRID, PATHS, TREES = (file.path.stem for file in bridge.FILES)
-REFUSED = "passes if passes.ndim > 1 else passes.tolist()[0]"
 CHOSEN = "at_levels(small(level), small(gather(rank, drafts)), small(drafts >= 0))"
 REVERSED = "at_levels(small(level), small(gather(rank, drafts))[..., ::-1], small(drafts >= 0)[..., ::-1])[..., ::-1]"
 LEFT = "normalise(excess(p, selected, 0 * selected[..., :1] + one(p), selected), p, selected)"
@@ -49,8 +48,8 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     ),
     (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "unsmall(share, p)", "one(p) + 0 * unsmall(share, p)", ONE_TOKEN),
     (HYBRID_ERRORS[0].error, Optimal.__call__, "where(fixed >= 0, -1, drafts)", "drafts", HYBRID),
-    (TREE_ERRORS[0].error, traversal._refused, REFUSED, "one(p)", TREES),
-    (f"{TREE_ERRORS[0].error}, paths", traversal._refused, REFUSED, "one(p)", PATHS),
+    (TREE_ERRORS[0].error, traversal._refused, "rest + 1 - weight", "rest", TREES),
+    (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),
     (
         f"{TREE_ERRORS[1].error}, paths",
         traversal.Traversal._tests,
