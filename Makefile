@@ -75,9 +75,10 @@ figures/out/proofs.json: $(REPRODUCE) $(LIBRARY) $(PROOFS)
 docs: $(STAMP)  ## the documentation, into docs/out
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out
 
-# Needs coqc and Mathematical Components, and nothing of .venv; without coqc it names the packages. What was compiled is kept.
+# Needs coqc and Mathematical Components; without coqc it names the packages. What was compiled is kept. Where there is a .venv, the
+# library is compared with the numbers of the bridges.
 formal:  ## compile the formal proofs with Coq and print what they assume
-	$(PYTHON) -m proofs_checks.formal
+	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) -m proofs_checks.formal
 
 bench: $(STAMP)  ## time the rules and solvers, one thread
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/bench --benchmark-only \

@@ -40,6 +40,7 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "paths.path_rules",
     "paths.adapted_trees",
     "paths.traversed_trees",
+    "paths.yardstick",
     "paths.expected_rejections",
     "rules.boundary_uniforms",
     "formal",
@@ -48,6 +49,7 @@ MODULES = {module.rpartition(".")[2]: module for module in STATEMENTS}
 COLOURS = {
     "proved": "green",
     "proved (Coq)": "green",
+    "computed (Coq)": "green",
     "verified": "green",
     "refuted": "yellow",
     "not checked here": "dim",

@@ -16,12 +16,23 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
         return check_on_random_cases(statement, cases, jobs)
     start = perf_counter()
     errors = ("", *statement.planted)
-    proofs = dict(zip(errors, joblib.Parallel(n_jobs=jobs)(map(joblib.delayed(statement.prove), errors)), strict=True))
+    prove = joblib.delayed(_proved)
+    proofs = dict(zip(errors, joblib.Parallel(n_jobs=jobs)(prove(statement, error) for error in errors), strict=True))
+    raised = next(filter(None, (proof.raised for proof in proofs.values())), "")
     truth = proofs.pop("")
     caught = {error: _false(proof.counterexample) for error, proof in proofs.items()}
     return Outcome(
-        statement, truth.count, perf_counter() - start, _false(_doubt(truth)), caught, truth.said, truth.kind
+        statement, truth.count, perf_counter() - start, _false(_doubt(truth)), caught, truth.said, truth.kind, raised
     )
+
+
+def _proved(statement: Statement, error: str) -> Proof:
+    """What the prover says; an error that it meets decides nothing."""
+    assert statement.prove is not None
+    try:
+        return statement.prove(error)
+    except Exception as raised:
+        return Proof("", 1, raised=f"{type(raised).__name__}: {raised}")
 
 
 def _doubt(proof: Proof) -> str:

@@ -19,6 +19,7 @@ PACKAGES = ("ot_draft", "numpy", "sympy", "z3-solver")
 MARKS = {
     "proved": "∎",
     "proved (Coq)": "∎",
+    "computed (Coq)": "∎",
     "verified": "✓",
     "refuted": "↯",
     "not checked here": "–",
@@ -27,9 +28,10 @@ MARKS = {
 MEANING = {
     "proved": "proved by machine for the sizes that the row names",
     "proved (Coq)": "proved for every size; Coq read the proof to the end on this machine, and it assumes nothing",
+    "computed (Coq)": "computed in Coq's rationals for the cases that the row names, and for no others",
     "verified": "true in every exact case tried",
     "refuted": "a plausible claim that is false, with a counterexample",
-    "not checked here": "proved in Coq, and not checked in this run: this machine has no coqc",
+    "not checked here": "proved or computed in Coq, and not checked in this run: this machine has no coqc",
     "failed": "did not come out as expected",
 }
 GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "lambda": "λ", "tau": "τ", "rho": "ρ", "sum": "Σ"}

@@ -83,11 +83,16 @@ def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Ou
     look, look_for = joblib.delayed(_false_in), joblib.delayed(_first_false)
     work = [look(statement, *block) for block in blocks] + [look_for(statement, error, own + fewer) for error in errors]
     parts = joblib.Parallel(n_jobs=jobs)(work)
+    raised = next((case for part in parts for case in part if isinstance(case, Raised)), "")
     false: dict[str, tuple[Any, ...]] = dict.fromkeys(claims, ())
     for (claim, _), part in zip(blocks, parts, strict=False):
         false[claim] += part
     false |= dict(zip(errors, parts[len(blocks) :], strict=True))
-    return Outcome(statement, own + drawn, perf_counter() - start, false.pop(""), false)
+    return Outcome(statement, own + drawn, perf_counter() - start, false.pop(""), false, raised=raised)
+
+
+class Raised(str):
+    """In the place of a case: the check of it raised an error, which decides nothing about the claim and fails the row."""
 
 
 def _blocks(number: int) -> list[range]:
@@ -107,8 +112,11 @@ def _false_in(statement: Statement, error: str, block: range) -> tuple[Any, ...]
     for number in block:
         beyond = number - len(statement.first)
         case = (statement.draw or draw)(beyond) if beyond >= 0 else statement.first[number]
-        if not statement.holds(case, error):
-            false.append(case)
+        try:
+            if not statement.holds(case, error):
+                false.append(case)
+        except Exception as raised:
+            false.append(Raised(f"{type(raised).__name__} in {case}: {raised}"))
     return tuple(false)
 
 

@@ -16,7 +16,7 @@ class Proof:
     """What a prover, or a search, says about a claim: `said` in words, out of `count` parts that were decided.
 
     counterexample: a case in which the claim is false, confirmed in exact arithmetic. undecided: what the prover gave up on,
-    which counts neither as a proof nor as a counterexample.
+    which counts neither as a proof nor as a counterexample. raised: the error that the prover met.
     """
 
     said: str
@@ -24,6 +24,7 @@ class Proof:
     counterexample: str = ""
     undecided: str = ""
     kind: Literal["proved", "verified"] = "proved"
+    raised: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Statement:
 class Outcome:
     """What came out: number of cases, those in which the claim is false, and those in which each planted error is.
 
-    said: what a prover said in the place of a number of cases.
+    said: what a prover said in the place of a number of cases. raised: an error that the check met; it decides nothing, and fails the row.
     """
 
     statement: Statement
@@ -74,12 +75,13 @@ class Outcome:
     counterexamples: tuple[Any, ...] = ()
     caught: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     said: str = ""
-    how: Literal["proved", "verified", "proved (Coq)", "not checked here"] = "verified"
+    how: Literal["proved", "verified", "proved (Coq)", "computed (Coq)", "not checked here"] = "verified"
+    raised: str = ""
 
     @property
     def passed(self) -> bool:
         """It came out as expected in every case, and so did every control."""
-        if not self.cases or not self.statement.planted:
+        if self.raised or not self.cases or not self.statement.planted:
             return False
         false = [bool(self.caught[error]) for error in self.statement.planted]
         if self.statement.expected == "refuted":
@@ -88,7 +90,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """proved, proved (Coq), verified, refuted (as expected), not checked here, or failed."""
+        """proved, proved (Coq), computed (Coq), verified, refuted (as expected), not checked here, or failed."""
         if self.how == "not checked here":
             return self.how
         if not self.passed:
@@ -98,6 +100,8 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """In words, with the simplest counterexample if there is one."""
+        if self.raised:
+            return f"not decided: {self.raised}"
         if self.counterexamples:
             simplest = min(self.counterexamples, key=lambda case: getattr(case, "size", ()))
             shown = self.statement.show(simplest)

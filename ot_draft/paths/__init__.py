@@ -15,6 +15,7 @@ from .exact.certificate import PathCertificate
 from .exact.evaluate import PathEvaluation, evaluate
 from .exact.program import PathBound, path_bound
 from .exact.survival import survival
+from .exact.tree_program import cap_bound, tree_program_bound
 from .model import MarkovModel, Model
 from .plain import PlainTree
 from .rules.block_verification import BlockVerification
@@ -75,6 +76,7 @@ __all__ = [
     "TreeShape",
     "acceptance_by_child",
     "best_by_level",
+    "cap_bound",
     "covered",
     "drafted_trees",
     "drafting",
@@ -90,4 +92,5 @@ __all__ = [
     "simulate_budget",
     "simulate_chains",
     "survival",
+    "tree_program_bound",
 ]

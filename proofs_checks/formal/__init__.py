@@ -1,9 +1,9 @@
-"""Theorems that Coq has checked, for every finite set of tokens, every real field and every k.
+"""Theorems that Coq has checked, for every finite set of tokens, every real field and every k; and finite computations in Coq.
 
 Every file of proofs_checks/formal says at its head what it proves, in the notation of docs/theory.md; `make formal` compiles all
-and prints the assumptions of every theorem. A row is "proved (Coq)" only where coqc compiled the file, with the content
-that it has now, on this machine; elsewhere it was not checked here. What lies between these proofs and the
-Python code is said in docs/formal.md.
+and prints the assumptions of every theorem. A row is "proved (Coq)" only where coqc compiled the file, with the content that it
+has now, on this machine, and "computed (Coq)" where it is about the cases that it names and no others; elsewhere it was not checked
+here. What lies between these proofs and the Python code is said in docs/formal.md.
 """
 
 from __future__ import annotations
@@ -13,20 +13,31 @@ from time import perf_counter
 
 from ..statement import Outcome, Statement
 from . import compiling
-from .theorems import THEOREMS
+from .listed import THEOREMS, Planted, Theorem
 
 __all__ = ["STATEMENTS", "check"]
+UNLISTED = ("main_theorems",)  # it says again what other files prove
 AXIOM = "its proof left out"
+FALSE = "No applicable tactic."  # what coqc says of `by vm_compute` where the value is not true
+SHOWN = 80  # characters of coqc's words
 STATEMENTS = tuple(
-    Statement(theorem.title, theorem.claim, compiling.place(theorem.file), "Coq 8.16", planted=(AXIOM,))
+    Statement(
+        theorem.title,
+        theorem.claim,
+        theorem.source,
+        f"Coq, {compiling.place(theorem.file)}",
+        planted=(AXIOM, *(planted.error for planted in theorem.planted)),
+    )
     for theorem in THEOREMS
 )
+PROOF = re.compile(r"\bProof\..*?\bQed\.", re.DOTALL)
 
 
 def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
     """Compile the statement's file and look at its assumptions; where there is no coqc, say so.
 
-    The control: the same file with the theorem's proof left out must be found to rest on an axiom.
+    A bridge also compares its numbers with the library as it is now. The controls: the same file with the theorem's proof left out must be
+    found to rest on an axiom, and with an error in what the theorem says Coq must refuse its proof.
     """
     start = perf_counter()
     theorem = next(theorem for theorem in THEOREMS if theorem.title == statement.name)
@@ -34,20 +45,79 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
     if not compiling.found():
         return Outcome(statement, 0, 0.0, said=f"not checked here: no coqc ({names})", how="not checked here")
     made = compiling.compile_file(theorem.file)
-    wrong = () if made.closed else (f"{theorem.file}.v:\n{made.output[-500:]}",)
-    without = compiling.compile_file(theorem.file, admitted(_text(theorem.file), theorem.names[0]))
-    caught = (f"assumes {theorem.names[0]}",) if without.ok and not without.closed else ()
-    said = f"proved for all sizes, no axioms: {names}"
-    return Outcome(statement, len(theorem.names), perf_counter() - start, wrong, {AXIOM: caught}, said, "proved (Coq)")
+    wrong = [] if made.closed else [f"{theorem.file}.v:\n{made.output[-500:]}"]
+    wrong += filter(None, [difference(theorem)])
+    caught = {AXIOM: _left_out(theorem)} | {planted.error: refused(theorem, planted) for planted in theorem.planted}
+    by = f"no axioms, Coq {compiling.version()}: {names}"
+    said = f"computed for these cases, {by}" if theorem.computed else f"proved for all sizes, {by}"
+    return Outcome(
+        statement,
+        len(theorem.names),
+        perf_counter() - start,
+        tuple(wrong),
+        caught,
+        said,
+        "computed (Coq)" if theorem.computed else "proved (Coq)",
+    )
+
+
+def difference(theorem: Theorem) -> str:
+    """Where the library differs from the numbers of a bridge."""
+    from . import bridge
+
+    names = [name for name in compiling.imports(_text(theorem.file)) if name in bridge.NAMES]
+    return bridge.difference(*names) if names else ""
+
+
+def _left_out(theorem: Theorem) -> tuple[str, ...]:
+    """Control: the proof of the first theorem is left out."""
+    name = theorem.names[0]
+    made = compiling.compile_changed(theorem.file, {theorem.file: admitted(_text(theorem.file), name)})
+    return (f"assumes {name}",) if made.ok and not made.closed else ()
+
+
+def refused(theorem: Theorem, planted: Planted) -> tuple[str, ...]:
+    """Control: with the error in it coqc must refuse the proof, in these words; a computation must come out false.
+
+    Nothing is refused where coqc was cut off.
+    """
+    made = compiling.compile_changed(theorem.file, {planted.file or theorem.file: with_error(theorem, planted)})
+    said = re.sub(r"\s+", " ", made.output.partition("Error:")[2]).strip()[:SHOWN]
+    holds = made.ok or not made.ended or (theorem.computed and said != FALSE)
+    return () if holds else (said or "no words",)
+
+
+def with_error(theorem: Theorem, planted: Planted) -> str:
+    """The text of the file that the error is in. In a statement: every other proof is left out, so that this one alone is tried."""
+    text = _text(planted.file or theorem.file)
+    if planted.file:
+        if planted.old not in text:
+            raise ValueError(f"{planted.file}.v does not hold {planted.old!r}: {planted.error} cannot be planted")
+        return text.replace(planted.old, planted.new)
+    start, end = _statement(text, theorem.names[0])
+    if planted.old not in text[start:end]:
+        raise ValueError(f"{theorem.names[0]} does not say {planted.old!r}: {planted.error} cannot be planted")
+    said = text[start:end].replace(planted.old, planted.new)
+    proof = PROOF.match(text, end)
+    before = PROOF.sub("Admitted.", text[:start])
+    return f"{before}{said}{proof[0]}\n" if proof else ""
+
+
+def _statement(text: str, name: str) -> tuple[int, int]:
+    """Where the statement of a theorem begins, and where its proof does."""
+    found = re.search(rf"^(?:Theorem|Lemma) {name}\b.*?(?=Proof\.)", text, re.MULTILINE | re.DOTALL)
+    if not found:
+        raise ValueError(f"no theorem {name!r} with a proof in this file")
+    return found.span()
 
 
 def admitted(text: str, name: str) -> str:
     """The text of a file in which the proof of one theorem is left out, and its assumptions are printed last."""
-    pattern = re.compile(rf"^((?:Theorem|Lemma) {name}\b.*?\n)Proof\..*?Qed\.$", re.MULTILINE | re.DOTALL)
-    cut, count = pattern.subn(r"\1Admitted.", text, count=1)
-    if not count:
+    _, end = _statement(text, name)
+    proof = PROOF.match(text, end)
+    if not proof:
         raise ValueError(f"no theorem {name!r} with a proof in this file")
-    return f"{cut}\nPrint Assumptions {name}.\n"
+    return f"{text[:end]}Admitted.{text[proof.end() :]}\nPrint Assumptions {name}.\n"
 
 
 def _text(file: str) -> str:

@@ -1,13 +1,14 @@
-"""The bridge between the formal proofs and the library: what `ot.evaluate` gives in Fractions, written as a file for Coq.
+"""The bridge between the formal proofs and the library: what the rules do in Fractions, written as files for Coq.
 
-`python -m proofs_checks.formal.bridge` writes bridge_cases.v and bridge_path_cases.v anew; bridge.v and bridge_paths.v compute the
-same rules over Coq's rationals and prove that all numbers are equal. The tests compare the committed files with what the
-library gives now.
+`python -m proofs_checks.formal.bridge` writes the files of cases in computed/ anew; bridge.v, bridge_hybrid.v, bridge_paths.v and
+bridge_trees.v compute the same rules over Coq's rationals and show that all numbers are equal: not averages only, but what a rule
+decides for every tuple of drafts. `difference` compares the committed files with the library as it is now.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -15,22 +16,12 @@ from pathlib import Path
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
 
-FILE = Path(__file__).parent / "computed" / "bridge_cases.v"
+from . import bridge_paths, bridge_trees
+from .coq_text import Definition, NumbersFile, entries, number, numbers
+
+FOLDER = Path(__file__).parent / "computed"
 CASES = 210
-PATH_FILE = Path(__file__).parent / "computed" / "bridge_path_cases.v"
-PATH_CASES = 12
-PATH_SIZES = ((2, 1, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2), (3, 1, 1), (2, 3, 1))  # tokens, paths K, length L
-HEAD = """(* Written by `python -m proofs_checks.formal.bridge`: small problems, and what ot.evaluate gives for them in Fractions.
-
-   A case is (p, q, k, factor of K-SEQ, [(output law, acceptance) for each rule, in the order of bridge.v]). *)
-
-From Coq Require Import QArith List.
-Import ListNotations.
-Local Open Scope Q_scope.
-
-"""
 
 
 def rules(factor: Fraction) -> tuple[ot.SelectionRule, ...]:
@@ -53,99 +44,78 @@ def problem(number: int) -> tuple[list[Fraction], list[Fraction], int, Fraction]
     draw = random.Random(number)
     n = draw.choice((1, 2, 2, 3, 3, 3, 4))
     k = draw.randint(1, min(n, 3))
-    p, q = _law(draw, n), _law(draw, n)
+    p, q = bridge_paths.any_law(draw, n), bridge_paths.any_law(draw, n)
     factor = 1 + (k - 1) * Fraction(draw.randint(0, 12), 12)
     beta = sum((min(q_y, p_y / factor) for p_y, q_y in zip(p, q, strict=True)), Fraction(0))
     valid = 1 - (1 - beta) ** k <= factor * beta
     return p, q, k, factor if valid else Fraction(k)
 
 
-def _law(draw: random.Random, n: int) -> list[Fraction]:
-    masses = [draw.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(n)]
-    whole = sum(masses)
-    return [Fraction(mass, whole) for mass in masses] if whole else [Fraction(1, n)] * n
+def judged(rule: ot.SelectionRule, p: list[Fraction], q: list[Fraction], k: int) -> str:
+    """Output law and acceptance, and for every tuple of drafts that can occur its probability, accept_i and the whole row."""
+    found = ot.evaluate(rule, ot.Problem(p, q, k, law=rule.law))
+    rows = [f"({numbers(found.output.tolist())}, {numbers([found.acceptance])})"]
+    target, draft = (np.array(masses, dtype=object) for masses in (p, q))
+    for drafts in product(range(len(p)), repeat=k):
+        tokens = np.array(drafts)
+        probability = Fraction(np.ravel(rule.law.probability(draft, tokens))[0])
+        if probability:
+            selection = rule(target, draft, tokens)
+            decided = [probability, *selection.accept.tolist()]
+            rows.append(f"({numbers(decided)}, {numbers(selection.output(tokens).tolist())})")
+    return entries(rows)
 
 
-def case(number: int) -> str:
-    """One case in Coq's notation."""
-    p, q, k, factor = problem(number)
-    given = []
-    for rule in rules(factor):
-        found = ot.evaluate(rule, ot.Problem(p, q, k, law=rule.law))
-        given.append(f"({_list(list(found.output))}, {_number(found.acceptance)})")
-    return f"({_list(p)}, {_list(q)}, {k}%nat, {_number(factor)},\n   [{'; '.join(given)}])"
+def case(index: int) -> str:
+    """One case in Coq's notation, a rule a line."""
+    p, q, k, factor = problem(index)
+    given = entries((judged(rule, p, q, k) for rule in rules(factor)), indent=4)
+    return f"({numbers(p)}, {numbers(q)}, {k}%nat, {number(factor)},\n   {given})"
 
 
-def text(cases: int = CASES) -> str:
-    """The whole file."""
-    body = ";\n  ".join(case(number) for number in range(cases))
-    return f"{HEAD}Definition cases : list (list Q * list Q * nat * Q * list (list Q * Q)) := [\n  {body}].\n"
+def hybrid_cases() -> Iterator[str]:
+    """Optimal selection of hybrid drafts on the same problems: every number of top tokens that leaves a draw with mass."""
+    for index in range(CASES):
+        p, q, k, _ = problem(index)
+        for top in range(1, k):
+            law = ot.Hybrid(top=top)
+            tops = [token for token in law.top_drafts(np.array(q, dtype=object), k).tolist() if token >= 0]
+            if len(tops) == top and sum(q) > sum(q[token] for token in tops):
+                rule = ot.rules.Optimal(law=law)
+                fixed = f"{entries(map(str, tops))}%nat"
+                yield f"({numbers(p)}, {numbers(q)}, {fixed}, {k - top}%nat,\n   {judged(rule, p, q, k)})"
 
 
-PATH_HEAD = """(* Written by `python -m proofs_checks.formal.bridge`: small Markov models, and what ot.paths.evaluate gives for them.
+ROWS = "list (list Q * list Q)"
+ABOUT = """Written by `python -m proofs_checks.formal.bridge`: small problems, and what the rules do on them in Fractions.
 
-   A case is (target, draft, K, L, [(law of the L + 1 tokens, expected accepted tokens) for each rule, as in bridge_paths.v]).
-   A model is its first law, then those after token 0, 1, ..; a law of tokens is listed in lexicographic order. *)
-
-From Coq Require Import QArith List.
-Import ListNotations.
-Local Open Scope Q_scope.
-
-"""
-
-
-def path_rules(K: int) -> tuple[paths.PathRule, ...]:
-    """The path rules that are formalised, in the order of bridge_paths.v."""
-    several = (
-        paths.TokenWise(ot.rules.RecursiveRejection()),
-        paths.TokenWise(ot.rules.Optimal()),
-        paths.Traversal(),
-        paths.Joint(),
-    )
-    return (*several, paths.BlockVerification()) if K == 1 else several
+   A case is ({}, and for {}: (output law, [acceptance]) as ot.evaluate gives them, and then
+   for every tuple of drafts that can occur, in lexicographic order, (its probability and accept_i, the law of what is emitted))."""
+FILES = (
+    NumbersFile(
+        FOLDER / "bridge_cases.v",
+        ABOUT.format("p, q, k, factor of K-SEQ", "each rule, in the order of bridge.v"),
+        (Definition("cases", f"list Q * list Q * nat * Q * list ({ROWS})", lambda: map(case, range(CASES))),),
+    ),
+    NumbersFile(
+        FOLDER / "bridge_hybrid_cases.v",
+        ABOUT.format("p, q, the given tokens, the number of draws", "optimal selection"),
+        (Definition("hybrid_cases", f"list Q * list Q * list nat * nat * {ROWS}", hybrid_cases),),
+    ),
+    bridge_paths.FILE,
+    bridge_trees.FILE,
+)
 
 
-def path_problem(number: int) -> tuple[list[list[Fraction]], list[list[Fraction]], int, int]:
-    """Target and draft of a Markov model of order 1, K and L; the same for a number in every run."""
-    draw = random.Random(1000 + number)
-    n, K, L = PATH_SIZES[number % len(PATH_SIZES)]
-    return [_law(draw, n) for _ in range(n + 1)], [_law(draw, n) for _ in range(n + 1)], K, L
+NAMES = tuple(file.path.stem for file in FILES)
 
 
-def path_case(number: int) -> str:
-    """One case of paths in Coq's notation."""
-    target, draft, K, L = path_problem(number)
-    n = len(target) - 1
-    contexts: list[tuple[int, ...]] = [(), *((token,) for token in range(n))]
-    targets, drafts = (dict(zip(contexts, map(np.array, laws), strict=True)) for laws in (target, draft))
-    model = paths.MarkovModel(targets, drafts, order=1)
-    given = []
-    for rule in path_rules(K):
-        found = paths.evaluate(rule, model, (K, L))
-        law = [found.law.get(tokens, Fraction(0)) for tokens in product(range(n), repeat=L + 1)]
-        given.append(f"({_list(law)}, {_number(found.expected_length)})")
-    return f"({_lists(target)}, {_lists(draft)}, {K}%nat, {L}%nat,\n   [{'; '.join(given)}])"
-
-
-def path_text() -> str:
-    """The whole file of the path cases."""
-    body = ";\n  ".join(path_case(number) for number in range(PATH_CASES))
-    kind = "list (list (list Q) * list (list Q) * nat * nat * list (list Q * Q))"
-    return f"{PATH_HEAD}Definition path_cases : {kind} := [\n  {body}].\n"
-
-
-def _lists(laws: list[list[Fraction]]) -> str:
-    return f"[{'; '.join(map(_list, laws))}]"
-
-
-def _list(numbers: list[Fraction]) -> str:
-    return f"[{'; '.join(map(_number, numbers))}]"
-
-
-def _number(x: Fraction) -> str:
-    return f"{Fraction(x).numerator}#{Fraction(x).denominator}"
+def difference(*names: str) -> str:
+    """The first difference between the committed files, or those of these names, and the library; "" if there is none."""
+    chosen = (file for file in FILES if not names or file.path.stem in names)
+    return next(filter(None, (file.difference() for file in chosen)), "")
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
-    PATH_FILE.write_text(path_text(), encoding="utf-8")
+    for file in FILES:
+        file.write()

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).parent
 BUILD = FOLDER / ".build"
 APT = "apt-get install coq libcoq-mathcomp-algebra libcoq-mathcomp-field libcoq-mathcomp-zify libcoq-mathcomp-algebra-tactics"
 CLOSED = "Closed under the global context"
-SECONDS = 600
+SECONDS = 1800  # for one file, on a machine that does much else
+Changed = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What coqc said about one file. ok: it compiled. output: what it printed, the assumptions among it."""
+    """What coqc said about one file. ok: it compiled. output: what it printed, the assumptions among it. ended: it was not cut off."""
 
     ok: bool
     output: str
+    ended: bool = True
 
     @property
     def closed(self) -> bool:
         """Every theorem whose assumptions it printed has none."""
         said = self.output.count(CLOSED)
         return self.ok and said > 0 and "Axioms:" not in self.output and "Section Variables:" not in self.output
+
+
+def assumptions(text: str, made: Compiled) -> dict[str, str]:
+    """What each theorem of a file assumes, in the order in which it prints them: "closed", or coqc's own words."""
+    names = re.findall(r"^Print Assumptions (\w+)\.", text, re.MULTILINE)
+    said = re.split(rf"^(?={CLOSED}|Axioms:|Section Variables:)", made.output, flags=re.MULTILINE)[1:]
+    said += ["not reached"] * (len(names) - len(said))
+    return {name: "closed" if CLOSED in words else words.strip() for name, words in zip(names, said, strict=False)}
 
 
 def found() -> bool:
@@ -61,48 +74,89 @@ def imports(text: str) -> list[str]:
     ]
 
 
-def compile_file(name: str, text: str | None = None) -> Compiled:
-    """Compile one file, and what it requires, unless that was done before with the same content.
+def compile_file(name: str) -> Compiled:
+    """Compile one file, and what it requires, unless that was done before with the same content. name: without the .v.
 
-    name: without the .v. text: compiled in the place of the file's own, under the same name; nothing then requires it.
+    One process at a time: all write to one folder.
     """
-    own = text is None
-    content = source(name).read_text(encoding="utf-8") if text is None else text
-    needed = imports(content)
-    for other in needed:
-        before = compile_file(other)
+    import fcntl  # not on every system that imports this module; on those that have coqc
+
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _compile(name)
+
+
+def _compile(name: str) -> Compiled:
+    content = _text(name, {})
+    for other in imports(content):
+        before = _compile(other)
         if not before.ok:
-            return Compiled(False, f"{other}.v does not compile:\n{before.output}")
-    key = _key(content, needed)
-    room = BUILD if own else BUILD / key[:12]
-    record = room / f"{name}.{key[:24]}"
-    room.mkdir(parents=True, exist_ok=True)
+            return Compiled(False, f"{other}.v does not compile:\n{before.output}", before.ended)
+    record = BUILD / f"{name}.{_key(name, {})[:24]}"
     if record.exists():
         return Compiled(True, record.read_text(encoding="utf-8"))
-    (room / f"{name}.v").write_text(content, encoding="utf-8")
-    where = ["-R", str(BUILD), "Draft"] if own else ["-Q", str(BUILD), "Draft"]
-    command = ["coqc", "-q", *where, "-w", "none", str(room / f"{name}.v")]
+    made = _coqc(BUILD, name, content)
+    if made.ok:
+        for stale in BUILD.glob(f"{name}.{'?' * 24}"):
+            stale.unlink()
+        record.write_text(made.output, encoding="utf-8")
+    return made
+
+
+def compile_changed(name: str, changed: Changed) -> Compiled:
+    """Compile one file where some files, itself perhaps, have another content: {name: text}. Nothing else is touched."""
+    record = BUILD / f"changed.{_key(name, changed)[:24]}.json"
+    if record.exists():
+        return Compiled(**json.loads(record.read_text(encoding="utf-8")))
+    with TemporaryDirectory() as room:
+        made = _compile_in(Path(room), name, changed)
+    if made.ended:
+        BUILD.mkdir(exist_ok=True)
+        record.write_text(json.dumps(asdict(made)), encoding="utf-8")
+    return made
+
+
+def _compile_in(room: Path, name: str, changed: Changed) -> Compiled:
+    """Compile a file and all that it requires in a folder of its own; what no change reaches is taken as it was compiled."""
+    content = _text(name, changed)
+    for other in imports(content):
+        if not (room / f"{other}.vo").exists():
+            made = _compile_in(room, other, changed)
+            if not made.ok:
+                return made
+    if _key(name, changed) != _key(name, {}):
+        return _coqc(room, name, content)
+    made = compile_file(name)
+    if made.ok:
+        shutil.copyfile(BUILD / f"{name}.vo", room / f"{name}.vo")
+    return made
+
+
+def _coqc(room: Path, name: str, content: str) -> Compiled:
+    file = room / f"{name}.v"
+    file.write_text(content, encoding="utf-8")
+    command = ["coqc", "-q", "-R", str(room), "Draft", "-w", "none", str(file)]
     try:
         made = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Compiled(False, f"coqc took more than {SECONDS} s")
-    output = made.stdout + made.stderr
-    if made.returncode == 0:
-        for stale in room.glob(f"{name}.{'?' * 24}"):
-            stale.unlink()
-        record.write_text(output, encoding="utf-8")
-    return Compiled(made.returncode == 0, output)
+        return Compiled(False, f"coqc took more than {SECONDS} s on {name}.v", ended=False)
+    return Compiled(made.returncode == 0, made.stdout + made.stderr)
 
 
 @cache
-def _version() -> str:
-    return subprocess.run(["coqc", "--version"], capture_output=True, text=True, check=True).stdout
+def version() -> str:
+    """The version of coqc: 8.16.1, for example."""
+    said = subprocess.run(["coqc", "--version"], capture_output=True, text=True, check=True).stdout
+    return said.split("version", 1)[-1].split()[0]
 
 
-def _key(content: str, needed: list[str]) -> str:
+def _text(name: str, changed: Changed) -> str:
+    return changed[name] if name in changed else source(name).read_text(encoding="utf-8")
+
+
+def _key(name: str, changed: Changed) -> str:
     """Of the file, all that it requires, and the version of Coq."""
-    parts = [_version(), content]
-    for other in needed:
-        text = source(other).read_text(encoding="utf-8")
-        parts.append(_key(text, imports(text)))
+    content = _text(name, changed)
+    parts = [version(), content, *(_key(other, changed) for other in imports(content))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

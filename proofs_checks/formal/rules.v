@@ -177,8 +177,9 @@ Definition optimal (p q : T -> A) (k : nat) : seq T -> selection A T :=
 Definition outside (q : T -> A) (tops : seq T) : T -> A := norm (fun y => if y \in tops then 0 else q y) q.
 Definition hybrid (q : T -> A) (tops x : seq T) : A :=
   if take (size tops) x == tops then iid q (drop (size tops) x) else 0.
-Definition optimal_hybrid (p q : T -> A) (tops : seq T) (r : nat) (x : seq T) : selection A T :=
-  let s := optimal p q r (drop (size tops) x) in Selection (nseq (size tops) 0 ++ accept s) (residual s).
+Definition optimal_hybrid (p q : T -> A) (tops : seq T) (r : nat) : seq T -> selection A T :=
+  let drawn := optimal p q r in
+  fun x => let s := drawn (drop (size tops) x) in Selection (nseq (size tops) 0 ++ accept s) (residual s).
 
 End Rules.
 

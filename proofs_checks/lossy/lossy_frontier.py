@@ -129,7 +129,7 @@ STATEMENTS = (
     Statement(
         "the frontier under total variation",
         "The most acceptance within TV eps is min(1, alpha(p) + eps), and TotalVariation(eps) has it.",
-        "this project",
+        "Yin et al. 2024 (one draft); this project",
         METHOD,
         total_variation,
         (DOUBLED, DRAFT_ONLY, UNCAPPED),

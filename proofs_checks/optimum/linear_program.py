@@ -45,7 +45,7 @@ def problems(case: Case) -> list[ot.Problem]:
 
 
 def agree(case: Case, error: str) -> bool:
-    """Coupling and token set are feasible, and both values are the optimum; under every law."""
+    """Coupling and token set are feasible, and both values are the optimum; under each of LAWS."""
     for problem in problems(case):
         solution = ot.solve(problem, "flow")
         proved = solution.certificate()
@@ -70,7 +70,7 @@ def is_coupling(problem: ot.Problem, solution: ot.Solution, alone: bool) -> bool
 
 
 def prefixes(case: Case, error: str) -> bool:
-    """The least cut over all token sets is that of a prefix; under every law."""
+    """The least cut over all token sets is that of a prefix; under the four laws of LAWS, not under any (docs/theory.md)."""
     for problem in problems(case):
         p, q, n = problem.p, problem.q, problem.n
         alpha = ot.optimal_acceptance(p, q, problem.k, problem.law)
@@ -166,7 +166,7 @@ STATEMENTS = (
     ),
     Statement(
         "n + 1 prefixes are enough",
-        "The least of 2^n cuts is that of a prefix in the law's order, under every law.",
+        "The least of 2^n cuts is that of a prefix in the law's order: i.i.d., without replacement, hybrid and hub drafts.",
         "Hu et al. 2025",
         "Fractions, all token sets",
         prefixes,

@@ -74,12 +74,15 @@ def limit(case: Case, error: str) -> bool:
 
 
 def runs_out(case: Case, error: str) -> bool:
-    """Without replacement: p(supp q) from k = |supp q| on, 1 from k = n on."""
+    """Without replacement: p(supp q) from k = |supp q| on, 1 from k = n on; up to k = n + 2."""
     n, support = len(case.p), sum(b > 0 for b in case.q)
     reached = sum((a for a, b in zip(case.p, case.q, strict=True) if b), Fraction(0))
     law = IID if error == FOR_IID else WITHOUT
     last = n - 1 if error == ONE_LESS and n > 1 else n
-    return bool(optimum(case, support, law) >= reached and optimum(case, last, law) == 1)
+    values = {k: optimum(case, k, law) for k in range(min(support, last), n + 3)}
+    return all(value >= reached for k, value in values.items() if k >= support) and all(
+        value == 1 for k, value in values.items() if k >= last
+    )
 
 
 def adds_less(case: Case, error: str) -> bool:
@@ -123,7 +126,7 @@ STATEMENTS = (
     ),
     Statement(
         "drafts without replacement run out",
-        "alpha_k >= p(supp q) from k = |supp q| on, and 1 from k = n on.",
+        "alpha_k >= p(supp q) from k = |supp q| on, and 1 from k = n on (k up to n + 2).",
         "folklore; Chen et al. 2024 (Sequoia)",
         "Fractions, each alpha certified by its token set",
         runs_out,

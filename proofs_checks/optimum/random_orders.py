@@ -109,8 +109,8 @@ def optimal(case: Case, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "the chance to hold all drafts is convex",
-        "b(A u B) + b(A n B) >= b(A) + b(B) for b(H) = P(all drafts in H), under every law.",
-        "this project; Shapley 1971 for what follows",
+        "b(A u B) + b(A n B) >= b(A) + b(B) for b(H) = P(all drafts in H): i.i.d., without replacement, hybrid, hub.",
+        "this project, proof 3 for every law; Shapley 1971 for what follows",
         "Fractions, all sets",
         convex,
         (CONCAVE,),
@@ -125,8 +125,8 @@ STATEMENTS = (
     ),
     Statement(
         "a random order is optimal",
-        "RandomOrder outputs exactly p under every law, and accepts alpha* but for 1e-9, never more.",
-        "this project; proof 4",
+        "i.i.d., without replacement, hybrid, hub: RandomOrder outputs exactly p, accepts alpha* but for 1e-9, never more.",
+        "this project, proof 4 for every law",
         "Fractions, all drafts",
         optimal,
         (INDEPENDENT,),

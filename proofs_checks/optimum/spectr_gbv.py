@@ -9,6 +9,10 @@ min(1, q(y)/p(y)) that one draft is y, and as the claimed optimum
 (Reconstructed from that step of the proof; it is the single-draft optimum for K = 1.) But a rule couples the output with all
 drafts at once, and only the drafts' own law must be i.i.d.: optimal selection accepts 15/16 where c = 7/8, for a draft Ber(1/4)
 and a target Ber(1/2) with K = 2.
+
+NEVER TOO LARGE, for all n and K. f(t) = 1 - (1 - t)^K is concave with f(0) = 0. For any H, the tokens of H give at most p(H), and by
+Jensen the others at most f(sum of min(p, q) outside H) <= f(1 - q(H)) = 1 - q(H)^K. So c <= 1 + p(H) - q(H)^K; in Coq:
+formal/one_token/spectr_gbv.v.
 """
 
 from __future__ import annotations
@@ -84,7 +88,7 @@ STATEMENTS = (
         show=shown,
     ),
     Statement(
-        "SpecTr-GBV's value is never too large",
+        "SpecTr-GBV's value is never too large, two tokens",
         "c <= 1 + p(H) - q(H)^K for every H: the claimed optimum errs on one side only.",
         "this project",
         "z3, polynomials",

@@ -128,7 +128,7 @@ STATEMENTS = (
     Statement(
         f"two drafts are {NAME} only where p = q",
         "Acceptance 1 with two drafts needs p = q.",
-        "Khisti et al. 2024",
+        "plausible; refuted by Khisti et al. 2024",
         "Fractions, all drafts enumerated",
         only_equal,
         (ONE_DRAFT,),

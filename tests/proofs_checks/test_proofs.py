@@ -246,3 +246,33 @@ def test_every_module_with_statements_is_in_the_table_and_every_row_can_fail() -
 )
 def test_formulas_are_set_in_signs(text: str, made: str) -> None:
     assert page.formula(text) == made
+
+
+def test_a_check_that_raises_decides_nothing_and_fails_the_row() -> None:
+    def raises(case: Any, error: str) -> bool:
+        raise ZeroDivisionError("a lossy library")
+
+    for expected in ("holds", "refuted"):
+        outcome = checked(replace(optimal_selection.STATEMENTS[0], holds=raises, expected=expected))
+        assert not outcome.passed and outcome.kind == "failed"
+        assert outcome.verdict.startswith("not decided: ZeroDivisionError") and "a lossy library" in outcome.verdict
+
+    def prover(error: str) -> Proof:
+        if error:
+            raise AssertionError("not the algorithm")
+        return Proof("", 1, "a case")
+
+    statement = Statement("a claim", "", "", "", planted=("an error",), prove=prover)
+    for expected in ("holds", "refuted"):
+        outcome = checking.check(replace(statement, expected=expected), 1)
+        assert not outcome.passed and outcome.verdict == "not decided: AssertionError: not the algorithm"
+
+
+def test_a_lossy_library_makes_rows_fail_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from proofs_checks.paths import path_rules
+
+    statement = next(row for row in path_rules.STATEMENTS if row.name == "Joint >= Traversal")
+    wrong = path_rules.told(path_rules.paths.Joint(), path_rules.BELOW_TRAVERSAL, path_rules.BONUS)
+    monkeypatch.setattr(path_rules.paths, "Joint", lambda: wrong)
+    outcome = path_rules.check(statement, 1)
+    assert outcome.kind == "failed" and "a path rule is not lossless" in outcome.verdict

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from ot_draft import paths
-from proofs_checks.paths import adapted_trees, expected_rejections, path_rules, traversed_trees
+from proofs_checks.paths import adapted_trees, expected_rejections, path_rules, traversed_trees, yardstick
 from proofs_checks.paths.path_cases import SIZES, PathCase, draw_one_path, draw_paths, markov
 from proofs_checks.statement import Statement
 
 ALL = [
     (module, statement)
-    for module in (path_rules, expected_rejections, adapted_trees, traversed_trees)
+    for module in (path_rules, expected_rejections, adapted_trees, traversed_trees, yardstick)
     for statement in module.STATEMENTS
 ]
 REFUTED = {"a repeated draw may be drawn anew", "equal siblings may be drafted after one by one"}
@@ -26,7 +26,7 @@ REFUTED |= {"one more draw before a fixed token after a look below it"}
 @pytest.mark.few(4)
 @pytest.mark.parametrize(("module", "statement"), ALL, ids=[statement.name for _, statement in ALL])
 def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
-    outcome = module.check(statement, 6 if module in (adapted_trees, traversed_trees) else 3 * len(SIZES))
+    outcome = module.check(statement, 6 if module in (adapted_trees, traversed_trees, yardstick) else 3 * len(SIZES))
     assert outcome.passed, outcome.verdict + outcome.controls
     assert outcome.kind == ("refuted" if statement.name in REFUTED else "proved" if statement.prove else "verified")
 

@@ -1,9 +1,13 @@
 (* The bridge for rules along paths: computed over Coq's rationals, beside what the Python library computes in Fractions.
 
-   THEOREM (bridge_paths). On every case of bridge_path_cases.v the law of the L + 1 tokens that come out and the expected number of
-   accepted tokens of each rule of path_rules.v, computed by enumerating all drafts, are equal to those that
+   THEOREM (bridge_paths). On every case of path_cases (bridge_path_cases.v) the law of the L + 1 tokens that come out and the expected
+   number of accepted tokens of each rule of path_rules.v, computed by enumerating all drafts, are equal to those that
    `ot.paths.evaluate` gave in Fractions: token-wise recursive rejection and optimal selection, Traversal, Joint, and for one
-   path block verification. *)
+   path block verification.
+   THEOREM (bridge_path_rows). On every case of path_rows, models without zeros, they agree for all drafted paths one by one: their
+   probability, the expected number of accepted tokens and the law of the L + 1 tokens, given these paths.
+   THEOREM (bridge_scaled). So does Joint on scaled_rows, where selecting for p and for w p differ, for the texts that begin and end with
+   token 0. *)
 
 From Coq Require Import QArith.
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -20,24 +24,52 @@ Let n := (size ps).-1.
 Let tokens := iota 0 n.
 Let p := markov ps.
 Let q := markov qs.
-Let emitted := drafts tokens L.+1.
+Let texts := drafts tokens L.+1.
 
 Definition recursive h (x : seq nat) : selection Q nat :=
   recursive_rejection binary tokens (fun _ => q h) [::] (p h) x.
 Definition best h (x : seq nat) : selection Q nat := optimal binary tokens (p h) (q h) (size x) x.
 
-(* In the order of path_rules in proofs_checks/formal/bridge.py. *)
-Definition computed : seq (seq Q * Q) :=
-  [:: ([seq token_wise_output binary tokens p q recursive L K z | z <- emitted],
+(* In the order of path_rules in proofs_checks/formal/bridge_paths.py. *)
+Definition averages : seq (seq Q * Q) :=
+  [:: ([seq token_wise_output binary tokens p q recursive L K z | z <- texts],
         expected_token_wise binary tokens q recursive L K);
-      ([seq token_wise_output binary tokens p q best L K z | z <- emitted], expected_token_wise binary tokens q best L K);
-      ([seq traversal_output binary tokens p q L K z | z <- emitted], expected_traversal binary tokens p q L K);
-      ([seq optimal_joint_output binary tokens p q L K z | z <- emitted], expected_joint binary tokens p q L K)]
-  ++ if (K == 1)%N then [:: ([seq block_output binary tokens p q L z | z <- emitted], expected_block binary tokens p q L)] else [::].
+      ([seq token_wise_output binary tokens p q best L K z | z <- texts], expected_token_wise binary tokens q best L K);
+      ([seq traversal_output binary tokens p q L K z | z <- texts], expected_traversal binary tokens p q L K);
+      ([seq optimal_joint_output binary tokens p q L K z | z <- texts], expected_joint binary tokens p q L K)]
+  ++ if (K == 1)%N then [:: ([seq block_output binary tokens p q L z | z <- texts], expected_block binary tokens p q L)] else [::].
+
+(* What these are the means of. *)
+Definition by_drafts (texts : seq (seq nat)) (length : seq (seq nat) -> Q) (emits : seq (seq nat) -> seq nat -> Q) : seq (seq Q * seq Q) :=
+  [seq ([:: bundle_law binary q [::] xs; length xs], [seq emits xs z | z <- texts])
+  | xs <- bundles tokens L K & occurs (bundle_law binary q [::] xs)].
+Definition token_wise rule := by_drafts texts (token_wise_length binary tokens rule [::] L) (token_wise_emits binary p rule [::] L).
+Definition joint texts :=
+  let choice := optimal_choice binary tokens p q in let m := optimal_selected binary tokens p q in
+  by_drafts texts (joint_length binary tokens p choice m [::] 1 L) (joint_emits binary tokens p choice m [::] 1 L).
+Definition rows : seq (seq (seq Q * seq Q)) :=
+  [:: token_wise recursive; token_wise best;
+      by_drafts texts (traversal_length binary tokens p q (p [::]) 1) (traversal_emits binary tokens p q (p [::]) 1); joint texts]
+  ++ if (K == 1)%N then
+       [:: by_drafts texts (fun xs => block_length binary tokens p q [::] 1 (head [::] xs))
+            (fun xs => block_emits binary tokens p q [::] 1 (head [::] xs))]
+     else [::].
+Definition ends_with_zero (z : seq nat) : bool := (head 1%N z == 0)%N && (last 1%N z == 0)%N.
+Definition joint_through_zero : seq (seq Q * seq Q) := joint [seq z <- texts | ends_with_zero z].
 End Case.
 
 Theorem bridge_paths :
-  all (fun c => let '(ps, qs, K, L, given) := c in agrees (computed ps qs K L) given) path_cases.
+  every (fun c => let '(ps, qs, K, L, given) := c in agree same_average (averages ps qs K L) given) path_cases.
+Proof. by vm_compute. Qed.
+
+Theorem bridge_path_rows :
+  every (fun c => let '(ps, qs, K, L, given) := c in agree same_rows (rows ps qs K L) given) path_rows.
+Proof. by vm_compute. Qed.
+
+Theorem bridge_scaled :
+  every (fun c => let '(ps, qs, K, L, given) := c in agree same_rows [:: joint_through_zero ps qs K L] given) scaled_rows.
 Proof. by vm_compute. Qed.
 
 Print Assumptions bridge_paths.
+Print Assumptions bridge_path_rows.
+Print Assumptions bridge_scaled.

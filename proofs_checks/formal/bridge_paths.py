@@ -1,0 +1,174 @@
+"""The bridge for rules along paths: small Markov models, and what the path rules do on them in Fractions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+import ot_draft as ot
+from ot_draft import paths
+
+from .coq_text import Definition, NumbersFile, entries, number, numbers
+
+CASES = 12
+SIZES = ((2, 1, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2), (3, 1, 1), (2, 3, 1))  # tokens, paths K, length L
+# Positive models, in which most weights lie strictly between 0 and 1, row by row.
+ROW_SIZES = ((2, 1, 2), (2, 2, 2), (2, 1, 3), (3, 1, 2), (2, 2, 2), (2, 3, 1))
+Laws = list[list[Fraction]]
+PathCase = tuple[Laws, Laws, int, int]
+
+
+def _laws(*texts: str) -> Laws:
+    return [[Fraction(mass) for mass in text.split()] for text in texts]
+
+
+# Two paths over three tokens whose first tokens agree: two drafts are alive where the weight is 1/2, and there selecting for p
+# selects another draft, and accepts less, than selecting for w p.
+SCALED: PathCase = (
+    _laws("1/2 1/4 1/4", "1/11 5/11 5/11", "1/3 1/3 1/3", "1/3 1/3 1/3"),
+    _laws("1 0 0", "5/7 1/7 1/7", "1/3 1/3 1/3", "1/3 1/3 1/3"),
+    2,
+    2,
+)
+
+
+def any_law(draw: random.Random, n: int) -> list[Fraction]:
+    """A law with small numerators, zeros and ties among them."""
+    return _normalised([draw.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(n)])
+
+
+def positive_law(draw: random.Random, n: int) -> list[Fraction]:
+    """A law without zeros."""
+    return _normalised([draw.randint(1, 5) for _ in range(n)])
+
+
+def _normalised(masses: list[int]) -> list[Fraction]:
+    whole = sum(masses)
+    return [Fraction(mass, whole) for mass in masses] if whole else [Fraction(1, len(masses))] * len(masses)
+
+
+def path_rules(K: int) -> tuple[paths.PathRule, ...]:
+    """The path rules that are formalised, in the order of bridge_paths.v."""
+    several = (
+        paths.TokenWise(ot.rules.RecursiveRejection()),
+        paths.TokenWise(ot.rules.Optimal()),
+        paths.Traversal(),
+        paths.Joint(),
+    )
+    return (*several, paths.BlockVerification()) if K == 1 else several
+
+
+def problem(index: int) -> PathCase:
+    """Target and draft of a Markov model of order 1, K and L; the same for a number in every run."""
+    return _drawn(random.Random(1000 + index), SIZES[index % len(SIZES)], any_law)
+
+
+def row_problem(index: int) -> PathCase:
+    """The same without zeros, for the rows."""
+    return _drawn(random.Random(77 + index), ROW_SIZES[index], positive_law)
+
+
+def _drawn(
+    draw: random.Random, size: tuple[int, int, int], law: Callable[[random.Random, int], list[Fraction]]
+) -> PathCase:
+    n, K, L = size
+    return [law(draw, n) for _ in range(n + 1)], [law(draw, n) for _ in range(n + 1)], K, L
+
+
+def markov(case: PathCase) -> paths.MarkovModel:
+    """The case's model."""
+    target, draft = case[:2]
+    contexts: list[tuple[int, ...]] = [(), *((token,) for token in range(len(target) - 1))]
+    targets, drafts = (dict(zip(contexts, map(np.array, laws), strict=True)) for laws in (target, draft))
+    return paths.MarkovModel(targets, drafts, order=1)
+
+
+def average(rule: paths.PathRule, case: PathCase) -> str:
+    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.paths.evaluate gives them."""
+    target, _, K, L = case
+    found = paths.evaluate(rule, markov(case), (K, L))
+    law = [found.law.get(tokens, Fraction(0)) for tokens in product(range(len(target) - 1), repeat=L + 1)]
+    return f"({numbers(law)}, {number(found.expected_length)})"
+
+
+def by_drafts(rule: paths.PathRule, case: PathCase, ends: range | None = None) -> str:
+    """For all drafted paths that can occur: their probability and the accepted length, and the law of the L + 1 tokens given them.
+
+    ends: of the texts that begin with token 0 and end with one of these; None: of all texts.
+    """
+    (target, _, K, L), model = case, markov(case)
+    tokens, rows = range(len(target) - 1), []
+    every = list(product(tokens, repeat=L + 1))
+    texts = every if ends is None else [text for text in every if text[0] == 0 and text[-1] in ends]
+    for drafts in product(product(tokens, repeat=L), repeat=K):
+        probability = prod((_along(model.draft, (), path) for path in drafts), start=Fraction(1))
+        if probability:
+            emitted = rule(model, drafts)
+            length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
+            law = [begins(model, emitted, text) for text in texts]
+            rows.append(f"({numbers([probability, length])}, {numbers(law)})")
+    return entries(rows)
+
+
+def _along(law: Callable[[tuple[int, ...]], np.ndarray], prefix: tuple[int, ...], path: tuple[int, ...]) -> Fraction:
+    """Probability of a path after a prefix."""
+    return prod((law((*prefix, *path[:depth]))[token] for depth, token in enumerate(path)), start=Fraction(1))
+
+
+def begins(model: paths.MarkovModel, emitted: dict[tuple[int, ...], Fraction], text: tuple[int, ...]) -> Fraction:
+    """Probability of the text: what is emitted and then the target's own."""
+    heads = (text[:size] for size in range(1, len(text) + 1))
+    given = ((head, emitted[head]) for head in heads if head in emitted)
+    return sum((mass * _along(model.target, head, text[len(head) :]) for head, mass in given), Fraction(0))
+
+
+def path_case(case: PathCase, rules: Iterable[paths.PathRule], said: Callable[[paths.PathRule, PathCase], str]) -> str:
+    """One case in Coq's notation, a rule a line."""
+    _, _, K, L = case
+    return f"({models(case)}, {K}%nat, {L}%nat,\n   {entries((said(rule, case) for rule in rules), indent=4)})"
+
+
+def models(case: PathCase) -> str:
+    """Target and draft in Coq's notation."""
+    return ", ".join(entries(map(numbers, laws)) for laws in case[:2])
+
+
+def averages() -> Iterator[str]:
+    """The cases of averages."""
+    for case in map(problem, range(CASES)):
+        yield path_case(case, path_rules(case[2]), average)
+
+
+def rows() -> Iterator[str]:
+    """The cases by drafts."""
+    for case in map(row_problem, range(len(ROW_SIZES))):
+        yield path_case(case, path_rules(case[2]), by_drafts)
+
+
+MODEL = "list (list Q) * list (list Q) * nat * nat"
+FILE = NumbersFile(
+    Path(__file__).parent / "computed" / "bridge_path_cases.v",
+    """Written by `python -m proofs_checks.formal.bridge`: small Markov models, and what the path rules do on them in Fractions.
+
+   A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
+   after token 0, 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
+   path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
+   path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law of the text given them).
+   scaled_rows: the same for Joint alone, where selecting for p and for w p differ, and for the texts that begin and end with token 0.""",
+    (
+        Definition("path_cases", f"{MODEL} * list (list Q * Q)", averages),
+        Definition("path_rows", f"{MODEL} * list (list (list Q * list Q))", rows),
+        Definition(
+            "scaled_rows",
+            f"{MODEL} * list (list (list Q * list Q))",
+            lambda: [path_case(SCALED, (paths.Joint(),), partial(by_drafts, ends=range(1)))],
+        ),
+    ),
+)

@@ -1,0 +1,63 @@
+"""The bridge for trees drawn without replacement: the root has two children, the elder one two of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import ot_draft as ot
+from ot_draft import paths
+
+from .bridge_paths import PathCase, begins, markov, models, positive_law
+from .coq_text import Definition, NumbersFile, entries, numbers
+
+SHAPE = paths.TreeShape((0, 0, 1, 1))
+LAW = ot.WithoutReplacement()
+CASES = 2
+
+
+def tree_rules() -> tuple[paths.PathRule, ...]:
+    """Traversal and recursive rejection, in the order of bridge_trees.v."""
+    return paths.Traversal(), paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+
+
+def problem(index: int) -> PathCase:
+    """Target and draft of a Markov model of three tokens without zeros."""
+    draw = random.Random(5 + index)
+    target, draft = ([positive_law(draw, 3) for _ in range(4)] for _ in range(2))
+    return target, draft, 2, 2
+
+
+def by_tree(rule: paths.PathRule, case: PathCase) -> str:
+    """For all trees that can occur: their probability, and the law of the three tokens given them."""
+    model, rows = markov(case), []
+    for drafted in product(range(3), repeat=4):
+        root, under = drafted[:2], drafted[2:]
+        laws = ((model.draft(()), root), (model.draft(root[:1]), under))
+        chances = [Fraction(np.ravel(LAW.probability(q, np.array(tokens)))[0]) for q, tokens in laws]
+        if all(chances):
+            emitted = rule(model, paths.PlainTree(SHAPE, drafted, LAW))
+            law = [begins(model, emitted, text) for text in product(range(3), repeat=3)]
+            rows.append(f"({numbers([chances[0] * chances[1]])}, {numbers(law)})")
+    return entries(rows)
+
+
+def cases() -> Iterator[str]:
+    """One case in Coq's notation, a rule a line."""
+    for case in map(problem, range(CASES)):
+        yield f"({models(case)},\n   {entries((by_tree(rule, case) for rule in tree_rules()), indent=4)})"
+
+
+FILE = NumbersFile(
+    Path(__file__).parent / "computed" / "bridge_tree_cases.v",
+    """Written by `python -m proofs_checks.formal.bridge`: trees drawn without replacement, and what the rules do on them in Fractions.
+
+   A case is (target, draft, and for Traversal and for recursive rejection, for every tree that can occur: ([its probability], the law
+   of the text of three tokens given it)). A model is its first law, then those after token 0, 1, ..""",
+    (Definition("tree_cases", "list (list Q) * list (list Q) * list (list (list Q * list Q))", cases),),
+)

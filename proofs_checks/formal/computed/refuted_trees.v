@@ -1,0 +1,53 @@
+(* What may not decide whether a child is on the tree: its own token, or what was drawn below a younger child of its node.
+
+   Beside each counterexample stands the drafting near by that is one of adaptive_trees.v, so that the computation is known to be able to
+   say yes. Both are about Traversal; the tree is that of the theorem, the laws those written in it, over Coq's rationals.
+   THEOREM (own_token). One draw at the root, which is kept or not: where token 0 is taken off after it was drawn, the law of the text is not
+   the target's; where a coin decides before, it is.
+   THEOREM (late_draw). A fixed token 0 at the root, a draw below it, and one draw more at the root where that was token 0: where it is tested
+   before the fixed token, the law of the text is not the target's; where it is tested after it, as the youngest, it is. *)
+
+From Coq Require Import QArith.
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draft Require Import rules path_rules tree_rules computed.
+
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+Local Open Scope Q_scope.
+
+Section Computed.
+Variables (ps qs : seq Q) (L : nat).
+Let tokens := iota 0 (size ps).
+Let p (_ : seq nat) := by_place ps.
+Let q := by_place qs.
+Let texts := drafts tokens L.+1.
+
+Definition on_tree (f : forest Q nat) : seq Q := [seq tree_text binary tokens p true f z | z <- texts].
+Definition on_drafting d : seq Q := [seq adaptive_output binary tokens p true d Bare z | z <- texts].
+Definition the_target : seq Q := [seq in_sequence binary p [::] z | z <- texts].
+Definition mean (law : nat -> Q) (f : nat -> seq Q) : seq Q :=
+  foldr (fun x acc => [seq add binary (mul binary (law x) z.1) z.2 | z <- zip (f x) acc]) (nseq (size texts) 0) tokens.
+
+Definition kept x : forest Q nat := if (x == 0)%N then Bare else Child Bare q x Bare.
+Definition coin : drafting Q nat := Coin (1#2) (Draw [::] q (fun _ => Stop)) Stop.
+
+Let fixed (y : nat) : Q := if (y == 0)%N then 1 else 0.
+Let outside_fixed := without_replacement binary tokens q [:: 0%N].
+Definition looked y : seq Q :=
+  let with_elder elder := on_tree (Child elder fixed 0%N (Child Bare q y Bare)) in
+  if (y == 0)%N then mean outside_fixed (fun x => with_elder (Child Bare outside_fixed x Bare)) else with_elder Bare.
+Definition youngest : drafting Q nat :=
+  Draw [::] fixed (fun _ => Draw [:: 0%N] q (fun y => if (y == 0)%N then Draw [::] outside_fixed (fun _ => Stop) else Stop)).
+End Computed.
+
+Theorem own_token (p := [:: 1#2; 1#2]) (q := [:: 1#4; 3#4]) :
+  ~~ same (mean p 1 (by_place q) (fun x => on_tree p 1 (kept q x))) (the_target p 1) && same (on_drafting p 1 (coin q)) (the_target p 1).
+Proof. by vm_compute. Qed.
+
+Theorem late_draw (p := [:: 1#2; 1#4; 1#4]) (q := [:: 1#4; 1#2; 1#4]) :
+  ~~ same (mean p 2 (by_place q) (looked p q 2)) (the_target p 2) && same (on_drafting p 2 (youngest p q)) (the_target p 2).
+Proof. by vm_compute. Qed.
+
+Print Assumptions own_token.
+Print Assumptions late_draw.

@@ -1,0 +1,142 @@
+"""Theorems about paths, trees and the decoding loop."""
+
+from .theorem import OURS, Planted, Theorem
+
+BLOCK = "Sun et al. 2024 (block verification)"
+
+ALONG_PATHS = (
+    Theorem(
+        "block verification, every model and length",
+        "Lossless for any target and draft model; accepts the sum of E[w_i] tokens, w_i >= the product of min(1, p/q) on every path.",
+        "block",
+        ("ladder", "block_verification_lossless", "block_verification_length", "longer_than_token_wise"),
+        BLOCK,
+        (Planted("for any w", "w <= 1 -> law m ->", "law m ->"),),
+    ),
+    Theorem(
+        "block verification is best, one path",
+        "No lossless rule for one drafted path, whatever it knows, accepts more tokens on average.",
+        "block_optimal",
+        ("block_verification_optimal", "block_rule_emits", "block_rule_accepted", "block_rule_decides"),
+        f"{BLOCK}, Theorem 2; proof: this project",
+        (Planted("all are accepted", "(rule x) L\n  <= ", "(rule x) L\n  = "),),
+    ),
+    Theorem(
+        "one step of a lossless rule",
+        "B(u c) = p(c|u) B(u) - D(u, c): B(u) that what is accepted begins with u, D(u, c) that it is u and c follows; drafts of any kind.",
+        "block_optimal",
+        ("reach_step",),
+        OURS,
+        (Planted("D left out", "p h c * reach n.+1 h - D h c.", "p h c * reach n.+1 h."),),
+    ),
+    Theorem(
+        "token-wise selection, every rule, K and L",
+        "A rule that is lossless for every number of i.i.d. drafts is lossless along K paths of L tokens, for any models.",
+        "joint",
+        ("token_wise_lossless",),
+        "Sun et al. 2023 (SpecTr), Theorem 2",
+        (
+            Planted(
+                "a rule that is lossless for one draft",
+                "(forall h k, (0 < k)%N -> lossless k",
+                "(forall h k, (k == 1)%N -> lossless k",
+            ),
+        ),
+    ),
+    Theorem(
+        "joint selection, every K, L and m",
+        "However the living drafts are selected from, m being the selected token's law: lossless, accepts sum E[w_i], any models.",
+        "joint",
+        ("joint_lossless", "optimal_joint_lossless", "joint_length_weights"),
+        OURS,
+        (Planted("without any path", "(0 < K)%N -> size z = L.+1 ->", "size z = L.+1 ->"),),
+    ),
+    Theorem(
+        "Traversal of K paths, every K and L",
+        "Path after path by block verification, the root's target handed on: lossless, for any models.",
+        "joint",
+        ("traversal_lossless",),
+        "Weng et al. 2025 (traversal verification); proof: this project",
+        (Planted("texts of another length", "size z = L.+2 ->", "size z = L ->"),),
+    ),
+    Theorem(
+        "Traversal on trees that follow what was drafted",
+        "Each draw adds the youngest child of any node, by any law, if at all, all as functions of what was drafted before: lossless.",
+        "adaptive_trees",
+        ("traversal_adaptive_lossless", "one_more_child", "adaptive_lossless", "traversal_of_paths"),
+        OURS,
+        (Planted("by any masses", "by_laws d ->\n", "\n"),),
+    ),
+    Theorem(
+        "recursive rejection on trees that follow what was drafted",
+        "Tests in drawing order at every node, each by the law its child was drawn by (without replacement, say), same trees: lossless.",
+        "adaptive_trees",
+        ("recursive_rejection_adaptive_lossless",),
+        "Yang et al. 2024 (multi-candidate), fixed trees; this project",
+        (
+            Planted(
+                "every text has probability 1",
+                "p false d Bare z = in_sequence p [::] z",
+                "p false d Bare z = 1",
+            ),
+        ),
+    ),
+    Theorem(
+        "path rules decide by probabilities",
+        "Token-wise, Traversal, Joint, blocks: >= 0, total mass 1, nothing accepted that was not drafted; what is emitted is a law.",
+        "proper",
+        ("block_proper", "token_wise_proper", "traversal_proper", "joint_proper", "emitted_law"),
+        OURS,
+        (Planted("of length L + 1", "(size x) [:: x]", "(size x).+1 [:: x]"),),
+    ),
+    Theorem(
+        "a bound for all trees",
+        "However trees are drafted: E[accepted] <= sum of cap(u), cap(root) = 1, cap(u c) = min(P(u c drafted), p(c|u) cap(u)).",
+        "tree_bound",
+        ("tree_bound",),
+        OURS,
+        (
+            Planted(
+                "caps by the target alone",
+                "let a' := Num.min (drafted (rcons h c)) (a * p h c) in",
+                "let a' := a * p h c * drafted (rcons h c) in",
+                "tree_bound",
+            ),
+        ),
+    ),
+    Theorem(
+        "the path program is the optimum, all trees",
+        "Its feasible points are the lossless rules that know both models, its objective what they accept: the same upper bounds.",
+        "program_optimum",
+        ("program_rule", "rule_feasible", "program_optimum"),
+        OURS,
+        (
+            Planted(
+                "without p(c|u)",
+                "mean a (rcons u c) <= p u c * mean a u]",
+                "mean a (rcons u c) <= mean a u]",
+                "program_optimum",
+            ),
+        ),
+    ),
+    Theorem(
+        "path rules are points of the path program",
+        "Token-wise, Traversal and Joint on K paths accept at most the sum of the caps, whichever way the drafts are selected.",
+        "path_rules_bounded",
+        ("paths_feasible", "paths_bounded", "token_wise_bounded", "traversal_bounded", "joint_bounded"),
+        OURS,
+        (
+            Planted(
+                "the objective is less", "more (rule xs) L [::] = objective", "more (rule xs) L [::] + 1 = objective"
+            ),
+        ),
+    ),
+    Theorem(
+        "the decoding loop",
+        "If every round is lossless given the past, the first N tokens have the target's law, stop tokens too; path rules do.",
+        "rounds",
+        ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
+        OURS,
+        (Planted("fewer rounds than tokens", "(size z <= n)%N -> decoded", "(size z <= n.+1)%N -> decoded"),),
+    ),
+)

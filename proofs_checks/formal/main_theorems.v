@@ -1,0 +1,138 @@
+(* The headline theorems once more, each in full: what is given, what is claimed, whose theorem it is.
+
+   R is any real field, T any finite set of tokens; p is the target, q the draft. law p: p >= 0 and of sum 1. For one token a rule is a
+   function from k drafts to a `selection`, `row` is the law of what it emits given them, `output` that law's mean over the drafts,
+   `acceptance` the probability that what it emits was drafted. proper: every row is a law; lossless: the output is p (problem.v).
+   Along paths p h and q h are the laws of the next token after the tokens h, and `in_sequence p [::] z` is the target's own
+   probability of the text z. The rules themselves are defined, in a few lines each, in rules.v and path_rules.v.
+   The proofs are one line each: they name the theorem that is said again. *)
+
+From Draft Require Import head problem bound hall sampling k_seq k_seq_sharp optimal path_rules block joint.
+From Draft Require Import tree_rules adaptive_trees block_optimal tree_bound lossy_frontier.
+
+Section One_token.
+Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat).
+Hypotheses (p_law : law p) (q_law : law q) (k_pos : (0 < k)%N).
+
+(* Leviathan, Kalman, Matias 2023; Chen et al. 2023: one draft is taken with probability min(1, p/q), else norm((p - q)+). *)
+Theorem speculative_sampling_is_best : let rule := speculative_sampling (real R) (index_enum T) p q in
+  lossless 1 (iid q) p rule /\
+  forall other, proper 1 (iid q) other -> lossless 1 (iid q) p other -> acceptance 1 (iid q) other <= acceptance 1 (iid q) rule.
+Proof. by split=> [|other]; [exact: speculative_sampling_lossless | exact: speculative_sampling_optimal]. Qed.
+
+(* Miao et al. 2024 (SpecInfer); Yang et al. 2024: draft after draft against norm((p - q)+), any number of i.i.d. drafts. *)
+Theorem recursive_rejection_is_lossless :
+  lossless k (iid q) p (recursive_rejection (real R) (index_enum T) (fun _ => q) [::] p).
+Proof. exact: recursive_rejection_iid. Qed.
+
+(* Sun et al. 2023 (SpecTr), Theorem 1: K-SEQ with a factor g that is large enough is lossless, ... *)
+Theorem k_seq_is_lossless g : 0 < g -> p_acc g p q k <= g * beta g p q ->
+  lossless k (iid q) p (rules.k_seq (real R) (index_enum T) g p q).
+Proof. by move=> g0; exact: k_seq_lossless. Qed.
+(* ... and for g <= k it accepts at least 1 - (1 - 1/k)^k of what any lossless rule accepts. *)
+Theorem k_seq_accepts g rule : 0 < g -> g <= k%:R -> proper k (iid q) rule -> lossless k (iid q) p rule ->
+  (1 - (1 - k%:R^-1) ^+ k) * acceptance k (iid q) rule <= acceptance k (iid q) (rules.k_seq (real R) (index_enum T) g p q).
+Proof. by move=> g0 gk ok out; apply: le_trans (k_seq_acceptance k g0 p_law q_law); exact: k_seq_share. Qed.
+
+(* Hu et al. 2025 (the value, as the dual of SpecTr's program), Khisti et al. 2024 (a selected draft suffices); here for every law Q of
+   the drafts: the best acceptance is the least 1 + p(H) - Q(all drafts in H) over all sets H of tokens. *)
+Theorem best_acceptance Q : draft_law k Q ->
+  (exists rule, [/\ proper k Q rule, lossless k Q p rule & acceptance k Q rule = least_cut (real R) (index_enum T) k Q p]) /\
+  forall rule, proper k Q rule -> lossless k Q p rule -> acceptance k Q rule <= least_cut (real R) (index_enum T) k Q p.
+Proof.
+move=> Ql; have [[w _ [ok out e]] upper] := least_cut_is_best Ql k_pos p_law.
+by split=> //; exists (selecting k Q p w).
+Qed.
+
+(* This project: for i.i.d. drafts the rule of rules.v, computed without a linear program, reaches it. *)
+Theorem optimal_selection_is_optimal : let rule := optimal (real R) (index_enum T) p q k in
+  [/\ lossless k (iid q) p rule, proper k (iid q) rule
+    & forall other, proper k (iid q) other -> lossless k (iid q) p other -> acceptance k (iid q) other <= acceptance k (iid q) rule].
+Proof. exact: optimal_rule. Qed.
+
+(* Yin et al. 2024 (one draft), this project (any law): emitting some r with TV(r, p) <= eps in the place of p buys eps of acceptance. *)
+Theorem frontier Q eps : draft_law k Q -> 0 <= eps -> exists r rule,
+  [/\ law r, total_variation r p <= eps, proper k Q rule, lossless k Q r rule
+    & acceptance k Q rule = Num.min 1 (least_cut (real R) (index_enum T) k Q p + eps)].
+Proof. by move=> Ql; exact: frontier_reached. Qed.
+End One_token.
+
+(* This project: K-SEQ's share of the optimum up to gamma* is rho = 1 - x^k exactly, x in (0, 1) the root of
+   k^k x^(k-1) = (k-1)^(k-1) (1 + x + ... + x^(k-1)), k = n + 1 (`sharp n x`): no p, q gives less, some give just that. *)
+Theorem k_seq_shares (R : realFieldType) n (x : R) : (0 < n)%N -> 0 < x -> x < 1 -> sharp n x ->
+  (forall (T : finType) (p q : T -> R) g rule, law p -> law q -> 0 < g -> g * beta g p q <= p_acc g p q n.+1 ->
+    proper n.+1 (iid q) rule -> lossless n.+1 (iid q) p rule -> (1 - x ^+ n.+1) * acceptance n.+1 (iid q) rule <= p_acc g p q n.+1) /\
+  exists p : bool -> R, exists q : bool -> R, exists g rule,
+    [/\ law p /\ law q, proper n.+1 (iid q) rule /\ lossless n.+1 (iid q) p rule, acceptance n.+1 (iid q) rule = 1,
+        0 < g /\ p_acc g p q n.+1 = g * beta g p q & p_acc g p q n.+1 = 1 - x ^+ n.+1].
+Proof.
+move=> n0 x0 x1 e; split=> [T p q g rule pl ql g0 le ok out|]; last exact: k_seq_share_tight.
+by apply: k_seq_sharp_share => //; exact: ltW.
+Qed.
+
+Section Along_paths.
+Variables (R : realFieldType) (T : finType) (p q : seq T -> T -> R) (L K : nat).
+Hypotheses (p_law : forall h, law (p h)) (q_law : forall h, law (q h)) (K_pos : (0 < K)%N).
+
+(* Sun et al. 2024: block verification of one path of L tokens is lossless, ... *)
+Theorem block_verification_is_lossless z : size z = L.+1 ->
+  block_output (real R) (index_enum T) p q L z = in_sequence p [::] z.
+Proof. exact: block_verification_lossless. Qed.
+(* ... and no lossless rule for one path accepts more: rule x i c, the first i tokens of x are accepted and c follows. *)
+Theorem block_verification_is_best (rule : seq T -> nat -> T -> R) : (forall x, x \in drafts L -> decides (rule x) L) ->
+  (forall z, size z = L.+1 -> \sum_(x <- drafts L) in_sequence q [::] x * emits p (rule x) [::] x z = in_sequence p [::] z) ->
+  \sum_(x <- drafts L) in_sequence q [::] x * accepted (rule x) L
+  <= \sum_(x <- drafts L) in_sequence q [::] x * block_length (real R) (index_enum T) p q [::] 1 x.
+Proof. exact: block_verification_optimal. Qed.
+
+(* Sun et al. 2023 (SpecTr), Theorem 2: a lossless rule for one token, at every node of K paths. *)
+Theorem token_wise_is_lossless (rule : seq T -> seq T -> selection R T) z :
+  (forall h k, (0 < k)%N -> lossless k (iid (q h)) (p h) (rule h)) -> size z = L.+1 ->
+  token_wise_output (real R) (index_enum T) p q rule L K z = in_sequence p [::] z.
+Proof. by move=> out; exact: token_wise_lossless. Qed.
+(* Weng et al. 2025: Traversal of K paths of L + 1 tokens. *)
+Theorem traversal_is_lossless z : size z = L.+2 ->
+  traversal_output (real R) (index_enum T) p q L.+1 K z = in_sequence p [::] z.
+Proof. exact: traversal_lossless. Qed.
+(* This project: joint selection of K paths, with optimal selection for the scaled target w p at every node. *)
+Theorem joint_is_lossless z : size z = L.+1 ->
+  optimal_joint_output (real R) (index_enum T) p q L K z = in_sequence p [::] z.
+Proof. exact: optimal_joint_lossless. Qed.
+
+(* Weng et al. 2025 (fixed trees), this project (any drafting): d says, from all that was drafted and from coins, which node gets the next
+   child, the youngest of its node, and by which law, or stops; the text of Traversal on the tree has the target's law. *)
+Theorem traversal_may_follow_the_draft (d : drafting R T) z : by_laws d ->
+  adaptive_output (real R) (index_enum T) p true d Bare z = in_sequence p [::] z.
+Proof. exact: traversal_adaptive_lossless. Qed.
+(* Yang et al. 2024 (fixed trees), this project (any drafting): the same for recursive rejection, without replacement or by any laws. *)
+Theorem recursive_rejection_may_follow_the_draft (d : drafting R T) z : by_laws d ->
+  adaptive_output (real R) (index_enum T) p false d Bare z = in_sequence p [::] z.
+Proof. exact: recursive_rejection_adaptive_lossless. Qed.
+
+(* This project: trees drafted in any way. w is an outcome of the drafting, of probability Q w; node w u: the tree holds the prefix u;
+   s w u c: u is accepted and c follows. A lossless rule accepts at most the sum of the caps: cap(root) = 1,
+   cap(u c) = min(P(u c is drafted), p(c|u) cap(u)). *)
+Theorem no_rule_accepts_more (W : finType) (Q : W -> R) (node : W -> pred (seq T)) (s : W -> seq T -> T -> R) :
+  (forall w, 0 <= Q w) -> \sum_w Q w = 1 -> (forall w u c, node w (rcons u c) -> node w u) -> (forall w u c, 0 <= s w u c) ->
+  (forall w u c, ~~ node w u -> s w u c = 0) -> (forall w, reach (s w) L [::] = 1) ->
+  (forall z, size z = L.+1 -> \sum_w Q w * text p (s w) L [::] z = in_sequence p [::] z) ->
+  \sum_w Q w * more (s w) L [::] <= caps p (drafted Q node) L [::] 1.
+Proof. by move=> Q0 _; exact: tree_bound. Qed.
+End Along_paths.
+
+Print Assumptions speculative_sampling_is_best.
+Print Assumptions recursive_rejection_is_lossless.
+Print Assumptions k_seq_is_lossless.
+Print Assumptions k_seq_accepts.
+Print Assumptions best_acceptance.
+Print Assumptions optimal_selection_is_optimal.
+Print Assumptions frontier.
+Print Assumptions k_seq_shares.
+Print Assumptions block_verification_is_lossless.
+Print Assumptions block_verification_is_best.
+Print Assumptions token_wise_is_lossless.
+Print Assumptions traversal_is_lossless.
+Print Assumptions joint_is_lossless.
+Print Assumptions traversal_may_follow_the_draft.
+Print Assumptions recursive_rejection_may_follow_the_draft.
+Print Assumptions no_rule_accepts_more.

@@ -1,0 +1,87 @@
+(* Traversal and recursive rejection on trees that are drafted draw by draw, written once for numbers of any kind, as path_rules.v is.
+
+   p h is the target's law of the next token after the tokens h. The children of a node are tested in the order in which they were
+   drawn, each by the law that it was drawn by. A drafting is a strategy: it looks at all that was drafted, and at coins of its own,
+   and says which node gets one child more, the youngest, and by which law that is drawn; or it stops. *)
+
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draft Require Import rules path_rules.
+
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+
+(* The children of a node, the youngest outside: elder ones, the law that it was drawn by, its token, its own children. *)
+Inductive forest (A T : Type) := Bare | Child of forest A T & (T -> A) & T & forest A T.
+(* Which node gets the next child; its law; what comes after each of its tokens. With probability t the first, else the second. *)
+Inductive drafting (A T : Type) :=
+  | Stop
+  | Draw of seq nat & (T -> A) & (T -> drafting A T)
+  | Coin of A & drafting A T & drafting A T.
+Arguments Bare {A T}. Arguments Child {A T}. Arguments Stop {A T}. Arguments Draw {A T}. Arguments Coin {A T}.
+
+(* One child more at the node of an address: at each depth the number of younger siblings on the way. No such node: nothing. *)
+Fixpoint add_child (A T : Type) (a : seq nat) (Q : T -> A) (x : T) (f : forest A T) : forest A T :=
+  match a, f with
+  | [::], _ => Child f Q x Bare
+  | _ :: _, Bare => Bare
+  | 0%N :: a', Child elder Q' y below => Child elder Q' y (add_child a' Q x below)
+  | i.+1 :: a', Child elder Q' y below => Child (add_child (i :: a') Q x elder) Q' y below
+  end.
+
+Section Trees.
+Variables (A : Type) (N : numbers A) (T : eqType) (tokens : seq T) (p : seq T -> T -> A).
+Implicit Types (h z : seq T) (w : A) (r : T -> A) (f : forest A T).
+Local Notation "0" := (zero N).
+Local Notation "1" := (one N).
+Local Infix "+" := (add N).
+Local Infix "-" := (sub N).
+Local Infix "*" := (mul N).
+
+(* Weight and target of a node when all its children f were refused, and w, r before: after each norm((w r - Q)+), R / (R + 1 - w). *)
+Fixpoint state w r f : A * (T -> A) :=
+  if f is Child elder Q _ _ then
+    let s := state w r elder in
+    (test N tokens (fun _ => s.2) [::] s.1 Q, following N tokens (fun _ => s.2) [::] s.1 Q)
+  else (w, r).
+(* The weight of a child when its turn comes: min(1, w r(y) / Q(y)). *)
+Definition entry w r elder (Q : T -> A) (y : T) : A :=
+  let s := state w r elder in next_weight N (fun _ => s.2) [::] s.1 Q y.
+
+(* Traversal (true): a child has this weight, and it and all below it are refused with 1 - weight in all. Recursive rejection (false):
+   a child is accepted with this probability, and the walk goes on from it with weight 1. *)
+Variable traversal : bool.
+Definition below w r elder Q y : A := if traversal then entry w r elder Q y else 1.
+
+(* Nothing of f, the children of h, is accepted. *)
+Fixpoint refused h w r f : A :=
+  if f is Child elder Q y f' then
+    let v := entry w r elder Q y in let h' := rcons h y in
+    refused h w r elder * (if traversal then refused h' v (p h') f' * (1 - (state v (p h') f').1) else 1 - v)
+  else 1.
+(* The text after h begins with z when the target goes on by r. *)
+Definition goes_on h r z : A := if z is c :: z' then r c * in_sequence N p (rcons h c) z' else 1.
+(* Some child of h, or a node below it, is accepted, and the text after h begins with z. *)
+Fixpoint accepted h w r f z : A :=
+  if f is Child elder Q y f' then
+    let v := entry w r elder Q y in let h' := rcons h y in let u := below w r elder Q y in
+    let s := state u (p h') f' in
+    let text z := accepted h' u (p h') f' z + refused h' u (p h') f' * (s.1 * goes_on h' s.2 z) in
+    let through := match z with [::] => text [::] | c :: z' => if c == y then text z' else 0 end in
+    accepted h w r elder z + refused h w r elder * (if traversal then through else v * through)
+  else 0.
+(* h or a node below it is accepted, and the text after h begins with z. *)
+Definition text h w r f z : A :=
+  let s := state w r f in accepted h w r f z + refused h w r f * (s.1 * goes_on h s.2 z).
+
+(* What is emitted on a tree, and the mean over all that is drafted. *)
+Definition tree_text f z : A := text [::] 1 (p [::]) f z.
+Fixpoint adaptive_output (d : drafting A T) f z : A :=
+  match d with
+  | Stop => tree_text f z
+  | Draw a Q next => sum_of N tokens (fun x => Q x * adaptive_output (next x) (add_child a Q x f) z)
+  | Coin t d1 d2 => t * adaptive_output d1 f z + (1 - t) * adaptive_output d2 f z
+  end.
+End Trees.
+
+Arguments entry : simpl never. Arguments below : simpl never. Arguments text : simpl never. Arguments goes_on : simpl never.

@@ -1,0 +1,172 @@
+"""Errors planted in the library and in the definitions for Coq: each changes what a rule does, and the numbers of a bridge show it."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+import ot_draft as ot
+from ot_draft.paths.rules import joint, path_rule, token_wise, traversal, verification
+from ot_draft.rules import coupling, recursive_rejection, recursive_rejection_without_replacement
+from ot_draft.rules.k_seq.rule import KSeq
+from ot_draft.rules.optimal import choice, host
+from ot_draft.rules.optimal.rule import Optimal
+from proofs_checks import formal
+from proofs_checks.formal import bridge, bridge_paths, compiling
+from proofs_checks.formal.listed import THEOREMS, Planted, Theorem
+from proofs_checks.formal.listed.definitions import HYBRID_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
+
+ONE_TOKEN, HYBRID, PATHS, TREES = (file.path.stem for file in bridge.FILES)
+CHOSEN = "at_levels(small(level), small(gather(rank, drafts)), small(drafts >= 0))"
+REVERSED = "at_levels(small(level), small(gather(rank, drafts))[..., ::-1], small(drafts >= 0)[..., ::-1])[..., ::-1]"
+LEFT = "normalise(excess(p, selected, 0 * selected[..., :1] + one(p), selected), p, selected)"
+IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the file of numbers that shows it
+    (PATH_ERRORS[0].error, verification.Walk.to, "self.weights[-1] * p[[token]]", "p[[token]]", PATHS),
+    (PATH_ERRORS[1].error, verification.verify, "excess(weight * p, ", "excess(p, ", PATHS),
+    (PATH_ERRORS[2].error, verification.verify, "rest + 1 - weight", "rest", PATHS),
+    (PATH_ERRORS[3].error, traversal._refused, "normalise(left, p)", "p", PATHS),
+    (PATH_ERRORS[4].error, path_rule.Nodes.target, "self.model.target(prefix)", "self.model.target(())", PATHS),
+    (PATH_ERRORS[5].error, joint._select, "walk.weights[-1] * p", "p", PATHS),
+    (PATH_ERRORS[6].error, token_wise.TokenWise._walk, "if drafted == token", "if drafted >= 0", PATHS),
+    (ONE_TOKEN_ERRORS[0].error, choice.choose, CHOSEN, REVERSED, ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[1].error, coupling.couple, LEFT, "p", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[2].error, host.levels_of, "np.minimum(np.maximum", "np.maximum(np.maximum", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[3].error, recursive_rejection._scales, "scale = scale + mass * ", "scale = mass * ", ONE_TOKEN),
+    (
+        ONE_TOKEN_ERRORS[4].error,
+        recursive_rejection_without_replacement.RecursiveRejectionWithoutReplacement.__call__,
+        "outside(q, drafts[..., :i])",
+        "q",
+        ONE_TOKEN,
+    ),
+    (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "unsmall(share, p)", "one(p) + 0 * unsmall(share, p)", ONE_TOKEN),
+    (HYBRID_ERRORS[0].error, Optimal.__call__, "where(fixed >= 0, -1, drafts)", "drafts", HYBRID),
+    (TREE_ERRORS[0].error, traversal._refused, "rest + 1 - weight", "rest", TREES),
+    (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),
+    (
+        f"{TREE_ERRORS[1].error}, paths",
+        traversal.Traversal._tests,
+        "weight * gather(p, child)",
+        "gather(p, child)",
+        PATHS,
+    ),
+    (TREE_ERRORS[1].error, traversal.Traversal._tests, "weight * gather(p, child)", "gather(p, child)", TREES),
+    ("elder siblings stay in a child's law", ot.WithoutReplacement.child, "outside(q, earlier)", "q", TREES),
+    (
+        "the correction of a path draws from p",
+        verification.verify,
+        "following = normalise(left, p)",
+        "following = p",
+        PATHS,
+    ),
+]
+
+
+@contextmanager
+def planted(function: Any, old: str, new: str) -> Iterator[None]:
+    """The function with another text, for all who hold it."""
+    text = textwrap.dedent(inspect.getsource(function))
+    assert old in text, f"{function.__qualname__} does not hold {old!r}"
+    names: dict[str, Any] = {}
+    exec(compile(text.replace(old, new), function.__code__.co_filename, "exec"), function.__globals__, names)
+    before, function.__code__ = function.__code__, names[function.__name__].__code__
+    try:
+        yield
+    finally:
+        function.__code__ = before
+
+
+def test_the_committed_numbers_are_what_the_library_gives() -> None:
+    assert bridge.difference() == ""
+
+
+@pytest.mark.parametrize(("error", "function", "old", "new", "file"), IN_LIBRARY, ids=[row[0] for row in IN_LIBRARY])
+def test_an_error_planted_in_the_library_is_found(error: str, function: Any, old: str, new: str, file: str) -> None:
+    with planted(function, old, new):
+        found = bridge.difference(file)
+    assert found.startswith(f"{file}.v"), error
+
+
+def test_a_library_that_raises_makes_the_row_fail_and_no_traceback() -> None:
+    row = next(theorem for theorem in THEOREMS if theorem.file == "bridge_paths")
+    with planted(joint._select, "walk.weights[-1] * p", "walk.weights[-1] / 0"):
+        assert "raises ZeroDivisionError" in formal.difference(row)
+    assert formal.difference(row) == ""
+
+
+def test_a_file_that_was_changed_by_hand_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    file = bridge.FILES[1]
+    text = file.path.read_text(encoding="utf-8")
+    for wrong in (text[:-3], text + " ", text.replace("1#2", "1#3", 1)):
+        other = tmp_path / file.path.name
+        other.write_text(wrong, encoding="utf-8")
+        monkeypatch.setattr(bridge, "FILES", (type(file)(other, file.about, file.definitions),))
+        assert bridge.difference().startswith(file.path.name)
+
+
+def test_the_cases_see_what_they_must() -> None:
+    assert bridge.CASES == 210 and sum(1 for _ in bridge.hybrid_cases()) == 121
+    for size, case in zip(bridge_paths.ROW_SIZES, map(bridge_paths.row_problem, range(6)), strict=True):
+        (n, _, L), model = size, bridge_paths.markov(case)
+        ratios = [model.target((y,) * i)[y] / model.draft((y,) * i)[y] for y, i in product(range(n), range(L))]
+        assert all(ratio > 0 for ratio in ratios)
+        assert any(0 < ratio < 1 for ratio in ratios), "every weight is 0 or 1"
+    assert {L for _, _, L in bridge_paths.ROW_SIZES} >= {2, 3}
+
+
+def test_in_the_scaled_case_selecting_for_p_is_another_selection() -> None:
+    model = bridge_paths.markov(bridge_paths.SCALED)
+    p, q = model.target((0,)), model.draft((0,))
+    assert len(p) == 3
+    w = min(Fraction(1), model.target(())[0] / model.draft(())[0])
+    assert 0 < w < 1
+    rule = ot.rules.Optimal()
+    both = [ot.evaluate(rule, ot.Problem(target, q, 2)).acceptance for target in (p, q)]
+    assert both[0] < both[1]
+    with planted(joint._select, "walk.weights[-1] * p", "p"):
+        assert bridge.difference(PATHS)
+
+
+BY_COQ = [
+    pytest.param(theorem, error, id=error.error, marks=pytest.mark.thorough)
+    for theorem in THEOREMS
+    for error in theorem.planted
+]
+
+
+@pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.title)
+def test_every_row_has_errors_that_can_be_planted(theorem: Theorem) -> None:
+    assert theorem.planted and theorem.source
+    for error in theorem.planted:
+        text = formal.with_error(theorem, error)
+        assert text and text != compiling.source(error.file or theorem.file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("made", "is_refused"),
+    [
+        (compiling.Compiled(True, compiling.CLOSED), False),
+        (compiling.Compiled(False, "coqc took more than 600 s", ended=False), False),
+        (compiling.Compiled(False, "Error: Syntax error"), False),
+        (compiling.Compiled(False, f"Error: {formal.FALSE}"), True),
+    ],
+)
+def test_only_a_false_value_refuses_a_computation(
+    made: compiling.Compiled, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theorem = next(theorem for theorem in THEOREMS if theorem.file == "bridge")
+    monkeypatch.setattr(compiling, "compile_changed", lambda *_: made)
+    assert bool(formal.refused(theorem, theorem.planted[0])) is is_refused
+
+
+@pytest.mark.skipif(not compiling.found(), reason="no coqc on this machine")
+@pytest.mark.parametrize(("theorem", "error"), BY_COQ)
+def test_coq_refuses_what_is_false(theorem: Theorem, error: Planted) -> None:
+    assert formal.refused(theorem, error)
