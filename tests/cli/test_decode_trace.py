@@ -143,7 +143,7 @@ def test_merged_laws_keep_drafted_tokens_and_the_result(tmp_path: Path) -> None:
     whole = record(tmp_path / "whole", "kseq", n=400, rows=8, kept=0)
     for (tree, _), (full, _) in zip(recorded_trees(small), recorded_trees(whole), strict=True):
         assert tree.p.shape[-1] == 40 + TAIL_CLASSES and full.p.shape[-1] == 400
-        for node, parent in enumerate(tree.shape.parents, 1):
+        for node, parent in enumerate(tree.shape(0).parents, 1):
             rows = np.arange(len(tree.tokens))
             for name in ("p", "q"):
                 merged, laws = getattr(tree, name), getattr(full, name)
