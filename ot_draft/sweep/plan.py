@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from uuid import uuid4
 
+from .. import __version__
 from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
@@ -15,6 +17,7 @@ from ..problem import Problem
 from ..rules import KSeq, NaiveTarget, Optimal, RecursiveRejection, SpeculativeSampling
 from ..selection import SelectionRule
 from ..targets import Target
+from .parts import is_whole
 from .shards import Shard
 
 # Rules whose acceptance has a formula that is quick on many pairs at a time.
@@ -25,6 +28,7 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
     KSeq(),
     Optimal(),
 )
+MOST_DRAFTS = 4096  # of a pair: beyond that, a mistake
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 
 
@@ -66,6 +70,13 @@ class Plan:
                 raise InvalidArgument(f"{name} is {value}: give a whole number from 1 on")
         if not self.ks or not self.rules or not self.shards:
             raise InvalidArgument("a sweep needs at least one shard, one rule and one k")
+        if max(self.ks) > MOST_DRAFTS:
+            raise InvalidArgument(f"k is {max(self.ks)}: give numbers up to {MOST_DRAFTS}")
+        labels = [shard.label for shard in self.shards]
+        if len(set(labels)) < len(labels):
+            raise InvalidArgument(
+                f"two shards are called {max(labels, key=labels.count)}: open all with one open_shards"
+            )
         if not any(rule.law.is_defined(k) for rule in self.rules for k in self.ks):
             named = ", ".join(rule.name for rule in self.rules)
             raise InvalidArgument(
@@ -83,11 +94,11 @@ class Plan:
         ]
         return [Part(number, *span) for number, span in enumerate(spans)]
 
-    @property
     def manifest(self) -> str:
-        """What makes two sweeps the same: inputs by name, length and size, rules, ks, seed; not the engine, nor the folder."""
+        """What makes two sweeps the same: inputs by content, rules, ks, seed, version; not the engine, nor the folder."""
         what = {
-            "shards": [[shard.file.name, shard.file.stat().st_size, shard.rows, shard.n] for shard in self.shards],
+            "made_by": f"ot_draft {__version__}",
+            "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
             "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in self.rules],
             "ks": self.ks,
             "temperature": self.temperature,
@@ -105,29 +116,32 @@ class Plan:
     def claim(self, out: Path) -> None:
         """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""
         out.mkdir(parents=True, exist_ok=True)
-        manifest = out / MANIFEST
+        manifest, wanted = out / MANIFEST, self.manifest()
+        parts = sorted(file.name for file in out.glob("part-*.parquet"))
         if not manifest.exists():
-            parts = sorted(out.glob("part-*.parquet"))
             if parts:
-                raise InvalidArgument(f"{out} holds {parts[0].name} and no {MANIFEST}: give an empty folder")
-            temporary = out / f".{MANIFEST}"
-            temporary.write_text(self.manifest, encoding="utf-8")
+                raise InvalidArgument(f"{out} holds {parts[0]} and no {MANIFEST}: give an empty folder")
+            temporary = out / f".{MANIFEST}.{uuid4().hex}"
+            temporary.write_text(wanted, encoding="utf-8")
             temporary.replace(manifest)
-        elif manifest.read_text(encoding="utf-8") != self.manifest:
+        elif different := _difference(manifest, wanted):
             raise InvalidArgument(
-                f"{manifest} describes another sweep ({_difference(manifest, self.manifest)} differs): give another folder,"
+                f"{manifest} describes another sweep ({different} differs): give another folder,"
                 " or the old settings to go on with it"
             )
+        foreign = sorted(set(parts) - {part.file_name for part in self.parts})
+        if foreign:
+            raise InvalidArgument(f"{out} holds {foreign[0]}, which is no part of this sweep: move it elsewhere")
 
     def missing(self, out: Path) -> list[Part]:
-        """Parts that are not written yet. A part's file appears under its name only when it is whole."""
-        return [part for part in self.parts if not (out / part.file_name).exists()]
+        """Parts of which no whole file is there: none, or one that was cut short or changed."""
+        return [part for part in self.parts if not is_whole(out / part.file_name)]
 
 
 def _difference(manifest: Path, wanted: str) -> str:
+    """What differs, by name; "" where nothing does."""
     try:
-        there = json.loads(manifest.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
+        there, asked = json.loads(manifest.read_text(encoding="utf-8")), json.loads(wanted)
+        return ", ".join(sorted(name for name in there.keys() | asked.keys() if there.get(name) != asked.get(name)))
+    except (ValueError, AttributeError, RecursionError):
         return "its form"
-    asked = json.loads(wanted)
-    return ", ".join(sorted(name for name in there.keys() | asked.keys() if there.get(name) != asked.get(name)))

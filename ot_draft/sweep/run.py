@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DraftSelectionError, InvalidDistribution
+from .parts import is_whole, parquet_module
 from .plan import Plan
-from .work import Done, parquet_module, write_part
+from .work import Done, write_part
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class SweepFailed(DraftSelectionError, RuntimeError):
 def sweep(
     plan: Plan, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
 ) -> tuple[str, ...]:
-    """Write one parquet file a part into `out`; a part that is there stays. The files are the same whatever the engine.
+    """Write one parquet file a part into `out`; a part that is there, and whole, stays. The files are the same whatever the engine.
 
     The engine is joblib's: `with joblib.parallel_config(backend="dask"): sweep(...)`, or ours, `sweep.engine`. A kill at any
     moment loses the parts that were under way and nothing else; call again to go on. When a worker dies the parts that are
@@ -46,7 +47,8 @@ def sweep(
     total = sum(shard.rows for shard in plan.shards)
     trouble: list[str] = []
     refused: list[str] = []
-    while missing := [part for part in plan.missing(out) if not refused]:
+    missing = plan.missing(out)
+    while missing and not refused:
         rows, left = total - sum(part.stop - part.start for part in missing), len(missing)
         try:
             for done in _as_they_end([delayed(write_part)(plan, part, out) for part in missing]):
@@ -54,11 +56,14 @@ def sweep(
                 rows, left = rows + done.rows, left - (not done.refused)
                 if advance:
                     advance(Progress(rows, total, left, tuple(trouble)))
+            break
         except Exception as error:  # of the engine: write_part returns what is wrong with the input
-            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            said = " ".join(str(error).split())[:200]
+            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {said}")
+            missing = [part for part in missing if not is_whole(out / part.file_name)]
             if len(trouble) >= tries:
                 raise SweepFailed(
-                    f"{len(plan.missing(out))} of {len(plan.parts)} parts are missing after {tries} tries;"
+                    f"{len(missing)} of {len(plan.parts)} parts are missing after {tries} tries;"
                     f" the last said {trouble[-1]}. Call again to go on, with fewer jobs if the memory ran out"
                 ) from error
     if refused:
@@ -81,6 +86,6 @@ def _as_they_end(tasks: list[Any]) -> Iterator[Done]:
 
 
 def _remove_remains(out: Path) -> None:
-    """Half-written files of workers that were killed. One sweep at a time writes to a folder."""
+    """Half-written files of workers that were killed."""
     for file in out.glob(".part-*"):
         file.unlink(missing_ok=True)

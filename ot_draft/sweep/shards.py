@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import blake2b, file_digest
+from math import prod
 from pathlib import Path
-from struct import unpack
 from typing import Any
-from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from ..array_files import array_names, reading
+from ..array_files import array_names, reading, stored_array
 from ..arrays import Array
 from ..compare.logits import LOGITS, laws_of_logits
 from ..errors import InvalidDistribution
@@ -21,17 +23,21 @@ from ..problem import Problem
 LAWS = ("p", "q")
 SUFFIXES = (".npz", ".safetensors")
 IN_NPZ = f"p and q, or {' and '.join(LOGITS)}"
-LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One file. names: its two arrays, target first. rows: pairs in it, all leading axes taken together. n: tokens."""
+    """One file. names: its two arrays, target first. rows: pairs in it, all leading axes taken together. n: tokens.
+
+    label: as much of its path as tells it from the other shards; where that is unique, the file's name. digest: of its numbers.
+    """
 
     file: Path
     names: tuple[str, str]
     rows: int
     n: int
+    label: str
+    digest: str
 
     @property
     def holds_logits(self) -> bool:
@@ -54,14 +60,18 @@ class Shard:
 
 
 def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[Shard]:
-    """The shards of files and folders (of which all .npz and .safetensors files, by name). Raises InvalidDistribution."""
+    """The shards of files and folders (of which all .npz and .safetensors files, by name). Raises InvalidDistribution.
+
+    All of every file is read once, to check its checksums, which reading single rows cannot do, and for the digest.
+    """
     files = [file for path in map(Path, paths) for file in _files(path)]
     if not files:
         raise InvalidDistribution("no shard was given: name .npz or .safetensors files, or a folder that holds some")
-    twice = [file for place, file in enumerate(files) if file.resolve() in {other.resolve() for other in files[:place]}]
+    places = [os.path.realpath(file) for file in files]
+    twice = [file for number, file in enumerate(files) if places[number] in places[:number]]
     if twice:
         raise InvalidDistribution(f"{twice[0]} is named twice: its pairs would count twice; name it once")
-    shards = [_open(file) for file in files]
+    shards = [replace(_open(file), label=label) for file, label in zip(files, _labels(files), strict=True)]
     if not any(shard.rows for shard in shards):
         raise InvalidDistribution(f"{files[0]}{' and all others hold' if len(files) > 1 else ' holds'} no pair")
     for shard in shards:
@@ -71,6 +81,17 @@ def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[S
                 f" ({' and '.join(LOGITS)}), or temperature 1"
             )
     return shards
+
+
+def _labels(files: Sequence[Path]) -> list[str]:
+    """The end of every path that no other one has."""
+    parts = [file.absolute().parts for file in files]
+    depths = [1] * len(files)
+    ends = [mine[-1:] for mine in parts]
+    while len(set(ends)) < len(ends):
+        depths = [depth + (ends.count(end) > 1) for depth, end in zip(depths, ends, strict=True)]
+        ends = [mine[-depth:] for mine, depth in zip(parts, depths, strict=True)]
+    return ["/".join(end) for end in ends]
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -94,68 +115,44 @@ def _open(file: Path) -> Shard:
             f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}: give both one shape (..., n),"
             " of two axes at least, n >= 1"
         )
-    return Shard(file, names, int(np.prod(target[:-1])), target[-1])
+    return Shard(file, names, prod(target[:-1]), target[-1], file.name, _digest(file, names))
 
 
 def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
     if file.suffix == ".safetensors":
         with _safetensors(file) as tensors:
             return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118 no mapping
-    return {name: _header(file, name)[0] for name in array_names(file, IN_NPZ)}
+    return {name: stored_array(file, name, IN_NPZ).shape for name in array_names(file, IN_NPZ)}
 
 
-def _header(file: Path, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape and type of an array in an .npz, and the length of its own header."""
-    with reading(file, IN_NPZ), ZipFile(file) as archive, archive.open(f"{name}.npy") as stream:
-        readers: dict[tuple[int, int], Callable[[Any], Any]] = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }
-        version = np.lib.format.read_magic(stream)
-        if version not in readers:
-            raise InvalidDistribution(f"{file}: array {name} has .npy version {version}; 1.0 and 2.0 are known")
-        shape, fortran, dtype = readers[version](stream)
-        if dtype.hasobject:
-            raise InvalidDistribution(f"{file}: array {name} holds Python objects, no numbers; give {IN_NPZ}")
-        if fortran and len(shape) > 1:
-            raise InvalidDistribution(f"{file}: array {name} is in Fortran order: save numpy.ascontiguousarray of it")
-        return shape, dtype, stream.tell()
+def _digest(file: Path, names: Sequence[str]) -> str:
+    """Hash of what these arrays hold; of a .safetensors, of all of it. Checksums that are there are checked on the way."""
+    if file.suffix == ".npz":
+        return " ".join(stored_array(file, name, IN_NPZ).digest() for name in names)
+    with reading(file, IN_NPZ), file.open("rb") as stream:
+        return file_digest(stream, lambda: blake2b(digest_size=16)).hexdigest()
 
 
 def _read(file: Path, name: str, start: int, stop: int) -> Array:
     """Rows of an array, (stop - start, n). Only these are read, except from a compressed .npz, which has to be passed through."""
-    if file.suffix == ".safetensors":
-        with _safetensors(file) as tensors:
-            tensor = tensors.get_slice(name)
-            rows = len(tensor.get_shape()) == 2
-            return np.asarray(tensor[start:stop] if rows else _flat(tensors.get_tensor(name))[start:stop])
-    shape, dtype, header = _header(file, name)
-    width = shape[-1] * dtype.itemsize
-    with reading(file, IN_NPZ), ZipFile(file) as archive:
-        member = archive.getinfo(f"{name}.npy")
-        if member.compress_type == ZIP_STORED:
-            offset = _data_offset(file, member.header_offset) + header + start * width
-            return np.memmap(file, dtype, "r", offset, (stop - start, shape[-1]))
-        with archive.open(member) as stream:
-            stream.seek(header + start * width)
-            return np.frombuffer(stream.read((stop - start) * width), dtype).reshape(stop - start, shape[-1])
-
-
-def _data_offset(file: Path, header_offset: int) -> int:
-    with file.open("rb") as stream:
-        stream.seek(header_offset)
-        name_length, extra_length = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])
-    return header_offset + LOCAL_HEADER + name_length + extra_length
+    if file.suffix == ".npz":
+        return stored_array(file, name, IN_NPZ).rows(start, stop)
+    with _safetensors(file) as tensors:
+        tensor = tensors.get_slice(name)
+        rows = len(tensor.get_shape()) == 2
+        return np.asarray(tensor[start:stop] if rows else _flat(tensors.get_tensor(name))[start:stop])
 
 
 def _flat(array: Array) -> Array:
     return array.reshape(-1, array.shape[-1])
 
 
-def _safetensors(file: Path) -> Any:
+@contextmanager
+def _safetensors(file: Path) -> Iterator[Any]:
     safetensors = load("safetensors", "sweep")
     try:
-        return safetensors.safe_open(file, framework="numpy")
+        with reading(file, IN_NPZ), safetensors.safe_open(file, framework="numpy") as tensors:
+            yield tensors
     except safetensors.SafetensorError as error:
         raise InvalidDistribution(f"{file} cannot be read as safetensors: {error}") from error
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidArgument
+from .parts import read_whole
 from .plan import MANIFEST
-from .work import parquet_module
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Mean:
 
 def summarise_sweep(out: Path | str) -> list[Mean]:
     """Means of a sweep, also of one that has not ended, ordered by law, k and rule."""
-    parquet, out = parquet_module(), Path(out)
+    out = Path(out)
     if not (out / MANIFEST).is_file():
         raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
     sums: dict[tuple[str, str, int, str], list[float]] = {}
     for file in sorted(out.glob("part-*.parquet")):
-        for key, numbers in _sums(parquet.read_table(file)):
+        for key, numbers in _sums(read_whole(file)):
             old = sums.setdefault(key, [0, 0.0, 0.0, 0.0])
             sums[key] = [a + b for a, b in zip(old, numbers, strict=True)]
     return [_mean(key, *numbers) for key, numbers in sorted(sums.items(), key=lambda item: (item[0][1], item[0][2]))]

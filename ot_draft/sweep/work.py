@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,8 @@ from ..arrays import Array
 from ..compare.evaluate_pair import evaluate_pairs
 from ..errors import DraftSelectionError
 from ..optimum import optimal_acceptance
-from ..optional import load
 from ..problem import Problem
+from .parts import write_whole
 from .plan import Part, Plan
 
 CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
@@ -37,16 +36,8 @@ def write_part(plan: Plan, part: Part, out: Path) -> Done:
         table = _table(plan, part)
     except DraftSelectionError as error:
         return Done(part.number, 0, str(error))
-    parquet = parquet_module()
-    temporary = out / f".{part.file_name}.{os.getpid()}"
-    parquet.write_table(table, temporary, compression="zstd")
-    temporary.replace(out / part.file_name)
+    write_whole(table, out / part.file_name)
     return Done(part.number, part.stop - part.start)
-
-
-def parquet_module() -> Any:
-    """pyarrow.parquet."""
-    return load("pyarrow.parquet", "sweep")
 
 
 NUMBERS = ("acceptance", "taken", "error", "optimum")
@@ -77,7 +68,7 @@ def _table(plan: Plan, part: Part) -> Any:
     lossy = {} if plan.target is None else {"target": words([plan.target.name] * len(plan.rules))}
     return pyarrow.table(
         {
-            "shard": words([part.shard.file.name] * len(plan.rules)),
+            "shard": words([part.shard.label] * len(plan.rules)),
             **lossy,
             "rule": words([rule.name for rule in plan.rules]),
             "law": words([rule.law.spelling for rule in plan.rules]),
@@ -89,7 +80,7 @@ def _table(plan: Plan, part: Part) -> Any:
 def _block(plan: Plan, part: Part, start: int, stop: int) -> Iterator[tuple[int, int, tuple[Array, ...]]]:
     """For every k and rule, by its place in the plan, its numbers on some rows, (rows,) each."""
     p, q = part.shard.read(start, stop, plan.temperature)
-    file = crc32(part.shard.file.name.encode())
+    file = crc32(part.shard.label.encode())
 
     def place_of(row: int) -> tuple[int, int]:
         return file, start + row
