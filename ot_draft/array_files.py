@@ -14,6 +14,7 @@ from math import prod
 from pathlib import Path
 from struct import error as StructError
 from struct import unpack
+from tokenize import TokenError
 from typing import IO, Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 from zlib import error as ZlibError
@@ -23,9 +24,10 @@ import numpy as np
 from .errors import InvalidDistribution
 
 # Of an encrypted member, and of a compression that is not known, zipfile raises RuntimeErrors, of a member that is not there KeyError;
-# of some wrong headers numpy raises TypeError and IndexError.
+# of some wrong headers numpy raises TypeError, IndexError and TokenError.
 BROKEN = (
-    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, RuntimeError, MemoryError, BadZipFile, StructError, ZlibError,
+    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, TokenError, RuntimeError, MemoryError, BadZipFile, StructError,
+    ZlibError,
 )  # fmt: skip
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 PIECE = 1 << 20  # bytes read at a time
@@ -70,15 +72,15 @@ class Stored:
             member = archive.getinfo(f"{self.name}.npy")
             if member.compress_type == ZIP_STORED:
                 offset = _data_offset(self.file, member.header_offset) + self.begin + start * width
-                return np.memmap(self.file, self.dtype, "r", offset, (stop - start, n))
+                return _native(np.memmap(self.file, self.dtype, "r", offset, (stop - start, n)))
             with archive.open(member) as stream:
                 stream.seek(self.begin + start * width)
-                return np.frombuffer(stream.read((stop - start) * width), self.dtype).reshape(stop - start, n)
+                return _native(np.frombuffer(stream.read((stop - start) * width), self.dtype).reshape(stop - start, n))
 
     def whole(self) -> np.ndarray:
         """All of it."""
         with reading(self.file, self.holds), ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as stream:
-            return np.lib.format.read_array(stream, allow_pickle=False)
+            return _native(np.lib.format.read_array(stream, allow_pickle=False))
 
     def digest(self) -> str:
         """Hash of all its bytes, its shape and type. Raises InvalidDistribution where they are not those that were written (CRC-32)."""
@@ -147,7 +149,12 @@ def read_array(file: Path, holds: str) -> np.ndarray:
         if not dtype.hasobject and there != prod(shape) * dtype.itemsize:
             raise ValueError(f"of shape {shape} and type {dtype}, it has {there:,} bytes")
         stream.seek(0)
-        return np.lib.format.read_array(stream, allow_pickle=False)
+        return _native(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """The same numbers in this machine's order of bytes."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _data_offset(file: Path, header_offset: int) -> int:

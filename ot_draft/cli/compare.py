@@ -26,11 +26,10 @@ from ..compare import (
     tables,
     total_variation,
 )
-from ..errors import DraftSelectionError
 from ..laws import spellings
 from ..targets import target_within
-from .console import progress_bar, table_console
-from .options import Numbers, parts
+from .console import one_line, progress_bar, table_console
+from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 from .refused import Refused
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
@@ -49,12 +48,12 @@ COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 )
 @click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many pairs a temperature, evenly spaced in the file.")
-@click.option("--samples", type=click.IntRange(2), default=256, show_default=True,
+@click.option("--samples", type=click.IntRange(2, SAMPLES), default=256, show_default=True,
               help="Random draft tuples a pair, for rules whose acceptance has no formula.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draft tuples.")
-@click.option("--lp-limit", type=click.IntRange(0), default=600, show_default=True,
+@click.option("--lp-limit", type=click.IntRange(0, 100_000), default=600, show_default=True,
               help="Solve linear programs of at most so many draft sets (0: none).")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
+@click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, help="Processes [default: one a core].")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Write summary.csv, pairs.csv and compare.json there.")  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Print the summary as CSV instead of a table.")
@@ -75,7 +74,9 @@ def compare(
         raise Refused("--plot needs a folder to write to: add --out DIR")
     if as_csv and as_json:
         raise Refused("--csv and --json both print to standard output: give one of them")
-    try:
+    if out is not None:
+        can_write_into("--out", out)
+    with one_line():
         pairs = _pairs(file, target, draft)
         pairs = pairs if temperature is None else pairs.at_temperature(temperature)
         pairs = pairs if limit is None else pairs.first(limit)
@@ -85,8 +86,6 @@ def compare(
         lines = summarise(rows, pairs, measure(pairs, settings))
         if out is not None:
             _write(out, lines, rows, pairs, settings, plot)
-    except (DraftSelectionError, OSError) as error:
-        raise Refused(str(error)) from error
     _print(lines, rows, pairs, settings, "csv" if as_csv else "json" if as_json else "table")
 
 
@@ -112,7 +111,6 @@ def _run(pairs: Pairs, settings: Settings, jobs: int) -> list[Row]:
 def _write(
     out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, plot: bool
 ) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     with (out / "summary.csv").open("w", encoding="utf-8") as stream:
         tables.write_csv(lines, stream)
     with (out / "pairs.csv").open("w", encoding="utf-8") as stream:

@@ -12,13 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ..compare import choose_rules
-from ..errors import DraftSelectionError
 from ..sweep import ENGINES, Mean, Plan, Progress, engine, open_shards, summarise_sweep
 from ..sweep import sweep as run_sweep
 from ..targets import target_within
-from .console import print_json, progress_bar
-from .options import Numbers, parts
-from .refused import Refused
+from .console import one_line, print_json, progress_bar
+from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 
 
 @click.command()
@@ -37,7 +35,7 @@ from .refused import Refused
 @click.option(
     "--temperature", type=float, default=1.0, show_default=True, help="Of both models; shards of logits only."
 )
-@click.option("--samples", type=click.IntRange(1), default=256, show_default=True,
+@click.option("--samples", type=click.IntRange(1, SAMPLES), default=256, show_default=True,
               help="Random draft tuples a pair, for rules whose acceptance has no formula.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draft tuples.")
 @click.option(
@@ -45,7 +43,7 @@ from .refused import Refused
 )
 @click.option("--engine", "name", type=click.Choice(ENGINES), default="loky", show_default=True)
 @click.option("--address", help="Of a running dask or ray cluster; without it these start one of --jobs workers here.")
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Workers [default: one a core].")
+@click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, help="Workers [default: one a core].")
 @click.option("--tries", type=click.IntRange(1), default=3, show_default=True, help="In all, when workers die.")
 @click.option("--json", "as_json", is_flag=True, help="Print the means as JSON instead of a table.")
 def sweep(
@@ -57,15 +55,14 @@ def sweep(
     A shard holds laws p and q of shape (..., n), or target_logits and draft_logits. The files written are the same to the last bit
     on every engine. Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
     """
-    try:
+    can_write_into("--out", out)
+    with one_line():
         rules = choose_rules(parts(names), parts(laws))
         lossy = None if budget is None else target_within(budget)
         plan = Plan(tuple(open_shards(shards, temperature)), rules, ks, temperature, target=lossy, **settings)
         with engine(name, jobs, address):
             trouble = _run(plan, out, tries)
         means = summarise_sweep(out)
-    except (DraftSelectionError, OSError) as error:
-        raise Refused(str(error)) from error
     for line in trouble:
         click.echo(f"workers died and their parts were done again: {line}", err=True)
     if as_json:

@@ -19,6 +19,7 @@ from .run import DUAL, LINEAR_PROGRAM, Settings
 Key = tuple[str, str, int]  # rule, law, k
 Times = dict[Key, float]
 PAIRS, REPEATS = 16, 3
+LONG = 1.0  # seconds after which nothing is repeated
 
 
 def measure(pairs: Pairs, settings: Settings) -> Times:
@@ -50,8 +51,8 @@ def _calls(some: Pairs, settings: Settings) -> Iterator[tuple[Key, Callable[[], 
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:
-    seconds = []
-    for _ in range(repeats):
+    seconds: list[float] = []
+    while len(seconds) < repeats and sum(seconds) < LONG:
         start = perf_counter()
         call()
         seconds.append(perf_counter() - start)

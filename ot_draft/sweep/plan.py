@@ -28,7 +28,7 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
     KSeq(),
     Optimal(),
 )
-MOST_DRAFTS = 4096  # of a pair: beyond that, a mistake
+MOST_DRAFTS = 32_767  # what a column of 16 bits holds
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 
 
