@@ -16,6 +16,7 @@ from struct import error as StructError
 from struct import unpack
 from tokenize import TokenError
 from typing import IO, Any
+from uuid import uuid4
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 from zlib import error as ZlibError
 
@@ -42,6 +43,29 @@ def reading(file: Path, holds: str) -> Iterator[None]:
         raise
     except BROKEN as error:
         raise InvalidDistribution(f"{file} cannot be read: {_reason(error)}; it should hold {holds}") from error
+
+
+@contextmanager
+def put(file: Path) -> Iterator[Path]:
+    """A name beside the file to write to, which becomes the file at the end: whole, or not at all. Several writers write the same.
+
+    A kill leaves the other file behind, which `remove_remains` removes.
+    """
+    temporary = file.with_name(f".{file.stem}.{uuid4().hex}{file.suffix}")
+    try:
+        yield temporary
+        temporary.replace(file)
+    except FileNotFoundError:  # another writer was there first, and has tidied up
+        if not file.exists():
+            raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_remains(folder: Path, name: str) -> None:
+    """Half-written files of writers that were killed. name: how the files' names begin."""
+    for file in folder.glob(f".{name}*"):
+        file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def can_write(option: str, file: Path) -> None:
     place = Path(os.path.realpath(file))
     try:
         if not place.parent.is_dir():
-            raise Refused(f"{option} {file}: there is no folder {file.parent}: make it, or name another")
+            raise Refused(f"{option} {file}: there is no such folder: make it, or name another")
         new = not place.exists()
         if new or place.is_file():  # others, as pipes and devices, would take notice
             place.open("ab").close()

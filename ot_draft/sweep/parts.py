@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
+from ..array_files import put
 from ..errors import InvalidArgument
 from ..optional import load
 
@@ -17,13 +17,8 @@ def parquet_module() -> Any:
 
 def write_whole(table: Any, file: Path) -> None:
     """Put an arrow table into the folder under the file's name in one step."""
-    temporary = file.with_name(f".{file.name}.{uuid4().hex}")
-    parquet_module().write_table(table, temporary, compression="zstd", write_page_checksum=True)
-    try:
-        temporary.replace(file)
-    except FileNotFoundError:  # the same sweep was called a second time, and has tidied up
-        if not file.exists():
-            raise
+    with put(file) as temporary:
+        parquet_module().write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def read_whole(file: Path) -> Any:

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from uuid import uuid4
 
 from .. import __version__
+from ..array_files import put
 from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
@@ -121,9 +121,8 @@ class Plan:
         if not manifest.exists():
             if parts:
                 raise InvalidArgument(f"{out} holds {parts[0]} and no {MANIFEST}: give an empty folder")
-            temporary = out / f".{MANIFEST}.{uuid4().hex}"
-            temporary.write_text(wanted, encoding="utf-8")
-            temporary.replace(manifest)
+            with put(manifest) as temporary:
+                temporary.write_text(wanted, encoding="utf-8")
         elif different := _difference(manifest, wanted):
             raise InvalidArgument(
                 f"{manifest} describes another sweep ({different} differs): give another folder,"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..array_files import remove_remains
 from ..errors import DraftSelectionError, InvalidDistribution
 from .parts import is_whole, parquet_module
 from .plan import Plan
@@ -43,7 +44,7 @@ def sweep(
     parquet_module()  # tell at once if it is not installed
     out = Path(out)
     plan.claim(out)
-    _remove_remains(out)
+    remove_remains(out, "part-")
     total = sum(shard.rows for shard in plan.shards)
     trouble: list[str] = []
     refused: list[str] = []
@@ -83,9 +84,3 @@ def _as_they_end(tasks: list[Any]) -> Iterator[Done]:
             yield from Parallel(batch_size=1)(tasks[start : start + size])
         return
     yield from work(tasks)
-
-
-def _remove_remains(out: Path) -> None:
-    """Half-written files of workers that were killed."""
-    for file in out.glob(".part-*"):
-        file.unlink(missing_ok=True)

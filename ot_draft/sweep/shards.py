@@ -96,7 +96,8 @@ def _labels(files: Sequence[Path]) -> list[str]:
 
 def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        shards = (file for file in path.iterdir() if file.suffix in SUFFIXES)
+        return sorted(file for file in shards if not file.name.startswith("."))  # such are half written
     if not path.is_file():
         raise InvalidDistribution(f"{path} is not there")
     if path.suffix not in SUFFIXES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,53 @@ def test_a_stopped_capture_goes_on(models: Any, tmp_path: Path, monkeypatch: pyt
     files = [sorted(folder.glob("*")) for folder in (tmp_path / "whole", tmp_path / "out")]
     assert [file.name for file in files[0]] == [file.name for file in files[1]]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*files, strict=True) if a.suffix == ".npz")
+
+
+def test_another_model_under_the_same_name_is_another_capture(models: Any, tmp_path: Path) -> None:
+    folder, out = tmp_path / "models", tmp_path / "out"
+    shutil.copytree(models[0], folder)
+    assert run((folder, models[1]), out).exit_code == 0
+    other = tiny_llama(8, N, 2, torch.float32)
+    other.save_pretrained(folder / "draft")
+    (out / "window-000001.npz").unlink()
+    again = run((folder, models[1]), out)
+    assert again.exit_code == 2 and "holds a capture with other weights" in again.output
+
+
+def test_texts_of_one_name_are_told_apart(models: Any, tmp_path: Path) -> None:
+    texts = [tmp_path / name / "text.txt" for name in "ab"]
+    for file, text in zip(texts, TEXTS, strict=True):
+        file.parent.mkdir()
+        file.write_text(text)
+    more = [word for file in texts for word in ("--text", str(file))]
+    assert run(models, tmp_path / "out", *more).exit_code == 0
+    texts[0].write_text(TEXTS[1])
+    assert "with other texts" in run(models, tmp_path / "out", *more).output
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_a_damaged_shard_is_captured_again(kind: str, models: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(models, out, "--format", kind).exit_code == 0
+    file = out / f"window-000001.{kind}"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    (out / f".window-000000.0123.{kind}").write_bytes(whole[:9])  # what a kill leaves behind
+    assert len(open_shards([out / f"window-000000.{kind}"])) == 1
+    again = run(models, out, "--format", kind)
+    assert "1 windows were there already" in again.output and file.read_bytes() == whole
+    assert len(open_shards([out])) == 2 and not list(out.glob(".*"))
+    if kind == "npz":
+        file.write_bytes(whole.replace(file.read_bytes()[200:204], b"\0\1\2\3", 1))
+        assert "1 windows were there already" in run(models, out).output and file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[1]", "{", "\xff"])
+def test_a_broken_manifest_of_a_capture(content: str, models: Any, tmp_path: Path) -> None:
+    assert run(models, tmp_path / "out").exit_code == 0
+    (tmp_path / "out" / "capture.json").write_bytes(content.encode("latin1"))
+    refused = run(models, tmp_path / "out")
+    assert (refused.exit_code == 2 and "capture.json" in refused.output) or "with other" in refused.output
 
 
 def test_refusals(models: Any, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ class DecodeSettings:
             raise Refused(f"--audit {self.audit} is there already: name another file")
         if (self.trace_rows is not None or self.trace_keep is not None) and self.trace is None:
             raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
-        if self.trace is not None and self.trace.exists() and any(self.trace.iterdir()):
+        if self.trace is not None and os.path.isdir(self.trace) and any(self.trace.iterdir()):  # noqa: PTH112 which raises for long names
             raise Refused(f"--trace {self.trace} is there already and not empty: name another folder")
         written = {"--audit": self.audit, "--html": self.html, "--svg": self.svg}
         for name, file in written.items():
