@@ -11,10 +11,11 @@ from typing import Any
 import click
 import numpy as np
 
-from ..compare import (
+from ..laws import spellings
+from ..pairs import (
     Pairs,
     Row,
-    Settings,
+    Study,
     Summary,
     as_pairs,
     choose_rules,
@@ -26,7 +27,6 @@ from ..compare import (
     tables,
     total_variation,
 )
-from ..laws import spellings
 from ..targets import target_within
 from .console import one_line, progress_bar, table_console
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
@@ -81,12 +81,12 @@ def compare(
         pairs = pairs if temperature is None else pairs.at_temperature(temperature)
         pairs = pairs if limit is None else pairs.first(limit)
         lossy = None if budget is None else target_within(budget)
-        settings = Settings(rules=choose_rules(parts(names), parts(laws)), target=lossy, **numbers)
-        rows = _run(pairs, settings, jobs)
-        lines = summarise(rows, pairs, measure(pairs, settings))
+        study = Study(rules=choose_rules(parts(names), parts(laws)), target=lossy, **numbers)
+        rows = _run(pairs, study, jobs)
+        lines = summarise(rows, pairs, measure(pairs, study), study)
         if out is not None:
-            _write(out, lines, rows, pairs, settings, plot)
-    _print(lines, rows, pairs, settings, "csv" if as_csv else "json" if as_json else "table")
+            _write(out, lines, rows, pairs, study, plot)
+    _print(lines, rows, pairs, study, "csv" if as_csv else "json" if as_json else "table")
 
 
 def _pairs(file: Path | None, target: str | None, draft: str | None) -> Pairs:
@@ -103,40 +103,38 @@ def _pairs(file: Path | None, target: str | None, draft: str | None) -> Pairs:
     return read_pairs(file or (COMMITTED if COMMITTED.is_file() else clone))
 
 
-def _run(pairs: Pairs, settings: Settings, jobs: int) -> list[Row]:
+def _run(pairs: Pairs, study: Study, jobs: int) -> list[Row]:
     with progress_bar(len(pairs), "comparing pairs") as advance:
-        return compare_rules(pairs, settings, jobs, lambda pairs_done: advance(by=pairs_done))
+        return compare_rules(pairs, study, jobs, lambda pairs_done: advance(by=pairs_done))
 
 
-def _write(
-    out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, plot: bool
-) -> None:
+def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study, plot: bool) -> None:
     with (out / "summary.csv").open("w", encoding="utf-8") as stream:
         tables.write_csv(lines, stream)
     with (out / "pairs.csv").open("w", encoding="utf-8") as stream:
         tables.write_csv(rows, stream, pairs)
     with (out / "compare.json").open("w", encoding="utf-8") as stream:
-        tables.write_json(lines, rows, pairs, settings, stream)
+        tables.write_json(lines, rows, pairs, study, stream)
     if plot:
-        from ..compare.plotting import save_plot
+        from ..pairs.plotting import save_plot
 
         save_plot(lines, out / "acceptance")
 
 
-def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, form: str) -> None:
+def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study, form: str) -> None:
     if form == "csv":
         click.echo(tables.csv_text(lines), nl=False)
         return
     if form == "json":
-        tables.write_json(lines, rows, pairs, settings, sys.stdout)
+        tables.write_json(lines, rows, pairs, study, sys.stdout)
         return
     console = table_console(140)
     for group, (distance, error) in total_variation(pairs).items():
         count = pairs.group.count(group)
         heading = f"temperature {group}: " if group else ""
         spread = f" ± {error:.4f}" if error == error else ""
-        lossy = f", for {settings.target.name} in the place of p (NOT lossless)" if settings.target else ""
+        lossy = f", for {study.target.name} in the place of p (NOT lossless)" if study.target else ""
         title = f"{heading}{count} pair{'s' * (count > 1)}{lossy}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
         here = [line for line in lines if line.group == group]
         console.print(tables.table(here, title, errors=console.width >= tables.WIDE))
-    console.print(tables.notes(settings, len(pairs) == 1), style="dim")
+    console.print(tables.notes(study, len(pairs) == 1), style="dim")

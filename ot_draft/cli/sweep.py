@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from ..compare import choose_rules
-from ..sweep import ENGINES, Mean, Plan, Progress, engine, open_shards, summarise_sweep
-from ..sweep import sweep as run_sweep
+from ..pairs import (
+    ENGINES,
+    QUICK_RULES,
+    Progress,
+    Study,
+    Summary,
+    Sweep,
+    as_records,
+    choose_rules,
+    engine,
+    open_shards,
+    run_sweep,
+    summarise_sweep,
+)
 from ..targets import target_within
-from .console import one_line, print_json, progress_bar
+from .console import one_line, print_json, progress_bar, without_nan
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 
 
@@ -23,8 +32,9 @@ from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 @click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
               help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
-@click.option("--rules", "names", default="SpeculativeSampling, NaiveTarget, RecursiveRejection, KSeq, Optimal",
-              show_default=True, help="By comma.")  # fmt: skip
+@click.option(
+    "--rules", "names", default=", ".join(rule.name for rule in QUICK_RULES), show_default=True, help="By comma."
+)
 @click.option(
     "--law", "laws", default="", help="Draft laws, by comma, as in compare. Without it each rule is under its own."
 )
@@ -48,7 +58,7 @@ from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 @click.option("--json", "as_json", is_flag=True, help="Print the means as JSON instead of a table.")
 def sweep(
     shards: tuple[Path, ...], out: Path, names: str, laws: str, budget: str | None, ks: tuple[int, ...], temperature: float,
-    name: str, address: str | None, jobs: int, tries: int, as_json: bool, **settings: Any
+    samples: int, seed: int, rows: int, name: str, address: str | None, jobs: int, tries: int, as_json: bool
 ) -> None:  # fmt: skip
     """Acceptance of every rule at every k on the pairs of SHARDS: .npz or .safetensors files, or folders of them.
 
@@ -59,29 +69,30 @@ def sweep(
     with one_line():
         rules = choose_rules(parts(names), parts(laws))
         lossy = None if budget is None else target_within(budget)
-        plan = Plan(tuple(open_shards(shards, temperature)), rules, ks, temperature, target=lossy, **settings)
+        study = Study(ks, rules, samples, seed, target=lossy)
+        work = Sweep(tuple(open_shards(shards, temperature)), study, temperature, rows)
         with engine(name, jobs, address):
-            trouble = _run(plan, out, tries)
+            trouble = _run(work, out, tries)
         means = summarise_sweep(out)
     for line in trouble:
         click.echo(f"workers died and their parts were done again: {line}", err=True)
     if as_json:
-        print_json([asdict(mean) for mean in means])
+        print_json(without_nan(as_records(means)))
     else:
         Console().print(table(means, out))
 
 
-def _run(plan: Plan, out: Path, tries: int) -> tuple[str, ...]:
-    with progress_bar(sum(shard.rows for shard in plan.shards), "pairs") as move:
+def _run(work: Sweep, out: Path, tries: int) -> tuple[str, ...]:
+    with progress_bar(sum(shard.rows for shard in work.shards), "pairs") as move:
 
         def advance(progress: Progress) -> None:
             said = f"pairs, {len(progress.trouble)} deaths" if progress.trouble else "pairs"
             move(said, to=progress.rows)
 
-        return run_sweep(plan, out, tries, advance)
+        return run_sweep(work, out, tries, advance)
 
 
-def table(means: list[Mean], out: Path) -> Table:
+def table(means: list[Summary], out: Path) -> Table:
     """Means over all pairs, one row a rule, law and k."""
     pairs = means[0].pairs if means else 0
     lossy = f", for {means[0].target} in the place of p (NOT lossless)" if means and means[0].target else ""
@@ -91,6 +102,6 @@ def table(means: list[Mean], out: Path) -> Table:
         if previous not in (None, (mean.law, mean.k)):
             made.add_section()
         previous = mean.law, mean.k
-        share = f"{mean.acceptance / mean.optimum:.4f}" if mean.optimum else "-"
-        made.add_row(mean.law, str(mean.k), mean.rule, f"{mean.acceptance:.4f}", f"{mean.error:.4f}", share)
+        share = "-" if mean.share is None else f"{mean.share:.4f}"
+        made.add_row(mean.law, str(mean.k), mean.rule, f"{mean.accepted:.4f}", f"{mean.error:.4f}", share)
     return made

@@ -17,7 +17,7 @@ from tiny_models import tiny_llama, tiny_pair
 import ot_draft as ot
 from ot_draft.cli.compare import compare
 from ot_draft.cli.sweep import sweep
-from ot_draft.sweep import open_shards
+from ot_draft.pairs import open_shards
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -21,10 +21,13 @@ pytest.importorskip("transformers")
 
 from ot_draft.cli.decode.replay import main, recorded, recorded_trees, replay  # noqa: E402
 from ot_draft.cli.decode.trace import TAIL_CLASSES, Trace, node_laws  # noqa: E402
-from ot_draft.compare import choose_rules, read_pairs  # noqa: E402
 from ot_draft.decoding import CannotDecode, Options, decode_steps  # noqa: E402
 from ot_draft.decoding.compared.methods import method_called, shape_of  # noqa: E402
-from ot_draft.sweep import open_shards  # noqa: E402
+from ot_draft.pairs import (  # noqa: E402
+    choose_rules,
+    open_shards,
+    read_pairs,
+)
 
 ROWS, TOKENS, ALL = 64, 32, 1_000_000
 MULTI_PATH = ("recursiverejection", "kseq", "optimal", "joint", "traversal")

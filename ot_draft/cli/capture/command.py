@@ -15,7 +15,7 @@ import numpy as np
 
 from ...array_files import put, remove_remains
 from ...errors import DraftSelectionError, MissingPackage
-from ...sweep import open_shards
+from ...pairs import open_shards
 from ..console import one_line, progress_bar
 from ..options import can_write_into
 from ..refused import Refused

@@ -28,9 +28,8 @@ from rich.table import Table
 import ot_draft as ot
 
 from ...array_files import array_names, read_arrays
-from ...compare import choose_rules
 from ...errors import DraftSelectionError
-from ...sweep import Shard, open_shards
+from ...pairs import Shard, choose_rules, open_shards
 from ..console import one_line, print_csv, progress_bar
 from ..options import parts
 from ..refused import Refused

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compare.merge import TAIL, TAIL_CLASSES, merge
 from ...decoding import Method, Options, Step
+from ...pairs.merge import TAIL, TAIL_CLASSES, merge
 
 KEPT = 224  # tokens of a law that are kept one by one, the drafted ones among them
 ROWS = 10_000  # laws stored at most
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 class Trace:
     """Writes one run into an empty folder, while it goes on; `close` writes what is left.
 
-    kept: tokens of every law that stay themselves, the others are merged into classes of like p/q (`ot_draft.compare.merge`); 0: the
+    kept: tokens of every law that stay themselves, the others are merged into classes of like p/q (`ot_draft.pairs.merge`); 0: the
     whole vocabulary. rows_stored: laws stored at most; from the first tree that would pass it on, steps are recorded without laws.
     """
 

@@ -21,7 +21,7 @@ import numpy as np
 
 import ot_draft as ot
 
-from ...compare import clustered_error
+from ...pairs import clustered_error
 from ..loop import Options, decode_steps
 from ..pair import Pair
 from ..step import Seconds, Step

@@ -1,34 +1,21 @@
-"""What a sweep computes, in which parts, and how it is told from another sweep in the same folder."""
+"""A study of shards: in which parts, the parquet files that hold them, and how it is told from another in the same folder."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from ..array_files import put
-from ..arrays import Array
 from ..errors import InvalidArgument
-from ..laws import DraftLaw
-from ..problem import Problem
-from ..rules import KSeq, NaiveTarget, Optimal, RecursiveRejection, SpeculativeSampling
-from ..selection import SelectionRule
-from ..targets import Target
-from .parts import is_whole
+from ..optional import load
 from .shards import Shard
+from .study import QUICK_RULES, Study
 
-# Rules whose acceptance has a formula that is quick on many pairs at a time.
-DEFAULT_RULES: tuple[SelectionRule, ...] = (
-    SpeculativeSampling(),
-    NaiveTarget(),
-    RecursiveRejection(),
-    KSeq(),
-    Optimal(),
-)
-MOST_DRAFTS = 32_767  # what a column of 16 bits holds
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 
 
@@ -45,45 +32,39 @@ class Part:
     def file_name(self) -> str:
         return f"part-{self.number:06}.parquet"
 
+    def is_in(self, out: Path) -> bool:
+        """Whether its file is there and can be read to its end."""
+        try:
+            return (out / self.file_name).exists() and read_part(out / self.file_name) is not None
+        except InvalidArgument:
+            return False
+
 
 @dataclass(frozen=True)
-class Plan:
-    """A sweep. rules: each under its own law. rows: pairs a part, at most; one part never spans two shards.
-
-    samples, seed: random draft tuples for acceptances without a formula; every pair, rule and k has its own stream of
-    random numbers (SeedSequence with the pair's place as its key), so that nothing depends on parts, order or engine.
-    target: for the place of p, in everything that is computed; the optimum is then the frontier at its budget (docs/lossy.md).
-    """
+class Sweep:
+    """A study of all pairs of some shards. rows: pairs a part, at most; one part never spans two shards. temperature: of logits."""
 
     shards: tuple[Shard, ...]
-    rules: tuple[SelectionRule, ...] = DEFAULT_RULES
-    ks: tuple[int, ...] = (2, 4, 8)
+    study: Study = field(default_factory=lambda: Study(ks=(2, 4, 8), rules=QUICK_RULES))
     temperature: float = 1.0
-    samples: int = 256
-    seed: int = 0
     rows: int = 16_384
-    target: Target | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("rows", self.rows), ("samples", self.samples), *(("k", k) for k in self.ks)):
-            if value < 1:
-                raise InvalidArgument(f"{name} is {value}: give a whole number from 1 on")
-        if not self.ks or not self.rules or not self.shards:
-            raise InvalidArgument("a sweep needs at least one shard, one rule and one k")
-        if max(self.ks) > MOST_DRAFTS:
-            raise InvalidArgument(f"k is {max(self.ks)}: give numbers up to {MOST_DRAFTS}")
+        if not self.shards:
+            raise InvalidArgument("a sweep needs at least one shard")
+        if self.rows < 1:
+            raise InvalidArgument(f"rows is {self.rows}: give a whole number from 1 on")
+        if not 0 < self.temperature < inf:
+            raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
+        rules, ks = self.study.rules, self.study.ks
+        if not any(rule.law.is_defined(k) for rule in rules for k in ks):
+            named = ", ".join(rule.name for rule in rules)
+            raise InvalidArgument(f"no law of {named} is defined for k = {', '.join(map(str, ks))}: give another k")
         labels = [shard.label for shard in self.shards]
         if len(set(labels)) < len(labels):
             raise InvalidArgument(
                 f"two shards are called {max(labels, key=labels.count)}: open all with one open_shards"
             )
-        if not any(rule.law.is_defined(k) for rule in self.rules for k in self.ks):
-            named = ", ".join(rule.name for rule in self.rules)
-            raise InvalidArgument(
-                f"no law of {named} is defined for k = {', '.join(map(str, self.ks))}: give another k"
-            )
-        if not 0 < self.temperature < inf:
-            raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
 
     @property
     def parts(self) -> list[Part]:
@@ -99,19 +80,15 @@ class Plan:
         what = {
             "made_by": f"ot_draft {__version__}",
             "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
-            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in self.rules],
-            "ks": self.ks,
+            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in self.study.rules],
+            "ks": self.study.ks,
             "temperature": self.temperature,
-            "samples": self.samples,
-            "seed": self.seed,
+            "samples": self.study.samples,
+            "seed": self.study.seed,
             "rows": self.rows,
-            **({} if self.target is None else {"target": repr(self.target)}),
+            **({} if self.study.target is None else {"target": repr(self.study.target)}),
         }
         return json.dumps(what, indent=1) + "\n"
-
-    def problem(self, p: Array, q: Array, k: int, law: DraftLaw) -> Problem:
-        """The pairs (R, n) with k drafts by the law, their target replaced where another is wanted."""
-        return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
 
     def claim(self, out: Path) -> None:
         """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""
@@ -134,7 +111,27 @@ class Plan:
 
     def missing(self, out: Path) -> list[Part]:
         """Parts of which no whole file is there: none, or one that was cut short or changed."""
-        return [part for part in self.parts if not is_whole(out / part.file_name)]
+        return [part for part in self.parts if not part.is_in(out)]
+
+
+def parquet_module() -> Any:
+    """pyarrow.parquet."""
+    return load("pyarrow.parquet", "sweep")
+
+
+def write_part(table: Any, file: Path) -> None:
+    """Put an arrow table into the folder under the file's name in one step, with checksums."""
+    with put(file) as temporary:
+        parquet_module().write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_part(file: Path) -> Any:
+    """The arrow table of a file that `write_part` wrote. Raises InvalidArgument where it is another, or was changed."""
+    try:
+        return parquet_module().read_table(file, page_checksum_verification=True)
+    except (OSError, ValueError) as error:  # pyarrow's own are one of these
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidArgument(f"{file} cannot be read: {reason}; the same sweep makes it again") from error
 
 
 def _difference(manifest: Path, wanted: str) -> str:

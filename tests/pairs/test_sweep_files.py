@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.sweep import Plan, engine, open_shards, summarise_sweep, sweep
+from ot_draft.pairs import Study, Sweep, engine, open_shards, run_sweep, summarise_sweep
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra 'sweep')")
 
@@ -30,12 +30,16 @@ def laws(seed: int, rows: int = ROWS, n: int = N) -> dict[str, Any]:
     return {"p": p, "q": q}
 
 
-def run(shards: Path, out: Path, **settings: Any) -> dict[tuple[str, int], float]:
+def sweep_of(*shards: Path, rows: int = 16, **study: Any) -> Sweep:
+    return Sweep(tuple(open_shards(shards)), Study(**{"rules": RULES, "ks": (2,)} | study), rows=rows)
+
+
+def run(shards: Path, out: Path, rows: int = 4, **study: Any) -> dict[tuple[str, int], float]:
     """Mean acceptance by rule and k."""
-    plan = Plan(tuple(open_shards([shards])), **{"rules": RULES, "ks": (2,), "rows": 4} | settings)
+    plan = sweep_of(shards, rows=rows, **study)
     with engine("sequential"):
-        assert sweep(plan, out) == ()
-    return {(mean.rule, mean.k): mean.acceptance for mean in summarise_sweep(out)}
+        assert run_sweep(plan, out) == ()
+    return {(mean.rule, mean.k): mean.accepted for mean in summarise_sweep(out)}
 
 
 def bytes_of(out: Path) -> dict[str, bytes]:
@@ -102,17 +106,17 @@ def test_shards_of_one_name_in_two_folders_are_told_apart(shard: Path, tmp_path:
     rules = (ot.rules.RecursiveRejectionWithoutReplacement(),)
     shards = open_shards([shard, other, plain])
     assert [each.label for each in shards] == ["in/shard.npz", "other/shard.npz", "plain.npz"]
-    sweep(Plan(tuple(shards), rules=rules, ks=(3,), samples=4), tmp_path / "out")
+    run_sweep(Sweep(tuple(shards), Study((3,), rules, 4)), tmp_path / "out")
     table = parquet.read_table(tmp_path / "out").to_pylist()
     assert {(row["shard"], row["row"]) for row in table} == {(s.label, r) for s in shards for r in range(ROWS)}
     np.savez(other, **laws(1, n=40))  # the same pairs: the random drafts are others
-    sweep(Plan(tuple(open_shards([shard, other])), rules=rules, ks=(3,), samples=4), tmp_path / "same")
+    run_sweep(sweep_of(shard, other, rules=rules, ks=(3,), samples=4), tmp_path / "same")
     first, second = np.array([r["acceptance"] for r in parquet.read_table(tmp_path / "same").to_pylist()]).reshape(
         2, -1
     )
     assert not np.allclose(first, second) and np.allclose(first, second, atol=0.5)
     with pytest.raises(ot.DraftSelectionError, match=r"two shards are called shard\.npz"):
-        Plan((*open_shards([shard]), *open_shards([other])))
+        Sweep((*open_shards([shard]), *open_shards([other])))
 
 
 def cut(content: bytes) -> bytes:
@@ -181,7 +185,7 @@ def test_another_version_of_the_library_is_another_sweep(
     shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(shard, tmp_path / "out")
-    monkeypatch.setattr("ot_draft.sweep.plan.__version__", "0.0.7")
+    monkeypatch.setattr("ot_draft.pairs.sharded.__version__", "0.0.7")
     with pytest.raises(ot.DraftSelectionError, match=r"another sweep \(made_by differs\)"):
         run(shard, tmp_path / "out")
 
@@ -192,7 +196,7 @@ def test_two_sweeps_at_once_in_one_folder(shard: Path, tmp_path: Path) -> None:
 
     def go() -> None:
         try:
-            trouble.extend(sweep(Plan(tuple(open_shards([shard])), rules=RULES, ks=(2,), rows=1), tmp_path / "both"))
+            trouble.extend(run_sweep(sweep_of(shard, rows=1), tmp_path / "both"))
         except Exception as error:
             trouble.append(error)
 
@@ -338,10 +342,10 @@ def test_folders_and_loops_where_files_are_expected(shard: Path, tmp_path: Path)
 
 
 def test_a_shard_that_vanishes_is_told(shard: Path, tmp_path: Path) -> None:
-    plan = Plan(tuple(open_shards([shard])), rules=RULES, ks=(2,))
+    plan = sweep_of(shard)
     shard.unlink()
     with pytest.raises(ot.InvalidDistribution, match=r"shard.npz cannot be read: No such file"):
-        sweep(plan, tmp_path / "out")
+        run_sweep(plan, tmp_path / "out")
 
 
 def test_numbers_that_nobody_means(shard: Path, tmp_path: Path) -> None:

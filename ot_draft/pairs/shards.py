@@ -15,10 +15,10 @@ import numpy as np
 
 from ..array_files import array_names, reading, stored_array
 from ..arrays import Array
-from ..compare.logits import LOGITS, laws_of_logits
 from ..errors import InvalidDistribution
 from ..optional import load
 from ..problem import Problem
+from .logits import LOGITS, laws_of_logits
 
 LAWS = ("p", "q")
 SUFFIXES = (".npz", ".safetensors")

@@ -1,4 +1,4 @@
-"""sweep(plan, out): every part that is not there yet, on the engine of the caller's choice."""
+"""run_sweep(sweep, out): every part that is not there yet, on the engine of the caller's choice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 from ..array_files import remove_remains
 from ..errors import DraftSelectionError, InvalidDistribution
-from .parts import is_whole, parquet_module
-from .plan import Plan
-from .work import Done, write_part
+from .part import Done, make_part
+from .sharded import Sweep, parquet_module
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,12 @@ class SweepFailed(DraftSelectionError, RuntimeError):
     """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
 
 
-def sweep(
-    plan: Plan, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
+def run_sweep(
+    sweep: Sweep, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
 ) -> tuple[str, ...]:
     """Write one parquet file a part into `out`; a part that is there, and whole, stays. The files are the same whatever the engine.
 
-    The engine is joblib's: `with joblib.parallel_config(backend="dask"): sweep(...)`, or ours, `sweep.engine`. A kill at any
+    The engine is joblib's: `with joblib.parallel_config(backend="dask"): run_sweep(...)`, or ours, `engine`. A kill at any
     moment loses the parts that were under way and nothing else; call again to go on. When a worker dies the parts that are
     missing are tried again, up to `tries` times in all, and what happened is returned, one line a death.
     Raises InvalidDistribution for a row that is no law (what is sound is written before), InvalidDrafts for a folder of another
@@ -43,28 +42,28 @@ def sweep(
 
     parquet_module()  # tell at once if it is not installed
     out = Path(out)
-    plan.claim(out)
+    sweep.claim(out)
     remove_remains(out, "part-")
-    total = sum(shard.rows for shard in plan.shards)
+    total = sum(shard.rows for shard in sweep.shards)
     trouble: list[str] = []
     refused: list[str] = []
-    missing = plan.missing(out)
+    missing = sweep.missing(out)
     while missing and not refused:
         rows, left = total - sum(part.stop - part.start for part in missing), len(missing)
         try:
-            for done in _as_they_end([delayed(write_part)(plan, part, out) for part in missing]):
+            for done in _as_they_end([delayed(make_part)(sweep, part, out) for part in missing]):
                 refused += [done.refused] if done.refused else []
                 rows, left = rows + done.rows, left - (not done.refused)
                 if advance:
                     advance(Progress(rows, total, left, tuple(trouble)))
             break
-        except Exception as error:  # of the engine: write_part returns what is wrong with the input
+        except Exception as error:  # of the engine: make_part returns what is wrong with the input
             said = " ".join(str(error).split())[:200]
             trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {said}")
-            missing = [part for part in missing if not is_whole(out / part.file_name)]
+            missing = [part for part in missing if not part.is_in(out)]
             if len(trouble) >= tries:
                 raise SweepFailed(
-                    f"{len(missing)} of {len(plan.parts)} parts are missing after {tries} tries;"
+                    f"{len(missing)} of {len(sweep.parts)} parts are missing after {tries} tries;"
                     f" the last said {trouble[-1]}. Call again to go on, with fewer jobs if the memory ran out"
                 ) from error
     if refused:
