@@ -27,8 +27,8 @@ from .errors import InvalidDistribution
 # Of an encrypted member, and of a compression that is not known, zipfile raises RuntimeErrors, of a member that is not there KeyError;
 # of some wrong headers numpy raises TypeError, IndexError and TokenError.
 BROKEN = (
-    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, TokenError, RuntimeError, MemoryError, BadZipFile, StructError,
-    ZlibError,
+    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, TokenError, OverflowError, RuntimeError, MemoryError,
+    BadZipFile, StructError, ZlibError,
 )  # fmt: skip
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 PIECE = 1 << 20  # bytes read at a time

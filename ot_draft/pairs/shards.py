@@ -1,28 +1,20 @@
-"""Files that hold pairs of laws or of logits, read by rows, so that a shard larger than the memory is no trouble."""
+"""Files of pairs of laws or of logits, read by rows, so that a shard larger than the memory is no trouble (.npz, .safetensors)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b, file_digest
 from math import prod
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from ..array_files import array_names, reading, stored_array
 from ..arrays import Array
 from ..errors import InvalidDistribution
-from ..optional import load
 from ..problem import Problem
-from .logits import LOGITS, laws_of_logits
+from .formats import READERS, columns
+from .laws import LOGITS, as_laws, names_in
 
-LAWS = ("p", "q")
-SUFFIXES = (".npz", ".safetensors")
-IN_NPZ = f"p and q, or {' and '.join(LOGITS)}"
+IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # others are named one by one
 
 
 @dataclass(frozen=True)
@@ -41,32 +33,38 @@ class Shard:
 
     @property
     def holds_logits(self) -> bool:
-        return self.names == LOGITS
+        return self.names in LOGITS
 
     def read(self, start: int, stop: int, temperature: float = 1.0) -> tuple[Array, Array]:
         """Rows start .. stop - 1 as laws (p, q), (rows, n) each, in float64; logits divided by the temperature first.
 
         Raises InvalidDistribution for a row that is no law, to the precision in which it is stored.
         """
-        p, q = (_read(self.file, name, start, stop) for name in self.names)
+        found, where = columns(self.file), f"{self.file}, in the rows from {start} on"
+        arrays = [found[name].rows(start, stop) for name in self.names]
         if self.holds_logits:
-            p, q = (laws_of_logits(x, temperature, str(self.file), start) for x in (p, q))
+            p, q = (as_laws(x, self.names[0], str(self.file), start, temperature) for x in arrays)
             return p, q
         try:
-            Problem(p, q, 1)
+            p, q = (as_laws(x, name, str(self.file), start) for x, name in zip(arrays, self.names, strict=True))
+            problem = Problem(p, q, 1)
         except InvalidDistribution as error:
-            raise InvalidDistribution(f"{self.file}, in the rows from {start} on: {error}") from error
-        return _in_doubles(p), _in_doubles(q)
+            raise InvalidDistribution(f"{where}: {error}") from error
+        if problem.p.dtype.hasobject:
+            return problem.p.astype(float), problem.q.astype(float)
+        return problem.p, problem.q
 
 
 def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[Shard]:
-    """The shards of files and folders (of which all .npz and .safetensors files, by name). Raises InvalidDistribution.
+    """The shards of files and folders (of which all .npz, .safetensors and .parquet files, by name). Raises InvalidDistribution.
 
     All of every file is read once, to check its checksums, which reading single rows cannot do, and for the digest.
     """
     files = [file for path in map(Path, paths) for file in _files(path)]
     if not files:
-        raise InvalidDistribution("no shard was given: name .npz or .safetensors files, or a folder that holds some")
+        raise InvalidDistribution(
+            "no shard was given: name .npz, .safetensors or other files, or a folder that holds some"
+        )
     places = [os.path.realpath(file) for file in files]
     twice = [file for number, file in enumerate(files) if places[number] in places[:number]]
     if twice:
@@ -78,7 +76,7 @@ def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[S
         if not shard.holds_logits and temperature != 1:
             raise InvalidDistribution(
                 f"{shard.file} holds laws p and q, and temperature {temperature} was asked for: give logits"
-                f" ({' and '.join(LOGITS)}), or temperature 1"
+                f" ({' and '.join(LOGITS[0])}), or temperature 1"
             )
     return shards
 
@@ -96,71 +94,23 @@ def _labels(files: Sequence[Path]) -> list[str]:
 
 def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
-        shards = (file for file in path.iterdir() if file.suffix in SUFFIXES)
+        shards = (file for file in path.iterdir() if file.suffix in IN_FOLDERS)
         return sorted(file for file in shards if not file.name.startswith("."))  # such are half written
     if not path.is_file():
         raise InvalidDistribution(f"{path} is not there")
-    if path.suffix not in SUFFIXES:
-        raise InvalidDistribution(f"{path}: a shard is one of {', '.join(SUFFIXES)}")
+    if path.suffix not in READERS:
+        raise InvalidDistribution(f"{path}: a shard is one of {', '.join(READERS)}")
     return [path]
 
 
 def _open(file: Path) -> Shard:
-    shapes = _shapes(file)
-    names = next((names for names in (LAWS, LOGITS) if set(names) <= shapes.keys()), None)
-    if names is None:
-        raise InvalidDistribution(f"{file} holds {', '.join(shapes) or 'nothing'}: a shard holds {IN_NPZ}")
-    target, draft = (shapes[name] for name in names)
+    found = columns(file)
+    names = names_in(found, file)
+    target, draft = (found[name].shape for name in names)
     if target != draft or len(target) < 2 or not target[-1]:
         raise InvalidDistribution(
             f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}: give both one shape (..., n),"
             " of two axes at least, n >= 1"
         )
-    return Shard(file, names, prod(target[:-1]), target[-1], file.name, _digest(file, names))
-
-
-def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    if file.suffix == ".safetensors":
-        with _safetensors(file) as tensors:
-            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118 no mapping
-    return {name: stored_array(file, name, IN_NPZ).shape for name in array_names(file, IN_NPZ)}
-
-
-def _digest(file: Path, names: Sequence[str]) -> str:
-    """Hash of what these arrays hold; of a .safetensors, of all of it. Checksums that are there are checked on the way."""
-    if file.suffix == ".npz":
-        return " ".join(stored_array(file, name, IN_NPZ).digest() for name in names)
-    with reading(file, IN_NPZ), file.open("rb") as stream:
-        return file_digest(stream, lambda: blake2b(digest_size=16)).hexdigest()
-
-
-def _read(file: Path, name: str, start: int, stop: int) -> Array:
-    """Rows of an array, (stop - start, n). Only these are read, except from a compressed .npz, which has to be passed through."""
-    if file.suffix == ".npz":
-        return stored_array(file, name, IN_NPZ).rows(start, stop)
-    with _safetensors(file) as tensors:
-        tensor = tensors.get_slice(name)
-        rows = len(tensor.get_shape()) == 2
-        return np.asarray(tensor[start:stop] if rows else _flat(tensors.get_tensor(name))[start:stop])
-
-
-def _flat(array: Array) -> Array:
-    return array.reshape(-1, array.shape[-1])
-
-
-@contextmanager
-def _safetensors(file: Path) -> Iterator[Any]:
-    safetensors = load("safetensors", "sweep")
-    try:
-        with reading(file, IN_NPZ), safetensors.safe_open(file, framework="numpy") as tensors:
-            yield tensors
-    except safetensors.SafetensorError as error:
-        raise InvalidDistribution(f"{file} cannot be read as safetensors: {error}") from error
-
-
-def _in_doubles(masses: Array) -> Array:
-    """Laws in float64; what was rounded to float32 sums to 1 in that precision only, and is divided by its sum."""
-    if masses.dtype == np.float64:
-        return np.asarray(masses)
-    masses = masses.astype(np.float64)
-    return masses / masses.sum(-1, keepdims=True)
+    digest = " ".join(found[name].digest() for name in names)
+    return Shard(file, names, prod(target[:-1]), target[-1], file.name, digest)

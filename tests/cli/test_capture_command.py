@@ -107,7 +107,7 @@ def test_sweep_of_a_capture_is_direct_computation(models: Any, tmp_path: Path) -
         assert mean["pairs"] == len(p)
         assert mean["optimum"] == pytest.approx(ot.optimal_acceptance(p, q, mean["k"]).mean(), abs=1e-5)
         if mean["rule"] == "Optimal":
-            assert mean["acceptance"] == pytest.approx(mean["optimum"], abs=1e-5)
+            assert mean["accepted"] == pytest.approx(mean["optimum"], abs=1e-5)
 
 
 def test_laws_of_the_heaviest_tokens(models: Any, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ from rich.table import Table
 
 import ot_draft as ot
 
-from ...array_files import array_names, read_arrays
 from ...errors import DraftSelectionError
 from ...pairs import Shard, choose_rules, open_shards
+from ...pairs.formats import columns
 from ..console import one_line, print_csv, progress_bar
 from ..options import parts
 from ..refused import Refused
@@ -115,14 +115,8 @@ def replay(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tupl
 
 def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
-    if shard.file.suffix == ".npz":
-        holds = ", ".join(ABOUT)
-        about = read_arrays(shard.file, [name for name in ABOUT if name in array_names(shard.file, holds)], holds)
-    else:
-        from safetensors import safe_open
-
-        with safe_open(shard.file, framework="numpy") as tensors:
-            about = {name: tensors.get_tensor(name) for name in ABOUT if name in tensors.keys()}  # noqa: SIM118
+    found = columns(shard.file)
+    about = {name: found[name].whole() for name in ABOUT if name in found}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
         raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
     return about["token"]
