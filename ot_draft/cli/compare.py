@@ -65,10 +65,10 @@ def compare(
 ) -> None:  # fmt: skip
     """Every rule beside the optimum, on the pairs (p, q) of FILE.
 
-    FILE: .npz with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact with masses like
-    "1/3"), or .csv with columns p and q, one token a row, and a column `pair` where there are several pairs. An .npz may hold
-    target_logits and draft_logits instead, and `temperatures`, one for each entry of the first axis. Without FILE, --p and --q, or the
-    committed real pairs in a clone.
+    FILE: .npz, .safetensors or .pt with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact with masses
+    like "1/3"), .csv with columns p and q, one token a row, and a column `pair` where there are several pairs, or .parquet with lists
+    p and q, one row a pair. target and draft, or target_logits and draft_logits, may stand in the place of p and q, and beside them
+    `temperatures`, one for each entry of the first axis. Without FILE, --p and --q, or the committed real pairs in a clone.
     """
     if plot and out is None:
         raise Refused("--plot needs a folder to write to: add --out DIR")

@@ -60,10 +60,11 @@ def sweep(
     shards: tuple[Path, ...], out: Path, names: str, laws: str, budget: str | None, ks: tuple[int, ...], temperature: float,
     samples: int, seed: int, rows: int, name: str, address: str | None, jobs: int, tries: int, as_json: bool
 ) -> None:  # fmt: skip
-    """Acceptance of every rule at every k on the pairs of SHARDS: .npz or .safetensors files, or folders of them.
+    """Acceptance of every rule at every k on the pairs of SHARDS: .npz, .safetensors or .parquet files, or folders of them.
 
-    A shard holds laws p and q of shape (..., n), or target_logits and draft_logits. The files written are the same to the last bit
-    on every engine. Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
+    A shard holds laws p and q of shape (..., n), or target_logits and draft_logits; all kinds of files that compare reads will do, of which
+    .npz that are not compressed and .safetensors are read by rows. The files written are the same to the last bit on every engine.
+    Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
     """
     can_write_into("--out", out)
     with one_line():

@@ -26,7 +26,7 @@ EPILOG = """\b
 ot-draft capture --text book.txt --out captured
 ot-draft sweep captured --out swept --k 2,4,8
 ot-draft capture --text prompts.jsonl --sample 128 --out written
-python -m ot_draft.cli.capture.replay written --csv > traces.csv
+ot-draft replay written --csv > traces.csv
 ot-draft plan --costs costs.json --traces traces.csv"""
 
 
@@ -65,7 +65,7 @@ def capture(
 
     Every row is the pair of laws of one token, given the text before it. That is all that the selection of one token depends
     on; along a text that the target wrote (--sample) it also gives the block efficiency of token-wise rules with K i.i.d.
-    paths (python -m ot_draft.cli.capture.replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
+    paths (ot-draft replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
     need the laws behind refused drafts too: ot-draft decode --trace records these.
     """
     if wanted["top"] and wanted["store"] == "logits":

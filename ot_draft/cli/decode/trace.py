@@ -2,7 +2,7 @@
 
 A folder holds steps.jsonl; trace.json, which says how it came about; pairs-*.npz, the laws p and q at the places where a
 text really stood, for `ot-draft compare FILE` and `ot-draft sweep FOLDER`; and trees/trees-*.npz, the laws at all nodes
-of the drafted trees, for `ot_draft.cli.decode.replay`.
+of the drafted trees, for `ot-draft replay`.
 """
 
 from __future__ import annotations

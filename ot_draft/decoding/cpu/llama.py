@@ -52,7 +52,8 @@ class LeanLlamaModel(LlamaModel):
     def _last(self, x: Tensor, positions: Any, mask: Tensor, cache: SlotCache, between: list[Tensor] | None) -> Tensor:
         """The last hidden states, normed; between gets those that go into each layer, which a long prompt has no memory to waste on."""
         cos, sin = (table.unsqueeze(1) for table in self.rotary_emb(x, position_ids=positions))
-        for layer in self.layers[: self.config.num_hidden_layers]:
+        layers: Any = self.layers[: self.config.num_hidden_layers]
+        for layer in layers:
             if between is not None:
                 between.append(x)
             x = x + _attention(layer.self_attn, layer.input_layernorm(x), cos, sin, mask, cache)
