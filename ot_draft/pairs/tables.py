@@ -161,8 +161,8 @@ def as_summaries(rows: Iterable[dict[str, str]]) -> list[Summary]:
 def _parsed(row: dict[str, str]) -> Summary:
     values: dict[str, Any] = {}
     for name in (field.name for field in fields(Summary)):
-        text = row[name]
-        if name in ("group", "rule", "law", "method"):
+        text = row.get(name) or ""
+        if name in ("group", "rule", "law", "method", "target"):
             values[name] = text
         elif row.get(f"{name}_exact"):
             values[name] = Fraction(row[f"{name}_exact"])
