@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..pairs import (
     ENGINES,
@@ -22,9 +20,10 @@ from ..pairs import (
     open_shards,
     run_sweep,
     summarise_sweep,
+    tables,
 )
 from ..targets import target_within
-from .console import one_line, print_json, progress_bar, without_nan
+from .console import one_line, print_json, progress_bar, table_console, without_nan
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 
 
@@ -80,7 +79,7 @@ def sweep(
     if as_json:
         print_json(without_nan(as_records(means)))
     else:
-        Console().print(table(means, out))
+        _print(means, out)
 
 
 def _run(work: Sweep, out: Path, tries: int) -> tuple[str, ...]:
@@ -93,16 +92,8 @@ def _run(work: Sweep, out: Path, tries: int) -> tuple[str, ...]:
         return run_sweep(work, out, tries, advance)
 
 
-def table(means: list[Summary], out: Path) -> Table:
-    """Means over all pairs, one row a rule, law and k."""
+def _print(means: list[Summary], out: Path) -> None:
     pairs = means[0].pairs if means else 0
     lossy = f", for {means[0].target} in the place of p (NOT lossless)" if means and means[0].target else ""
-    made = Table("law", "k", "rule", "acceptance", "s.e.", "of the optimum", title=f"{pairs:,} pairs, {out}{lossy}")
-    previous = None
-    for mean in means:
-        if previous not in (None, (mean.law, mean.k)):
-            made.add_section()
-        previous = mean.law, mean.k
-        share = "-" if mean.share is None else f"{mean.share:.4f}"
-        made.add_row(mean.law, str(mean.k), mean.rule, f"{mean.accepted:.4f}", f"{mean.error:.4f}", share)
-    return made
+    console = table_console(140)
+    console.print(tables.table(means, f"{pairs:,} pairs, {out}{lossy}", errors=console.width >= tables.WIDE))
