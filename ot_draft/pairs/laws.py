@@ -37,23 +37,28 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
         return laws_of_logits(array, temperature, source, start)
     if array.dtype == np.float64 or array.dtype.hasobject:
         return np.asarray(array)
+    where = f"{source}: " if source else ""
     if array.dtype == np.float16:
-        _check_sums(array, source, start)
-        array = array.astype(np.float64)
+        _check_sums(array, where, start)
+    elif array.dtype == np.float32:
+        try:
+            Problem(array, array, 1)
+        except InvalidDistribution as error:
+            raise InvalidDistribution(f"{where}{name}{str(error).removeprefix('p')}") from error
     else:
-        Problem(array, array, 1)
-        array = array.astype(np.float64)
+        raise InvalidDistribution(f"{where}{name} has dtype {array.dtype}: give float64, float32, float16 or Fractions")
+    array = array.astype(np.float64)
     return np.asarray(array / array.sum(-1, keepdims=True))
 
 
-def _check_sums(masses: Array, source: str, start: int) -> None:
+def _check_sums(masses: Array, where: str, start: int) -> None:
     """Masses of float16 are off by 2^-11 of themselves, those near 0 by 2^-25."""
     sums, allowed = masses.astype(np.float64).sum(-1), 2.0**-11 + masses.shape[-1] * 2.0**-25
     wrong = np.flatnonzero(~(abs(sums - 1) <= allowed).ravel())  # NaN is wrong, too
     if len(wrong) or (masses < 0).any():
         row = int(wrong[0]) if len(wrong) else int(np.flatnonzero((masses < 0).any(-1).ravel())[0])
         raise InvalidDistribution(
-            f"{source}, row {start + row}: masses of float16 that sum to {sums.ravel()[row]:.6g}, or negative ones: give laws"
+            f"{where}row {start + row}: masses of float16 that sum to {sums.ravel()[row]:.6g}, or negative ones: give laws"
         )
 
 

@@ -46,7 +46,7 @@ class Shard:
             p, q = (as_laws(x, self.names[0], str(self.file), start, temperature) for x in arrays)
             return p, q
         try:
-            p, q = (as_laws(x, name, str(self.file), start) for x, name in zip(arrays, self.names, strict=True))
+            p, q = (as_laws(x, name, "", start) for x, name in zip(arrays, self.names, strict=True))
             problem = Problem(p, q, 1)
         except InvalidDistribution as error:
             raise InvalidDistribution(f"{where}: {error}") from error

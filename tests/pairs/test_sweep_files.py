@@ -231,7 +231,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "truth values": {"p": np.eye(2, dtype=bool), "q": HALF},
     "dates": {"p": np.zeros((2, 2), "M8[s]"), "q": HALF},
     "records": {"p": np.zeros((2, 2), [("a", "f8")]), "q": HALF},
-    "half precision": {"p": HALF.astype("f2"), "q": HALF},
     "NaN": {"p": np.array([[0.5, 0.5], [np.nan, 1]]), "q": HALF},
     "inf": {"p": np.array([[0.5, 0.5], [np.inf, 1]]), "q": HALF},
     "less than nothing": {"p": np.array([[1.5, -0.5]]), "q": HALF[:1]},
