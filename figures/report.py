@@ -13,7 +13,7 @@ from figures import store, style
 from figures.about import About
 from figures.report_tables import from_markdown, numbers_table, table
 from figures.scripts import script
-from ot_draft.compare import Summary, as_summaries, look
+from ot_draft.pairs import Summary, as_summaries, look
 
 STYLE = Path(__file__).with_suffix(".css")
 PAGE = "index.html"

@@ -16,7 +16,7 @@ from typing import Any
 import ot_draft as ot
 from figures import scripts
 from llm_demo.machine import processor
-from ot_draft.compare import Settings
+from ot_draft.pairs import Study
 
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER.parent / "ot_draft"
@@ -97,7 +97,7 @@ def write_record(out: Path, name: str, full: bool, seconds: float) -> None:
     record_file(out, name).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
-def compared(pairs: Path, settings: Settings, out: Path = FOLDER / "out") -> list[dict[str, Any]]:
+def compared(pairs: Path, settings: Study, out: Path = FOLDER / "out") -> list[dict[str, Any]]:
     """The summary that `ot-draft compare` has left of these pairs, by these ks and samples, if the library is no younger; else nothing."""
     made = out / "compare.json"
     if not made.is_file() or made.stat().st_mtime < max(

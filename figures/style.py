@@ -1,4 +1,4 @@
-"""One look for all pictures. The colour, marker and name of every rule are `ot_draft.compare`'s, here is the rest."""
+"""One look for all pictures. The colour, marker and name of every rule are `ot_draft.pairs`'s, here is the rest."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import ot_draft as ot
 from figures.about import Number
 from llm_demo.rows import read, write
-from ot_draft.compare import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
-from ot_draft.compare import look as look_of_rule
+from ot_draft.pairs import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
+from ot_draft.pairs import look as look_of_rule
 
 __all__ = [
     "ALL_BUT_PROGRAMS",

@@ -1,4 +1,4 @@
-"""Reading .npz and .npy files: arrays of numbers and nothing else, and one line for a file that is broken.
+"""Arrays in .npz and .npy files: numbers and nothing else, whole, or so many rows; one line for a file that is broken.
 
 What numpy says about a broken file advises to load it unsafely (`allow_pickle`), which runs whatever code the file holds.
 Here the line names the file and what it should hold.
@@ -6,19 +6,32 @@ Here the line names the file and what it should hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import prod
 from pathlib import Path
 from struct import error as StructError
-from zipfile import BadZipFile, ZipFile
+from struct import unpack
+from tokenize import TokenError
+from typing import IO, Any
+from uuid import uuid4
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 from zlib import error as ZlibError
 
 import numpy as np
 
 from .errors import InvalidDistribution
 
-BROKEN = (OSError, ValueError, EOFError, KeyError, RuntimeError, BadZipFile, StructError, ZlibError)
-# Of an encrypted member zipfile raises RuntimeError, of a member that is not there KeyError.
+# Of an encrypted member, and of a compression that is not known, zipfile raises RuntimeErrors, of a member that is not there KeyError;
+# of some wrong headers numpy raises TypeError, IndexError and TokenError.
+BROKEN = (
+    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, TokenError, OverflowError, RuntimeError, MemoryError,
+    BadZipFile, StructError, ZlibError,
+)  # fmt: skip
+LOCAL_HEADER = 30  # bytes of a zip member's header before its name
+PIECE = 1 << 20  # bytes read at a time
 
 
 @contextmanager
@@ -32,10 +45,114 @@ def reading(file: Path, holds: str) -> Iterator[None]:
         raise InvalidDistribution(f"{file} cannot be read: {_reason(error)}; it should hold {holds}") from error
 
 
+@contextmanager
+def put(file: Path) -> Iterator[Path]:
+    """A name beside the file to write to, which becomes the file at the end: whole, or not at all. Several writers write the same.
+
+    A kill leaves the other file behind, which `remove_remains` removes.
+    """
+    temporary = file.with_name(f".{file.stem}.{uuid4().hex}{file.suffix}")
+    try:
+        yield temporary
+        temporary.replace(file)
+    except FileNotFoundError:  # another writer was there first, and has tidied up
+        if not file.exists():
+            raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_remains(folder: Path, name: str) -> None:
+    """Half-written files of writers that were killed. name: how the files' names begin."""
+    for file in folder.glob(f".{name}*"):
+        file.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array of an .npz file, none of whose numbers has been read. begin: bytes of its own header. holds: see `reading`."""
+
+    file: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+    begin: int
+    holds: str
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows start .. stop - 1, all leading axes taken together, (stop - start, n).
+
+        Only these are read, except from a compressed file, which has to be passed through; without the checksum, see `digest`.
+        """
+        if self.fortran and len(self.shape) > 1:
+            raise InvalidDistribution(
+                f"{self.file}: array {self.name} is in Fortran order, whose rows do not lie together: save"
+                " numpy.ascontiguousarray of it"
+            )
+        n = self.shape[-1]
+        width = n * self.dtype.itemsize
+        with reading(self.file, self.holds), ZipFile(self.file) as archive:
+            member = archive.getinfo(f"{self.name}.npy")
+            if member.compress_type == ZIP_STORED:
+                offset = _data_offset(self.file, member.header_offset) + self.begin + start * width
+                return _native(np.memmap(self.file, self.dtype, "r", offset, (stop - start, n)))
+            with archive.open(member) as stream:
+                stream.seek(self.begin + start * width)
+                return _native(np.frombuffer(stream.read((stop - start) * width), self.dtype).reshape(stop - start, n))
+
+    def whole(self) -> np.ndarray:
+        """All of it."""
+        with reading(self.file, self.holds), ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as stream:
+            return _native(np.lib.format.read_array(stream, allow_pickle=False))
+
+    def digest(self) -> str:
+        """Hash of all its bytes, its shape and type. Raises InvalidDistribution where they are not those that were written (CRC-32)."""
+        hashed = blake2b(digest_size=16)
+        with reading(self.file, self.holds), ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as stream:
+            while piece := stream.read(PIECE):
+                hashed.update(piece)
+        return hashed.hexdigest()
+
+
 def array_names(file: Path, holds: str) -> list[str]:
     """The arrays of an .npz file, none of which is read."""
     with reading(file, holds), ZipFile(file) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidDistribution(f"{file} holds {', '.join(twice)} twice: save it again; it should hold {holds}")
+    return names
+
+
+def stored_array(file: Path, name: str, holds: str) -> Stored:
+    """An array of an .npz file by its header. Raises InvalidDistribution where it is no array, or not as long as its header says."""
+    with reading(file, holds), ZipFile(file) as archive:
+        with archive.open(f"{name}.npy") as stream:
+            shape, fortran, dtype = _header(stream, f"{file}: array {name}")
+            begin = stream.tell()
+        there = archive.getinfo(f"{name}.npy").file_size - begin
+    if dtype.hasobject:
+        raise InvalidDistribution(f"{file}: array {name} holds Python objects, no numbers; it should hold {holds}")
+    if there != prod(shape) * dtype.itemsize:
+        raise InvalidDistribution(
+            f"{file}: array {name} of shape {shape} and type {dtype} has {there:,} bytes; it should hold {holds}"
+        )
+    return Stored(file, name, shape, dtype, fortran, begin, holds)
+
+
+def _header(stream: IO[bytes], array: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    readers: dict[tuple[int, int], Callable[[Any], Any]] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(stream)
+    if version not in readers:
+        raise InvalidDistribution(f"{array} has .npy version {version}; 1.0 and 2.0 are known")
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](stream)
+    if min(found[0], default=0) < 0:
+        raise InvalidDistribution(f"{array} has shape {found[0]}: no axis has fewer than 0 entries")
+    return found
 
 
 def read_arrays(file: Path, names: Iterable[str], holds: str) -> dict[str, np.ndarray]:
@@ -45,23 +162,37 @@ def read_arrays(file: Path, names: Iterable[str], holds: str) -> dict[str, np.nd
     if missing:
         told = f"has no array {', '.join(missing)}: it holds {', '.join(stored) or 'nothing'}, and should hold {holds}"
         raise InvalidDistribution(f"{file} {told}")
-    with reading(file, holds), np.load(file, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in names}
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # numpy gives the bytes of a member that is no array
-            raise InvalidDistribution(f"{file}: {name} is no array; the file should hold {holds}")
-    return arrays
+    return {name: stored_array(file, name, holds).whole() for name in names}
 
 
 def read_array(file: Path, holds: str) -> np.ndarray:
     """The array of an .npy file."""
     with reading(file, holds), file.open("rb") as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
+        shape, _, dtype = _header(stream, str(file))
+        there = file.stat().st_size - stream.tell()
+        if not dtype.hasobject and there != prod(shape) * dtype.itemsize:
+            raise ValueError(f"of shape {shape} and type {dtype}, it has {there:,} bytes")
+        stream.seek(0)
+        return _native(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def _reason(error: Exception) -> str:
+def _native(array: np.ndarray) -> np.ndarray:
+    """The same numbers in this machine's order of bytes."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _data_offset(file: Path, header_offset: int) -> int:
+    with file.open("rb") as stream:
+        stream.seek(header_offset)
+        name_length, extra_length = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])
+    return header_offset + LOCAL_HEADER + name_length + extra_length
+
+
+def _reason(error: BaseException) -> str:
     """What is wrong, without numpy's advice."""
     text = " ".join(str(error).split())
-    if "pickle" in text:
-        return "it holds Python objects, no numbers"
+    if "pickle" in text or "trusted" in text:
+        return "it holds Python objects, no numbers" if "allow_pickle" in text else "an array's header is too long"
+    if isinstance(error, MemoryError):
+        return f"it does not fit into the memory ({text})"
     return error.strerror or text if isinstance(error, OSError) else text or type(error).__name__

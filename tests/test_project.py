@@ -117,11 +117,10 @@ PUBLIC_PACKAGES = (
     "audit",
     "checks",
     "cli",
-    "compare",
     "decoding",
     "laws",
     "integrations",
-    "sweep",
+    "pairs",
 )
 
 

@@ -20,6 +20,22 @@ def tiny_llama(seed: int, n: int = 8, layers: int = 1, dtype: Any = None, spread
     return model.to(torch.float64 if dtype is None else dtype).eval().requires_grad_(False)
 
 
+def constant_llama(law: Any, dtype: Any = None) -> Any:
+    """A LlamaForCausalLM that gives every token after every text the same law, (n,)."""
+    import torch
+
+    masses = torch.as_tensor(law, dtype=torch.float64)
+    model = tiny_llama(0, len(masses), dtype=dtype)
+    for weight in model.model.layers.parameters():
+        weight.zero_()
+    model.model.embed_tokens.weight.zero_()
+    model.model.embed_tokens.weight[:, 0] = 1
+    model.lm_head.weight.zero_()
+    # The norm makes its one number sqrt(16); a token without mass has a chance of e^-90.
+    model.lm_head.weight[:, 0] = masses.log().clamp(min=-90) / 16**0.5
+    return model
+
+
 def tiny_pair(seed: int = 0, n: int = 8, layers: int = 2, **changes: Any) -> Any:
     """Target and draft that are like each other: the draft is the target with noise on its weights."""
     import copy

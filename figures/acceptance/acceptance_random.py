@@ -8,7 +8,7 @@ import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from ot_draft.compare import Pairs, Settings, as_pairs, as_records, as_summaries, compare_rules, summarise
+from ot_draft.pairs import Pairs, Study, as_pairs, as_records, as_summaries, compare_rules, summarise
 
 N, CONCENTRATIONS, SEED = 50, (1.0, 0.1), 7
 ABOUT = About(
@@ -32,7 +32,7 @@ def compute(
     full: bool = False, jobs: int = 1, count: int | None = None, ks: tuple[int, ...] = (1, 2, 4, 8, 16)
 ) -> list[dict[str, Any]]:
     """The summary of the comparison, `group` being the concentration."""
-    settings = Settings(ks=ks, rules=style.ALL_BUT_PROGRAMS, lp_limit=0)
+    settings = Study(ks=ks, rules=style.ALL_BUT_PROGRAMS, lp_limit=0)
     records = []
     for concentration in CONCENTRATIONS:
         pairs = random_pairs(concentration, count or (1000 if full else 100))

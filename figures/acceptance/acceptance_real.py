@@ -6,7 +6,7 @@ from typing import Any
 
 from figures import store, style
 from figures.about import About, Number
-from ot_draft.compare import Settings, as_records, compare_rules, read_pairs, summarise
+from ot_draft.pairs import Study, as_records, compare_rules, read_pairs, summarise
 
 FILE = style.DATA / "smollm2_pairs.npz"
 ABOUT = About(
@@ -29,7 +29,7 @@ def compute(
     full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] | None = None
 ) -> list[dict[str, Any]]:
     """The summary of the comparison, `group` being the temperature; that of `ot-draft compare`, where it is there and not stale."""
-    settings = Settings(
+    settings = Study(
         ks=ks or ((1, 2, 3, 4, 6, 8, 12, 16) if full else (1, 2, 4, 8)), rules=style.ALL_BUT_PROGRAMS, lp_limit=0
     )
     compared = store.compared(FILE, settings) if limit is None else []

@@ -9,7 +9,7 @@ import numpy as np
 from figures import style
 from figures.about import About, Number
 from ot_draft import IID, Hybrid, Problem, bias_of, evaluate, frontier, optimal_acceptance, rules, targets
-from ot_draft.compare import read_pairs
+from ot_draft.pairs import read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 TOP = 4  # drafts of SGLang's rule: the draft model's top tokens

@@ -9,7 +9,7 @@ import numpy as np
 from figures import style
 from figures.about import About, Number
 from ot_draft import rules
-from ot_draft.compare import Settings, clustered_error, compare_rules, read_pairs
+from ot_draft.pairs import Study, clustered_error, compare_rules, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 ONE = "one draft"
@@ -33,7 +33,7 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None, k: int 
     pairs = read_pairs(FILE)
     pairs = pairs if limit is None else pairs.first(limit)
     accepted: dict[str, dict[int, float]] = {name: {} for name in SHOWN}
-    for row in compare_rules(pairs, Settings((1, k), RULES, lp_limit=0), jobs):
+    for row in compare_rules(pairs, Study((1, k), RULES, lp_limit=0), jobs):
         if row.k == 1 and row.rule == "optimum":
             accepted[ONE][row.pair] = row.accepted
         if row.k == k and row.rule in accepted:

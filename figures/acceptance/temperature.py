@@ -9,7 +9,7 @@ import numpy as np
 from figures import style
 from figures.about import About, Number
 from ot_draft import Hybrid, rules
-from ot_draft.compare import Pairs, Settings, as_pairs, as_records, compare_rules, summarise
+from ot_draft.pairs import Pairs, Study, as_pairs, as_records, compare_rules, summarise
 
 FILE = style.DATA / "smollm2_settings.npz"
 K, CONTEXTS = 4, 80
@@ -57,7 +57,7 @@ def compute(
     rows = []
     for k in ks:
         compared = RULES if k == K else (rules.KSeq(), rules.RecursiveRejectionWithoutReplacement())
-        results = compare_rules(pairs, Settings((k,), compared, samples=64 if k == K else 1, lp_limit=0), jobs)
+        results = compare_rules(pairs, Study((k,), compared, samples=64 if k == K else 1, lp_limit=0), jobs)
         rows += as_records(summarise([row for row in results if k == K or row.rule == "optimum"], pairs))
     return [{"setting": kind, **row} for row in rows]
 

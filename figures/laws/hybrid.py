@@ -10,8 +10,8 @@ from joblib import Parallel, delayed
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.compare import Pairs, clustered_error, read_pairs
 from ot_draft.laws import StandIn
+from ot_draft.pairs import Pairs, clustered_error, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"

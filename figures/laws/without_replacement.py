@@ -12,7 +12,7 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from ot_draft.compare import clustered_error, expected_acceptance, read_pairs
+from ot_draft.pairs import clustered_error, expected_acceptance, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS, PAIRS, SAMPLES = 20, 20, 256

@@ -14,7 +14,7 @@ from figures.about import About, Number
 from figures.acceptance.lossy import CONTEXTS, FILE, curve_of_kl, lossy_rules
 from figures.paths.path_rules import look
 from figures.paths.strung import Drafted, Strung, drafted, emitted
-from ot_draft.compare import read_pairs
+from ot_draft.pairs import read_pairs
 
 TEXT = 100  # tokens of a text
 PATHS, LENGTH = 4, 4

@@ -10,7 +10,7 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from ot_draft.compare import Pairs, Settings, compare_rules, expected_acceptance, read_pairs
+from ot_draft.pairs import Pairs, Study, compare_rules, expected_acceptance, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 GUARANTEE, WORST, SEARCHED = "guarantee", "worst of two tokens", "worst of four tokens, by search"
@@ -61,7 +61,7 @@ def compute(
 
 def _shares(pairs: Pairs, ks: tuple[int, ...], jobs: int) -> dict[int, Any]:
     shares: dict[int, list[float]] = {k: [] for k in ks}
-    for row in compare_rules(pairs, Settings(ks, (ot.rules.KSeq(),), lp_limit=0), jobs):
+    for row in compare_rules(pairs, Study(ks, (ot.rules.KSeq(),), lp_limit=0), jobs):
         if row.rule == "KSeq" and row.optimum > 0:
             shares[row.k].append(row.taken / row.optimum)
     return {k: np.array(values) for k, values in shares.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from figures import style
 from figures.about import About, Number
 from ot_draft import rules
-from ot_draft.compare import Settings, as_records, compare_rules, read_pairs, summarise
+from ot_draft.pairs import Study, as_records, compare_rules, read_pairs, summarise
 
 FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS = 80
@@ -31,7 +31,7 @@ def compute(
     pairs = read_pairs(FILE)
     pairs = pairs if full else pairs.first(limit or CONTEXTS)
     chosen = (rules.RecursiveRejection(), rules.RecursiveRejectionWithoutReplacement())
-    return as_records(summarise(compare_rules(pairs, Settings(ks, chosen, lp_limit=0), jobs), pairs))
+    return as_records(summarise(compare_rules(pairs, Study(ks, chosen, lp_limit=0), jobs), pairs))
 
 
 def numbers(rows: style.Rows) -> list[Number]:

@@ -11,7 +11,7 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.compare import Settings, as_pairs, compare_rules
+from ot_draft.pairs import Study, as_pairs, compare_rules
 
 N, CLASSES = 151_936, (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 SPREADS, TIMED, REPEATS, FLOOR = (0.3, 1.0, 2.0), 1.0, 15, 1e-9
@@ -45,7 +45,7 @@ def compute(
         masses = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         pair = as_pairs({"p": masses[0], "q": masses[1]}, "random logits")
         for k in ks:
-            results = compare_rules(pair, Settings((k,), tuple(rules.values()), lp_limit=0))[-len(rules) :]
+            results = compare_rules(pair, Study((k,), tuple(rules.values()), lp_limit=0))[-len(rules) :]
             for (name, rule), row in zip(rules.items(), results, strict=True):
                 time = _in_softmaxes(rule, logits, k, 5 * REPEATS if full else REPEATS) if spread == TIMED else ""
                 loss = row.optimum - row.accepted

@@ -21,9 +21,14 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress_bar(total: int, said: str) -> Iterator[Advance]:
-    """A bar on standard error that is gone at the end; gives advance(said=None, by=1, to=None), which moves it by or to a number."""
+    """A bar on standard error, where that is a terminal; it is gone at the end.
+
+    Gives advance(said=None, by=1, to=None), which moves it by or to a number.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    shown = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
+    with shown as bar:
         task = bar.add_task(said, total=total)
 
         def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
@@ -61,10 +66,12 @@ def without_nan(content: Any) -> Any:
 
 @contextmanager
 def one_line(errors: Iterable[type[Exception]] = (DraftSelectionError, OSError)) -> Iterator[None]:
-    """Errors of the library, and of files, as one line of the command."""
+    """Errors of the library, and of files, as one line of the command; and that the memory is too small."""
     try:
         yield
     except BrokenPipeError:  # no file is wrong: nobody reads the output any more
         raise
+    except MemoryError as error:
+        raise Refused(f"the memory is too small: {error or 'give less, or smaller numbers'}") from error
     except tuple(errors) as error:
         raise Refused(" ".join(str(error).split())) from error

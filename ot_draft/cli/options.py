@@ -1,12 +1,18 @@
-"""Options that several commands have."""
+"""Options that several commands have, and where they may write."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
 
 from .refused import Refused
+
+MOST_DRAFTS = 256  # of a pair: some rules take seconds a pair there, and minutes beyond
+JOBS = click.IntRange(1, 1024)
+SAMPLES = 1_000_000
 
 
 class Numbers(click.ParamType):
@@ -14,11 +20,16 @@ class Numbers(click.ParamType):
 
     name = "numbers"
 
+    def __init__(self, most: int = MOST_DRAFTS) -> None:
+        self._most = most
+
     def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
         numbers = whole_numbers(value)
+        option = param.opts[0] if param is not None else "numbers"
         if not numbers or len(set(numbers)) < len(numbers):
-            option = param.opts[0] if param is not None else "numbers"
             raise Refused(f"{option} {value}: give different numbers from 1 on, like 1,2,4,8")
+        if max(numbers) > self._most:
+            raise Refused(f"{option} {value}: give numbers up to {self._most}")
         return numbers
 
 
@@ -34,3 +45,29 @@ def whole_numbers(value: Any) -> tuple[int, ...]:
 def parts(text: str) -> list[str]:
     """What stands between the commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def can_write(option: str, file: Path) -> None:
+    """Refused where no file can be written there; what is there stays as it is. Before the work, not after it."""
+    place = Path(os.path.realpath(file))
+    try:
+        if not place.parent.is_dir():
+            raise Refused(f"{option} {file}: there is no such folder: make it, or name another")
+        new = not place.exists()
+        if new or place.is_file():  # others, as pipes and devices, would take notice
+            place.open("ab").close()
+        if new:
+            place.unlink()
+    except OSError as error:
+        raise Refused(f"{option} {file} cannot be written: {error.strerror}") from error
+
+
+def can_write_into(option: str, folder: Path) -> None:
+    """Refused where no folder can be made there, or nothing can be written into it."""
+    probe = folder / f".ot-draft-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise Refused(f"{option} {folder} cannot be written to: {error.strerror}") from error

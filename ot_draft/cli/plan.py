@@ -12,11 +12,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from .. import paths
-from ..errors import DraftSelectionError, InvalidArgument
+from ..errors import InvalidArgument
 from ..laws import IID
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
-from .console import print_csv, print_json, progress_bar, table_console, without_nan
+from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import Numbers
 from .plan_files import read_costs, read_traces
 from .refused import Refused
@@ -62,11 +62,17 @@ alike: within two standard errors of the best; more iterations tell them apart."
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the simulated models.")
 @click.option("--rules", "names", default=DEFAULT_RULES, show_default=True,
               help="By comma: path rules, or selection rules for i.i.d. drafts, which are applied token by token.")  # fmt: skip
-@click.option("--paths", "ks", type=Numbers(), help="Numbers of paths K [default: 1,2,4,8 as far as costs go].")
+@click.option("--paths", "ks", type=Numbers(1024), help="Numbers of paths K [default: 1,2,4,8 as far as costs go].")
 @click.option("--length", "lengths", type=Numbers(), help="Path lengths L [default: 1,2,3,4,6,8 as far as costs go].")
-@click.option("--iterations", type=click.IntRange(2), default=200, show_default=True, help="Simulated iterations.")
 @click.option(
-    "--vocabulary", type=click.IntRange(2), default=2000, show_default=True, help="Tokens of the simulated models."
+    "--iterations", type=click.IntRange(2, 10_000_000), default=200, show_default=True, help="Simulated iterations."
+)
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(2, 1_000_000),
+    default=2000,
+    show_default=True,
+    help="Tokens of the simulated models.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--rows", "shown", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
@@ -84,7 +90,7 @@ def plan(
         raise Refused("--csv and --json both print to standard output: give one of them")
     if traces is not None and options["acceptance"] is not None:
         raise Refused("--traces and --acceptance are two ways to know the block efficiency: give one of them")
-    try:
+    with one_line():
         costs = read_costs(costs_file)
         if traces is None:
             sizes = _sizes(costs, ks, lengths)
@@ -93,8 +99,6 @@ def plan(
             efficiencies, source = read_traces(traces), f"block efficiency of {traces.name}"
             efficiencies = [e for e in efficiencies if (not ks or e.K in ks) and (not lengths or e.L in lengths)]
         rows = make_plan(efficiencies, costs)
-    except (DraftSelectionError, OSError) as error:
-        raise Refused(str(error)) from error
     if not rows:
         raise Refused(f"{traces}: no row with the --paths and --length given")
     if as_csv:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from ..compare import choose_rules
-from ..errors import DraftSelectionError
-from ..sweep import ENGINES, Mean, Plan, Progress, engine, open_shards, summarise_sweep
-from ..sweep import sweep as run_sweep
+from ..pairs import (
+    ENGINES,
+    QUICK_RULES,
+    Progress,
+    Study,
+    Summary,
+    Sweep,
+    as_records,
+    choose_rules,
+    engine,
+    open_shards,
+    run_sweep,
+    summarise_sweep,
+    tables,
+)
 from ..targets import target_within
-from .console import print_json, progress_bar
-from .options import Numbers, parts
-from .refused import Refused
+from .console import one_line, print_json, progress_bar, table_console, without_nan
+from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 
 
 @click.command()
 @click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
               help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
-@click.option("--rules", "names", default="SpeculativeSampling, NaiveTarget, RecursiveRejection, KSeq, Optimal",
-              show_default=True, help="By comma.")  # fmt: skip
+@click.option(
+    "--rules", "names", default=", ".join(rule.name for rule in QUICK_RULES), show_default=True, help="By comma."
+)
 @click.option(
     "--law", "laws", default="", help="Draft laws, by comma, as in compare. Without it each rule is under its own."
 )
@@ -37,7 +44,7 @@ from .refused import Refused
 @click.option(
     "--temperature", type=float, default=1.0, show_default=True, help="Of both models; shards of logits only."
 )
-@click.option("--samples", type=click.IntRange(1), default=256, show_default=True,
+@click.option("--samples", type=click.IntRange(1, SAMPLES), default=256, show_default=True,
               help="Random draft tuples a pair, for rules whose acceptance has no formula.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draft tuples.")
 @click.option(
@@ -45,55 +52,48 @@ from .refused import Refused
 )
 @click.option("--engine", "name", type=click.Choice(ENGINES), default="loky", show_default=True)
 @click.option("--address", help="Of a running dask or ray cluster; without it these start one of --jobs workers here.")
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Workers [default: one a core].")
+@click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, help="Workers [default: one a core].")
 @click.option("--tries", type=click.IntRange(1), default=3, show_default=True, help="In all, when workers die.")
 @click.option("--json", "as_json", is_flag=True, help="Print the means as JSON instead of a table.")
 def sweep(
     shards: tuple[Path, ...], out: Path, names: str, laws: str, budget: str | None, ks: tuple[int, ...], temperature: float,
-    name: str, address: str | None, jobs: int, tries: int, as_json: bool, **settings: Any
+    samples: int, seed: int, rows: int, name: str, address: str | None, jobs: int, tries: int, as_json: bool
 ) -> None:  # fmt: skip
-    """Acceptance of every rule at every k on the pairs of SHARDS: .npz or .safetensors files, or folders of them.
+    """Acceptance of every rule at every k on the pairs of SHARDS: .npz, .safetensors or .parquet files, or folders of them.
 
-    A shard holds laws p and q of shape (..., n), or target_logits and draft_logits. The files written are the same to the last bit
-    on every engine. Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
+    A shard holds laws p and q of shape (..., n), or target_logits and draft_logits; all kinds of files that compare reads will do, of which
+    .npz that are not compressed and .safetensors are read by rows. The files written are the same to the last bit on every engine.
+    Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
     """
-    try:
+    can_write_into("--out", out)
+    with one_line():
         rules = choose_rules(parts(names), parts(laws))
         lossy = None if budget is None else target_within(budget)
-        plan = Plan(tuple(open_shards(shards, temperature)), rules, ks, temperature, target=lossy, **settings)
+        study = Study(ks, rules, samples, seed, target=lossy)
+        work = Sweep(tuple(open_shards(shards, temperature)), study, temperature, rows)
         with engine(name, jobs, address):
-            trouble = _run(plan, out, tries)
+            trouble = _run(work, out, tries)
         means = summarise_sweep(out)
-    except (DraftSelectionError, OSError) as error:
-        raise Refused(str(error)) from error
     for line in trouble:
         click.echo(f"workers died and their parts were done again: {line}", err=True)
     if as_json:
-        print_json([asdict(mean) for mean in means])
+        print_json(without_nan(as_records(means)))
     else:
-        Console().print(table(means, out))
+        _print(means, out)
 
 
-def _run(plan: Plan, out: Path, tries: int) -> tuple[str, ...]:
-    with progress_bar(sum(shard.rows for shard in plan.shards), "pairs") as move:
+def _run(work: Sweep, out: Path, tries: int) -> tuple[str, ...]:
+    with progress_bar(sum(shard.rows for shard in work.shards), "pairs") as move:
 
         def advance(progress: Progress) -> None:
             said = f"pairs, {len(progress.trouble)} deaths" if progress.trouble else "pairs"
             move(said, to=progress.rows)
 
-        return run_sweep(plan, out, tries, advance)
+        return run_sweep(work, out, tries, advance)
 
 
-def table(means: list[Mean], out: Path) -> Table:
-    """Means over all pairs, one row a rule, law and k."""
+def _print(means: list[Summary], out: Path) -> None:
     pairs = means[0].pairs if means else 0
     lossy = f", for {means[0].target} in the place of p (NOT lossless)" if means and means[0].target else ""
-    made = Table("law", "k", "rule", "acceptance", "s.e.", "of the optimum", title=f"{pairs:,} pairs, {out}{lossy}")
-    previous = None
-    for mean in means:
-        if previous not in (None, (mean.law, mean.k)):
-            made.add_section()
-        previous = mean.law, mean.k
-        share = f"{mean.acceptance / mean.optimum:.4f}" if mean.optimum else "-"
-        made.add_row(mean.law, str(mean.k), mean.rule, f"{mean.acceptance:.4f}", f"{mean.error:.4f}", share)
-    return made
+    console = table_console(140)
+    console.print(tables.table(means, f"{pairs:,} pairs, {out}{lossy}", errors=console.width >= tables.WIDE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,16 @@ from tiny_models import tiny_llama, tiny_pair
 import ot_draft as ot
 from ot_draft.cli.compare import compare
 from ot_draft.cli.sweep import sweep
-from ot_draft.sweep import open_shards
+from ot_draft.pairs import open_shards
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-from ot_draft.cli.capture import replay as capture_replay  # noqa: E402
 from ot_draft.cli.capture import shards as capture_shards  # noqa: E402
 from ot_draft.cli.capture.command import capture  # noqa: E402
-from ot_draft.cli.capture.replay import main as replay_command  # noqa: E402
+from ot_draft.cli.replay import captured as capture_replay  # noqa: E402
+from ot_draft.cli.replay.command import replay as replay_command  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode  # noqa: E402
 
 N = 16
@@ -106,7 +107,7 @@ def test_sweep_of_a_capture_is_direct_computation(models: Any, tmp_path: Path) -
         assert mean["pairs"] == len(p)
         assert mean["optimum"] == pytest.approx(ot.optimal_acceptance(p, q, mean["k"]).mean(), abs=1e-5)
         if mean["rule"] == "Optimal":
-            assert mean["acceptance"] == pytest.approx(mean["optimum"], abs=1e-5)
+            assert mean["accepted"] == pytest.approx(mean["optimum"], abs=1e-5)
 
 
 def test_laws_of_the_heaviest_tokens(models: Any, tmp_path: Path) -> None:
@@ -150,6 +151,53 @@ def test_a_stopped_capture_goes_on(models: Any, tmp_path: Path, monkeypatch: pyt
     files = [sorted(folder.glob("*")) for folder in (tmp_path / "whole", tmp_path / "out")]
     assert [file.name for file in files[0]] == [file.name for file in files[1]]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(*files, strict=True) if a.suffix == ".npz")
+
+
+def test_another_model_under_the_same_name_is_another_capture(models: Any, tmp_path: Path) -> None:
+    folder, out = tmp_path / "models", tmp_path / "out"
+    shutil.copytree(models[0], folder)
+    assert run((folder, models[1]), out).exit_code == 0
+    other = tiny_llama(8, N, 2, torch.float32)
+    other.save_pretrained(folder / "draft")
+    (out / "window-000001.npz").unlink()
+    again = run((folder, models[1]), out)
+    assert again.exit_code == 2 and "holds a capture with other weights" in again.output
+
+
+def test_texts_of_one_name_are_told_apart(models: Any, tmp_path: Path) -> None:
+    texts = [tmp_path / name / "text.txt" for name in "ab"]
+    for file, text in zip(texts, TEXTS, strict=True):
+        file.parent.mkdir()
+        file.write_text(text)
+    more = [word for file in texts for word in ("--text", str(file))]
+    assert run(models, tmp_path / "out", *more).exit_code == 0
+    texts[0].write_text(TEXTS[1])
+    assert "with other texts" in run(models, tmp_path / "out", *more).output
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_a_damaged_shard_is_captured_again(kind: str, models: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(models, out, "--format", kind).exit_code == 0
+    file = out / f"window-000001.{kind}"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    (out / f".window-000000.0123.{kind}").write_bytes(whole[:9])  # what a kill leaves behind
+    assert len(open_shards([out / f"window-000000.{kind}"])) == 1
+    again = run(models, out, "--format", kind)
+    assert "1 windows were there already" in again.output and file.read_bytes() == whole
+    assert len(open_shards([out])) == 2 and not list(out.glob(".*"))
+    if kind == "npz":
+        file.write_bytes(whole.replace(file.read_bytes()[200:204], b"\0\1\2\3", 1))
+        assert "1 windows were there already" in run(models, out).output and file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[1]", "{", "\xff"])
+def test_a_broken_manifest_of_a_capture(content: str, models: Any, tmp_path: Path) -> None:
+    assert run(models, tmp_path / "out").exit_code == 0
+    (tmp_path / "out" / "capture.json").write_bytes(content.encode("latin1"))
+    refused = run(models, tmp_path / "out")
+    assert (refused.exit_code == 2 and "capture.json" in refused.output) or "with other" in refused.output
 
 
 def test_refusals(models: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -19,12 +20,16 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.cli.decode.replay import main, recorded, recorded_trees, replay  # noqa: E402
 from ot_draft.cli.decode.trace import TAIL_CLASSES, Trace, node_laws  # noqa: E402
-from ot_draft.compare import choose_rules, read_pairs  # noqa: E402
+from ot_draft.cli.replay.command import replay as main  # noqa: E402
+from ot_draft.cli.replay.traced import recorded, recorded_trees, replay  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, decode_steps  # noqa: E402
 from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
-from ot_draft.sweep import open_shards  # noqa: E402
+from ot_draft.pairs import (  # noqa: E402
+    choose_rules,
+    open_shards,
+    read_pairs,
+)
 
 ROWS, TOKENS, ALL = 64, 32, 1_000_000
 MULTI_PATH = ("recursiverejection", "kseq", "optimal", "joint", "traversal")
@@ -120,7 +125,8 @@ def test_pairs_are_the_laws_where_texts_stood(traced: Callable[[str], Path]) -> 
     shards = open_shards([traced("joint")])
     inner = sum(min(line["accepted"] + 1, 3) for line in lines)  # the last node of a whole path drafted nothing
     assert sum(shard.rows for shard in shards) == inner
-    assert pairs.p.dtype == np.float32 and 1024 <= len(pairs) < 1027 and pairs.p.shape[1] == 12
+    assert np.load(traced("joint") / "pairs-00000.npz")["p"].dtype == np.float32
+    assert pairs.p.dtype == np.float64 and 1024 <= len(pairs) < 1027 and pairs.p.shape[1] == 12
     assert len(set(pairs.text)) > 10
     pair = tiny_pair(6, 12)
     prompt = np.random.default_rng(5).integers(12, size=(ROWS, 3)).tolist()[0]
@@ -197,3 +203,75 @@ def test_the_table_of_replays(traced: Callable[[str], Path]) -> None:
     result = CliRunner().invoke(main, [str(traced("joint")), str(traced("kseq")), "--repeats", "1"])
     assert result.exit_code == 0, result.output
     assert "Joint" in result.output and "K-SEQ" in result.output and "replayed" in result.output
+
+
+def test_replays_as_csv_and_json_say_the_same(traced: Callable[[str], Path]) -> None:
+    printed = CliRunner().invoke(main, [str(traced("joint")), "--repeats", "1", "--json"])
+    (row,) = json.loads(printed.stdout)
+    method, measured = recorded(traced("joint"))
+    assert (row["method"], row["steps"], row["measured"]) == (method.label, measured.steps, measured.block_efficiency)
+    lines = CliRunner().invoke(main, [str(traced("joint")), "--repeats", "1", "--csv"]).stdout.splitlines()
+    assert lines[0].split(",") == list(row) and float(lines[1].split(",")[-1]) == row["ratio"]
+
+
+def damaged(folder: Path, name: str) -> str:
+    """A trace with one thing wrong in it; what is told of it."""
+    steps, about, trees = folder / "steps.jsonl", folder / "trace.json", folder / "trees" / "trees-00000.npz"
+    if name == "a line that was cut short":
+        steps.write_text(steps.read_text()[:-30])
+        return r"steps.jsonl, line \d+ is no step"
+    if name == "a line of another kind":
+        steps.write_text('{"accepted": null, "prompt": 0}\n')
+        return "steps.jsonl, line 1 is no step"
+    if name == "a manifest without parents":
+        about.write_text(
+            json.dumps({key: value for key, value in json.loads(about.read_text()).items() if key != "parents"})
+        )
+        return "is no trace"
+    arrays = dict(np.load(trees))
+    if name == "NaN":
+        arrays["p"][0, 0, 0] = np.nan
+    if name == "masses that are no law":
+        arrays["q"] = arrays["q"] * 0.9
+    if name == "tokens that were not drafted":
+        arrays["tokens"] = np.where(arrays["tokens"] == arrays["drafted"][0, 0], -5, arrays["tokens"])
+        np.savez(trees, **arrays)
+        return "a drafted token has no slot"
+    np.savez(trees, **arrays)
+    return "holds rows that are no laws"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a line that was cut short",
+        "a line of another kind",
+        "a manifest without parents",
+        "NaN",
+        "masses that are no law",
+        "tokens that were not drafted",
+    ],
+)
+def test_a_damaged_trace_is_told(name: str, traced: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    shutil.copytree(traced("joint"), folder)
+    told = damaged(folder, name)
+    read = (
+        recorded if told.startswith("steps") or "trace" in told else lambda folder: replay(folder, ot.paths.Joint(), 1)
+    )
+    with pytest.raises(CannotDecode, match=told):
+        read(folder)
+    result = CliRunner().invoke(main, [str(folder), "--repeats", "1"])
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+
+
+def test_options_of_the_other_kind_are_refused(traced: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "capture.json").write_text("{}")
+    for words, told in (
+        ([traced("joint"), "--paths", "2"], "--paths is for captures"),
+        ([tmp_path, "--repeats", "2"], "--repeats is for traces"),
+        ([tmp_path, traced("joint")], "one after the other"),
+        ([traced("joint"), "--csv", "--json"], "give one of them"),
+    ):
+        result = CliRunner().invoke(main, [str(word) for word in words])
+        assert result.exit_code == 2 and told in result.stderr

@@ -18,12 +18,7 @@ from click.testing import CliRunner
 from ot_draft.cli import CLONE, COMMANDS, main
 
 HERE = Path(__file__).parents[2]
-BY_THEMSELVES = (
-    "ot_draft.cli.capture.replay",
-    "ot_draft.cli.decode.replay",
-    "figures.__main__",
-    "proofs_checks.__main__",
-)
+BY_THEMSELVES = ("figures.__main__", "proofs_checks.__main__")
 
 
 def failing(error: BaseException) -> Any:

@@ -19,7 +19,7 @@ from ot_draft.decoding.cpu import (  # noqa: E402
     GROUPED,
     Float16Linear,
     Int8Linear,
-    Joined,
+    Part,
     bytes_read,
     group_heads,
     has_short_products,
@@ -29,7 +29,7 @@ from ot_draft.decoding.cpu import (  # noqa: E402
     pack_draft,
     pack_float16,
 )
-from ot_draft.decoding.cpu.lean import LeanLlama  # noqa: E402
+from ot_draft.decoding.cpu.llama import LeanLlamaModel  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import decode  # noqa: E402
@@ -126,7 +126,7 @@ def test_joined_layers_give_each_its_part_in_any_order(order: str, bias: bool) -
     apart = Attention(bias)
     joined = copy.deepcopy(apart)
     join(joined)
-    assert isinstance(joined.q_proj, Joined) and joined.q_proj.q_proj.out_features == 10
+    assert isinstance(joined.q_proj, Part) and joined.q_proj.q_proj.out_features == 10
     one, other = torch.randn(2, 3, 6), torch.randn(4, 6)
     for x in (one, other, one, one.clone()):
         for name in order:
@@ -152,7 +152,7 @@ def test_joined_layers_multiply_once_and_keep_nothing(monkeypatch: pytest.Monkey
         x = torch.randn(3, 6)
         _ = module.q_proj(x), module.k_proj(x), module.v_proj(x)
     assert calls == 2
-    assert module.q_proj._last is None
+    assert module.q_proj._results.last is None
 
 
 def test_layers_that_do_not_fit_together_stay_apart() -> None:
@@ -257,7 +257,7 @@ def test_lean_passes_give_the_numbers_of_transformers(changes: dict[str, Any], j
                     weight.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
         if joined:
             join(each)
-    assert make_lean(model) == 1 and isinstance(model.model.forward, LeanLlama)
+    assert make_lean(model) == 1 and isinstance(model.model, LeanLlamaModel)
     for ours, theirs in zip(_tree_behind_texts(model), _tree_behind_texts(slow), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
@@ -285,7 +285,6 @@ def test_a_copy_of_a_lean_model_reads_by_its_own_weights() -> None:
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
-    assert other.model.forward.model is other.model
     assert torch.equal(_tree_behind_texts(other)[1], before) and not _tree_behind_texts(model)[1].any()
 
 

@@ -23,7 +23,7 @@ from figures.about import About, Number
 from figures.scripts import MODULES, NAMES, script
 from figures.selection import transport_plans
 from ot_draft.cli import main as ot_draft
-from ot_draft.compare import LINEAR_PROGRAM, Settings, as_records, compare_rules, pyplot, read_pairs, summarise
+from ot_draft.pairs import LINEAR_PROGRAM, Study, as_records, compare_rules, pyplot, read_pairs, summarise
 
 TINY: dict[str, dict[str, Any]] = {
     "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5},
@@ -137,7 +137,7 @@ def test_what_compare_has_left_is_taken_if_it_is_of_the_same_and_not_stale(
     pairs.write_text('{"p": [[0.5, 0.3, 0.2]], "q": [[0.2, 0.2, 0.6]]}')
     library.mkdir()
     monkeypatch.setattr(store, "LIBRARY", library)
-    settings = Settings((1, 2), style.ALL_BUT_PROGRAMS, lp_limit=0)
+    settings = Study((1, 2), style.ALL_BUT_PROGRAMS, lp_limit=0)
     assert store.compared(pairs, settings, out) == []
     arguments = ["compare", str(pairs), "--k", "1,2", "--out", str(out), "--csv", "--jobs", "1"]
     assert CliRunner().invoke(ot_draft, arguments).exit_code == 0

@@ -17,7 +17,7 @@ from random_problems import random_problems
 import ot_draft as ot
 from ot_draft import laws, paths
 from ot_draft.cli import main
-from ot_draft.compare import Settings, as_pairs, choose_rules, compare_rules
+from ot_draft.pairs import Study, as_pairs, choose_rules, compare_rules
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_compare(law: Any, tmp_path: Path) -> None:
     assert rows["FromCoupling"]["accepted_exact"] == rows["optimum"]["accepted_exact"] != ""
     chosen = choose_rules((), ("sharpened",))
     pairs = as_pairs(dict(zip("pq", np.random.default_rng(0).dirichlet(np.ones(9), (2, 3)), strict=True)), "random")
-    values = {(row.pair, row.rule): row.accepted for row in compare_rules(pairs, Settings((2,), chosen))}
+    values = {(row.pair, row.rule): row.accepted for row in compare_rules(pairs, Study((2,), chosen))}
     assert all(values[pair, "NaiveTarget"] <= values[pair, "optimum"] + 1e-12 for pair in range(3))
     assert all(abs(values[pair, "FromCoupling"] - values[pair, "optimum"]) < 1e-9 for pair in range(3))
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 from llm_demo.pairs.capture_settings import KEPT, SETTINGS, law, shrink
-from ot_draft.compare import merge
+from ot_draft.pairs import merge
 
 LOGITS = np.log([0.1, 0.4, 0.2, 0.3])
 

@@ -17,11 +17,12 @@ from llm_demo.bench.trees.shorter import Text, least_missed, without_layers
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
-from ot_draft.decoding import Pair, PrefixLogits
+from ot_draft.decoding import CannotDecode, Pair, PrefixLogits
 
 FEWER = (1, 2, 4, 8)  # layers left out
 EMBEDDED = "embedded"
 PLACES = 12  # of every held-out text
+SAME = 1e-5  # total variation below which two laws are one, computed twice
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,17 @@ def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
     """The embedded draft, the target without layers, and prompt lookup, which has no model."""
     drafts = {EMBEDDED: pair.draft} if pair.draft is not None else {}
     shorter = {name: without_layers(pair.target, missing) for name, missing in layers.items()}
+    for name, draft in (drafts | shorter).items():
+        _check_is_another(name, draft, pair.target, n)
     return Models(pair.target, drafts | shorter | {LOOKUP: None}, n)
+
+
+def _check_is_another(name: str, draft: Any, target: Any, n: int) -> None:
+    """A draft that is the target itself would be accepted everywhere, whatever the table calls it."""
+    text = [token % n for token in range(1, 9)]
+    p, q = (PrefixLogits(model, text, n).at([()])[0].double().softmax(-1) for model in (target, draft))
+    if float((p - q).abs().sum()) / 2 < SAME:
+        raise CannotDecode(f"the draft {name!r} has the target's own law: it measures the target against itself")
 
 
 def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int) -> Known:

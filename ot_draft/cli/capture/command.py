@@ -13,16 +13,20 @@ from typing import Any
 import click
 import numpy as np
 
+from ...array_files import put, remove_remains
 from ...errors import DraftSelectionError, MissingPackage
+from ...pairs import open_shards
 from ..console import one_line, progress_bar
+from ..options import can_write_into
 from ..refused import Refused
 
-MANIFEST = "capture.json"
+MANIFEST, PACKAGES = "capture.json", ("torch", "transformers", "ot_draft")
+LOOKED_AT = 1024  # numbers of a weight
 EPILOG = """\b
 ot-draft capture --text book.txt --out captured
 ot-draft sweep captured --out swept --k 2,4,8
 ot-draft capture --text prompts.jsonl --sample 128 --out written
-python -m ot_draft.cli.capture.replay written --csv > traces.csv
+ot-draft replay written --csv > traces.csv
 ot-draft plan --costs costs.json --traces traces.csv"""
 
 
@@ -61,22 +65,27 @@ def capture(
 
     Every row is the pair of laws of one token, given the text before it. That is all that the selection of one token depends
     on; along a text that the target wrote (--sample) it also gives the block efficiency of token-wise rules with K i.i.d.
-    paths (python -m ot_draft.cli.capture.replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
+    paths (ot-draft replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
     need the laws behind refused drafts too: ot-draft decode --trace records these.
     """
     if wanted["top"] and wanted["store"] == "logits":
         raise Refused("--top merges tokens, which holds for one temperature only: add --store laws")
     try:
+        from ...decoding import SamplingParams
         from ..embedded import load_models
         from .shards import Reading, capture_window, read_texts, windows
     except ModuleNotFoundError as error:
         raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
+    can_write_into("--out", out)
     reading = Reading(**wanted)
     models = {"target": target, "draft": draft, "dtype": dtype}
     with one_line((DraftSelectionError, ValueError, OSError)):
+        SamplingParams(temperature=reading.temperature)
         entries = read_texts(files)
-        open_folder(out, models | asdict(reading) | {"format": kind}, files)
+        settings = models | asdict(reading) | {"format": kind}
+        check_folder(out, settings, files)
         pair = load_models(target, draft, dtype, device, device_map, packed=False)
+        check_folder(out, settings | {"weights": [fingerprint(pair.target), fingerprint(pair.draft)]}, files)
         planned = windows(entries, pair, reading)
         if not planned:
             raise Refused(f"no text has more than --skip {reading.skip} tokens: give longer texts")
@@ -86,26 +95,42 @@ def capture(
     click.echo(f"{rows} contexts of {len(planned) - again} windows to {out}{kept}; {size:,} bytes in all")
 
 
-def open_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -> None:
-    """Make the folder with its manifest; Refused where it holds another capture."""
-    packages = ("torch", "transformers")
+def check_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -> None:
+    """Refused where the folder holds another capture; in a new one write the manifest, once the weights are among the settings."""
     wanted = settings | {
-        "texts": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "texts": [[file.name, hashlib.sha256(file.read_bytes()).hexdigest()] for file in files],
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }
     manifest = out / MANIFEST
     if manifest.exists():
-        stored = json.loads(manifest.read_text(encoding="utf-8"))
-        other = sorted(name for name in wanted.keys() | stored.keys() if wanted.get(name) != stored.get(name))
+        stored = _stored(manifest)
+        other = sorted(name for name in wanted if wanted[name] != stored.get(name))
         if other:
             raise Refused(
                 f"{out} holds a capture with other {', '.join(other)}: name another folder, or empty this one"
             )
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    if any(out.iterdir()):
+    elif any(file for file in out.iterdir() if not file.name.startswith(".")):
         raise Refused(f"{out} holds files and no {MANIFEST}: name an empty folder")
-    manifest.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+    elif "weights" in wanted:
+        with put(manifest) as temporary:
+            temporary.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+
+
+def _stored(manifest: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(manifest.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise Refused(f"{manifest} says nothing of a capture: name another folder, or empty this one") from error
+
+
+def fingerprint(model: Any) -> str:
+    """Hash of some numbers of every weight: another model has another, however it was trained, but for a few changed numbers."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for name, weight in sorted(model.state_dict().items()):
+        numbers = weight.detach().flatten()
+        some = numbers[:: max(1, len(numbers) // LOOKED_AT)].cpu().double().numpy()
+        hashed.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + some.tobytes())
+    return hashed.hexdigest()
 
 
 def write_windows(
@@ -116,27 +141,34 @@ def write_windows(
     with progress_bar(len(planned), "windows") as advance:
         for number, window in enumerate(planned):
             file = out / f"window-{number:06}.{kind}"
-            if file.exists():
+            if _is_whole(file):
                 again += 1
             else:
                 arrays = read(window)
                 write(file, arrays)
                 rows += len(arrays["token"])
             advance()
+    remove_remains(out, "window-")
     return rows, again
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether the shard is there, and holds what was written."""
+    try:
+        return file.exists() and bool(open_shards([file]))
+    except DraftSelectionError:
+        return False
 
 
 def write(file: Path, arrays: dict[str, Any]) -> None:
     """All of the file or nothing: a kill leaves no half shard behind."""
-    part = file.with_name(f".{file.name}.part")
-    if file.suffix == ".npz":
-        with part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)  # not compressed: rows are then read without the rest
-    else:
-        from safetensors.numpy import save_file
+    with put(file) as temporary:
+        if file.suffix == ".npz":
+            np.savez(temporary, allow_pickle=False, **arrays)  # not compressed: rows are then read without the rest
+        else:
+            from safetensors.numpy import save_file
 
-        save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, part)
-    part.replace(file)
+            save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, temporary)
 
 
 if __name__ == "__main__":

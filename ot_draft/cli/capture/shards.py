@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...compare.merge import TAIL_CLASSES, merge, top_tokens
 from ...decoding import AUTOREGRESSIVE, CannotDecode, DecodeOptions, Pair, SamplingParams, decode, prompt_text
+from ...pairs.merge import TAIL_CLASSES, merge, top_tokens
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 
 from ...paths import TreeDrafter
+from ..options import can_write, can_write_into
 from ..refused import Refused
 
 AUTO, LOOKUP = "auto", "lookup"
+MOST_NODES, MOST_TOKENS = 4096, 1_000_000
 NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0}  # settings that are told only where they do something
 
 
@@ -68,8 +73,10 @@ class DecodeSettings:
         self._check_lookup()
         if len(self.rules) > 1 and not self.compare:
             raise Refused("several --rule are compared with --compare: add it, or give one")
-        if self.max_tokens < 1:
-            raise Refused(f"--max-tokens is {self.max_tokens}: give at least 1")
+        if not 1 <= self.max_tokens <= MOST_TOKENS:
+            raise Refused(f"--max-tokens is {self.max_tokens}: give a number from 1 to {MOST_TOKENS:,}")
+        if self._nodes > MOST_NODES:
+            raise Refused(f"a step would draft {self._nodes} tokens: give a size of at most {MOST_NODES}")
 
     def _check_shape(self) -> None:
         sized = self.paths is not None or self.length is not None or self.tree is not None
@@ -99,6 +106,14 @@ class DecodeSettings:
             raise Refused("--draft lookup drafts one path: give --prompt-lookup-num-tokens in the place of a size")
         if self.looks_up and self.trace is not None:
             raise Refused("--trace records trees of a draft model: give one")
+
+    @property
+    def _nodes(self) -> int:
+        """The most nodes that a step may draft."""
+        paths, length = (4 if number is None else number for number in self.size)
+        levels = accumulate(self.children or (), mul)
+        grown = 0 if self.grower is None else self.grower.budget
+        return max(paths * length, sum(levels), grown, self.lookup_tokens or 0, self.lookup_ngram or 0)
 
     @property
     def looks_up(self) -> bool:
@@ -151,15 +166,21 @@ class DecodeSettings:
             raise Refused("--audit tests the text of one rule: leave --compare away")
 
     def _check_files(self) -> None:
-        if self.audit is not None and self.audit.exists():
+        if self.audit is not None and os.path.lexists(self.audit):
             raise Refused(f"--audit {self.audit} is there already: name another file")
         if (self.trace_rows is not None or self.trace_keep is not None) and self.trace is None:
             raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
-        if self.trace is not None and self.trace.exists() and any(self.trace.iterdir()):
+        if self.trace is not None and os.path.isdir(self.trace) and any(self.trace.iterdir()):  # noqa: PTH112 which raises for long names
             raise Refused(f"--trace {self.trace} is there already and not empty: name another folder")
-        for name, file in (("--html", self.html), ("--svg", self.svg)):
-            if file is not None and not file.resolve().parent.is_dir():
-                raise Refused(f"{name} {file}: there is no such folder")
+        written = {"--audit": self.audit, "--html": self.html, "--svg": self.svg}
+        for name, file in written.items():
+            if file is not None:
+                can_write(name, file)
+        if self.trace is not None:
+            can_write_into("--trace", self.trace)
+        named = [file.absolute() for file in (*written.values(), self.costs, self.prompt_file) if file is not None]
+        if len(set(named)) < len(named):
+            raise Refused(f"{max(named, key=named.count)} is named twice: give every file a name of its own")
 
     @property
     def laws_wanted(self) -> bool:

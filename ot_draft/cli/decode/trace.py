@@ -2,7 +2,7 @@
 
 A folder holds steps.jsonl; trace.json, which says how it came about; pairs-*.npz, the laws p and q at the places where a
 text really stood, for `ot-draft compare FILE` and `ot-draft sweep FOLDER`; and trees/trees-*.npz, the laws at all nodes
-of the drafted trees, for `ot_draft.cli.decode.replay`.
+of the drafted trees, for `ot-draft replay`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compare.merge import TAIL, TAIL_CLASSES, merge
 from ...decoding import DecodeOptions, Method, Step
+from ...pairs.merge import TAIL, TAIL_CLASSES, merge
 
 KEPT = 224  # tokens of a law that are kept one by one, the drafted ones among them
 ROWS = 10_000  # laws stored at most
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 class Trace:
     """Writes one run into an empty folder, while it goes on; `close` writes what is left.
 
-    kept: tokens of every law that stay themselves, the others are merged into classes of like p/q (`ot_draft.compare.merge`); 0: the
+    kept: tokens of every law that stay themselves, the others are merged into classes of like p/q (`ot_draft.pairs.merge`); 0: the
     whole vocabulary. rows_stored: laws stored at most; from the first tree that would pass it on, steps are recorded without laws.
     """
 

@@ -1,7 +1,7 @@
 """What makes passes of few tokens cheap on a CPU: other layouts and fewer bits of weights, products made together, no copies."""
 
 from .attention import GROUPED, group_heads
-from .joined import Joined, Part, join
+from .joined import Part, join
 from .lean import make_lean
 from .packed import (
     Float16Linear,
@@ -18,7 +18,6 @@ __all__ = [
     "GROUPED",
     "Float16Linear",
     "Int8Linear",
-    "Joined",
     "PackedLinear",
     "Part",
     "bytes_read",

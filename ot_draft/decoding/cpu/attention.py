@@ -20,7 +20,7 @@ OTHERS = ("position_bias", "softcap", "cache")  # what transformers' own functio
 def group_heads(model: nn.Module) -> bool:
     """Let a model on the CPU read trees so, in place; returns whether it does. One of other attention than `sdpa` is left as it is."""
     weights = next(model.parameters(), None)
-    if weights is None or weights.device.type != "cpu" or not _registered():
+    if weights is None or weights.device.type != "cpu" or not register():
         return False
     configs: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
     grouped = [config for config in configs if getattr(config, "_attn_implementation", None) == "sdpa"]
@@ -29,8 +29,8 @@ def group_heads(model: nn.Module) -> bool:
     return bool(grouped)
 
 
-def _registered() -> bool:
-    """Whether transformers knows it, which old ones cannot."""
+def register() -> bool:
+    """Make it known to transformers, in this process; returns whether that can know it, which old ones cannot."""
     if importlib.util.find_spec("transformers") is None:
         return False
     try:

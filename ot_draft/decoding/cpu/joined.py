@@ -14,55 +14,53 @@ from torch import Tensor, nn
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # layers of one module that read the same rows
 
 
-class Joined(nn.Module):
-    """The first of several linear layers that read the same rows: all as one product, which the others take their parts of.
+class Results:
+    """What a product last gave, as far as no layer has taken it yet."""
+
+    def __init__(self) -> None:
+        # One tuple: threads may overwrite it, not mix it.
+        self.last: tuple[Tensor, nn.Module, dict[int, Tensor]] | None = None
+
+
+class Part(nn.Module):
+    """One of several linear layers that read the same rows. All have the same product as their child, and take their parts of it.
 
     Whoever asks first for a tensor multiplies; who then asks for the same tensor is given its part, once. A layer that is asked for another
     tensor multiplies anew: nothing is wrong then, only slower. The tensor must not be changed in place in between, which a layer that
     several others read is not.
     """
 
-    def __init__(self, name: str, linears: Sequence[nn.Linear]) -> None:
-        """name: of the product among the children, by which it is chosen for packing."""
+    def __init__(self, name: str, product: nn.Module, number: int, sizes: Sequence[int], results: Results) -> None:
+        """name: of the product among the children, by which it is chosen for packing. number: of this layer among those of these sizes."""
         super().__init__()
-        self.sizes, self.name = [linear.out_features for linear in linears], name
-        self.out_features = linears[0].out_features
-        whole = nn.Linear(linears[0].in_features, sum(self.sizes), linears[0].bias is not None, device="meta")
-        whole.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]), requires_grad=False)
-        if whole.bias is not None:
-            whole.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]), requires_grad=False)
-        self.add_module(name, whole)
-        self._last: tuple[Tensor, dict[int, Tensor]] | None = None  # one tuple: threads may overwrite it, not mix it
+        self.name, self.number, self.sizes, self.out_features = name, number, list(sizes), sizes[number]
+        self._results = results  # common to all layers
+        self.add_module(name, product)
 
-    def whole(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., sum of all out), their parts side by side."""
-        return self.get_submodule(self.name)(x)
-
-    def part(self, number: int, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out) of one of the layers."""
-        last = self._last
-        if last is None or last[0] is not x or number not in last[1]:
-            last = self._last = x, dict(enumerate(self.whole(x).split(self.sizes, -1)))
-        found = last[1].pop(number)
-        if not last[1]:
-            self._last = None  # long prompts take memory
-        return found
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of the first."""
-        return self.part(0, x)
-
-
-class Part(nn.Module):
-    """Another one of the layers of a `Joined`."""
-
-    def __init__(self, joined: Joined, number: int) -> None:
-        super().__init__()
-        self._joined, self._number = (joined,), number  # in a tuple: it is a child of the first layer's place only
+    @property
+    def product(self) -> Any:
+        """(..., in) -> (..., sum of all out), the layers side by side."""
+        return self._modules[self.name]
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
-        return self._joined[0].part(self._number, x)
+        last, product = self._results.last, self.product
+        if last is None or last[0] is not x or last[1] is not product or self.number not in last[2]:
+            last = self._results.last = x, product, dict(enumerate(product(x).split(self.sizes, -1)))
+        found = last[2].pop(self.number)
+        if not last[2]:
+            self._results.last = None  # long prompts take memory
+        return found
+
+
+def product_of(layers: Sequence[Any]) -> Any:
+    """The one product that these layers, in their order, are all parts of; None where there is none."""
+    first = layers[0]
+    alike = all(
+        type(layer) is Part and layer.number == number and layer.product is first.product
+        for number, layer in enumerate(layers)
+    )
+    return first.product if alike and len(first.sizes) == len(layers) else None
 
 
 def join(model: nn.Module) -> None:
@@ -73,10 +71,19 @@ def join(model: nn.Module) -> None:
             found = [linear for linear in linears if is_plain(linear)]
             alike = {(linear.in_features, linear.bias is None) for linear in found}
             if len(found) == len(names) and len(alike) == 1:
-                joined = Joined(names[0], found)
-                setattr(module, names[0], joined)
-                for number, name in enumerate(names[1:], 1):
-                    setattr(module, name, Part(joined, number))
+                product, results = _side_by_side(found), Results()
+                sizes = [linear.out_features for linear in found]
+                for number, name in enumerate(names):
+                    setattr(module, name, Part(names[0], product, number, sizes, results))
+
+
+def _side_by_side(linears: Sequence[nn.Linear]) -> nn.Linear:
+    first, outputs = linears[0], sum(linear.out_features for linear in linears)
+    whole = nn.Linear(first.in_features, outputs, first.bias is not None, device="meta")
+    whole.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]), requires_grad=False)
+    if whole.bias is not None:
+        whole.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]), requires_grad=False)
+    return whole
 
 
 def is_plain(module: Any) -> TypeGuard[nn.Linear]:

@@ -28,22 +28,30 @@ LARGEST = torch.finfo(torch.float16).max
 ROWS = 16  # the number of rows that the layout is made for; it serves 1 to 512 about equally well
 
 
+class Layout:
+    """A weight in oneDNN's layout, which torch can neither copy nor store: a copy is laid out anew."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+
+    def __reduce__(self) -> Any:
+        return Layout, (self.weight.to_dense(),)
+
+
 class PackedLinear(nn.Module):
     """x W^T + b with W packed; the plain weight is given up."""
 
-    weight: Tensor
     bias: Tensor | None
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
-        self.register_buffer("weight", packed, persistent=False)
-        self.bias = linear.bias
+        self.bytes_read = 4 * linear.weight.numel()
+        self._layout, self.bias = Layout(linear.weight.detach()), linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x, self._layout.weight, self.bias, "none", [], "")
 
 
 class Float16Linear(nn.Module):
@@ -139,7 +147,9 @@ def bytes_read(model: nn.Module) -> int:
     heads = {id(module.weight) for module in modules if isinstance(module, nn.Linear)}
     rows = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)} - heads
     plain = [weight for weight in (*model.parameters(), *model.buffers()) if id(weight) not in rows]
-    short = sum(module.bytes_read for module in modules if isinstance(module, Float16Linear | Int8Linear))
+    short = sum(
+        module.bytes_read for module in modules if isinstance(module, PackedLinear | Float16Linear | Int8Linear)
+    )
     return short + sum(weight.numel() * weight.element_size() for weight in plain)
 
 
@@ -148,10 +158,10 @@ def _replace(
 ) -> int:
     """Replace the plain layers that are chosen by name and shape; returns how many, where those that read the same rows are one."""
     join(model)
-    replaced = 0
+    made: dict[nn.Module, nn.Module] = {}  # by the layer, which may be the child of several
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if is_plain(child) and chosen(name, child):
-                setattr(module, name, made_of(child))
-                replaced += 1
-    return replaced
+                made[child] = made[child] if child in made else made_of(child)
+                setattr(module, name, made[child])
+    return len(made)

@@ -1,9 +1,23 @@
-"""expected_acceptance(rule, problem): exact where it can be had, estimated from random drafts where not, and says which."""
+"""What a rule accepts on average: by a formula, by enumeration, else estimated from random drafts; and it says which.
+
+Two notions, which the papers mix up:
+
+* *accepted*: the output is one of the drafted tokens, whichever way it got there. This is what the optimum bounds.
+* *taken*: the rule takes a draft, E[sum_i accept_i]. What the residual puts on drafted tokens does not count. K-SEQ's bound
+  is about this one. The two are equal where the residual has no mass on refused tokens, as for most rules here.
+
+The formulas stand with the rules (`SelectionRule.closed_form`). Every one is held against `evaluate` in
+tests/pairs/test_expected_acceptance.py, and against random drafts on real pairs.
+
+Every estimate has a stream of random numbers of its own, so that nothing depends on what else is computed, nor in which order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 
@@ -12,13 +26,14 @@ from ..exact import evaluate
 from ..problem import Problem
 from ..sampling import draw
 from ..selection import SelectionRule, first_time
-from .closed_forms import closed_form
 
 Method = Literal["formula", "enumerated", "estimated"]
 
 FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,
 EXACT_CELLS = 1 << 15  # and a second or so in Fractions
 SAMPLE_CELLS = 1 << 15  # rows times tokens drawn at a time: what fits a core's cache takes half the time
+
+Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
 
 @dataclass(frozen=True)
@@ -91,3 +106,47 @@ def _sampled(rule: SelectionRule, problem: Problem, rows: int, generator: np.ran
     taken = total(selection.accept)[..., 0]
     left = where(first_time(drafts), gather(selection.residual, drafts), zero(p)).sum(-1)
     return taken + (1 - taken) * left, taken
+
+
+def closed_form(rule: SelectionRule, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    """(accepted, taken), (...) each, or None where no formula is known. Exact on Fractions. k = 0 included.
+
+    optimum: (...) of the problem, where the caller knows it.
+    """
+    if problem.k == 0:
+        nothing = 0 * problem.p.sum(-1)
+        return nothing, nothing
+    return rule.closed_form(problem, optimum)
+
+
+def evaluate_pair(
+    rule: SelectionRule, problem: Problem, samples: int, seed: int, place: Place, optimum: Array | None = None
+) -> Acceptance:
+    """One pair. samples, seed, place: of the random drafts, where there is no exact value. optimum: of the problem, if known."""
+    stream = crc32(f"{rule.name} {problem.law.spelling}".encode())
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*place, problem.k, stream)))
+    return expected_acceptance(rule, problem, samples, generator, optimum)
+
+
+def evaluate_pairs(
+    rule: SelectionRule,
+    problem: Problem,
+    samples: int,
+    seed: int,
+    place_of: Callable[[int], Place],
+    optimum: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Many pairs (R, n) at a time, in floats: acceptance, what is taken, and the standard error of the first, (R,) each.
+
+    place_of: place of a row. The numbers are those of `evaluate_pair`, up to rounding where the rule has a formula.
+    """
+    if form := closed_form(rule, problem, optimum):
+        return *form, 0 * form[0]
+    rows = []
+    for row, (p, q) in enumerate(zip(problem.p, problem.q, strict=True)):
+        alone = Problem(p, q, problem.k, problem.law)
+        rows.append(evaluate_pair(rule, alone, samples, seed, place_of(row)))
+    value, taken, error = (
+        np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in ("value", "taken", "error")
+    )
+    return value, taken, error

@@ -1,4 +1,4 @@
-"""sweep(plan, out): every part that is not there yet, on the engine of the caller's choice."""
+"""run_sweep(sweep, out): every part that is not there yet, on the engine of the caller's choice."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..array_files import remove_remains
 from ..errors import DraftSelectionError, InvalidDistribution
-from .plan import Plan
-from .work import Done, parquet_module, write_part
+from .part import Done, make_part
+from .sharded import Sweep, parquet_module
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class SweepFailed(DraftSelectionError, RuntimeError):
     """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
 
 
-def sweep(
-    plan: Plan, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
+def run_sweep(
+    sweep: Sweep, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
 ) -> tuple[str, ...]:
-    """Write one parquet file a part into `out`; a part that is there stays. The files are the same whatever the engine.
+    """Write one parquet file a part into `out`; a part that is there, and whole, stays. The files are the same whatever the engine.
 
-    The engine is joblib's: `with joblib.parallel_config(backend="dask"): sweep(...)`, or ours, `sweep.engine`. A kill at any
+    The engine is joblib's: `with joblib.parallel_config(backend="dask"): run_sweep(...)`, or ours, `engine`. A kill at any
     moment loses the parts that were under way and nothing else; call again to go on. When a worker dies the parts that are
     missing are tried again, up to `tries` times in all, and what happened is returned, one line a death.
     Raises InvalidDistribution for a row that is no law (what is sound is written before), InvalidDrafts for a folder of another
@@ -41,24 +42,28 @@ def sweep(
 
     parquet_module()  # tell at once if it is not installed
     out = Path(out)
-    plan.claim(out)
-    _remove_remains(out)
-    total = sum(shard.rows for shard in plan.shards)
+    sweep.claim(out)
+    remove_remains(out, "part-")
+    total = sum(shard.rows for shard in sweep.shards)
     trouble: list[str] = []
     refused: list[str] = []
-    while missing := [part for part in plan.missing(out) if not refused]:
+    missing = sweep.missing(out)
+    while missing and not refused:
         rows, left = total - sum(part.stop - part.start for part in missing), len(missing)
         try:
-            for done in _as_they_end([delayed(write_part)(plan, part, out) for part in missing]):
+            for done in _as_they_end([delayed(make_part)(sweep, part, out) for part in missing]):
                 refused += [done.refused] if done.refused else []
                 rows, left = rows + done.rows, left - (not done.refused)
                 if advance:
                     advance(Progress(rows, total, left, tuple(trouble)))
-        except Exception as error:  # of the engine: write_part returns what is wrong with the input
-            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            break
+        except Exception as error:  # of the engine: make_part returns what is wrong with the input
+            said = " ".join(str(error).split())[:200]
+            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {said}")
+            missing = [part for part in missing if not part.is_in(out)]
             if len(trouble) >= tries:
                 raise SweepFailed(
-                    f"{len(plan.missing(out))} of {len(plan.parts)} parts are missing after {tries} tries;"
+                    f"{len(missing)} of {len(sweep.parts)} parts are missing after {tries} tries;"
                     f" the last said {trouble[-1]}. Call again to go on, with fewer jobs if the memory ran out"
                 ) from error
     if refused:
@@ -78,9 +83,3 @@ def _as_they_end(tasks: list[Any]) -> Iterator[Done]:
             yield from Parallel(batch_size=1)(tasks[start : start + size])
         return
     yield from work(tasks)
-
-
-def _remove_remains(out: Path) -> None:
-    """Half-written files of workers that were killed. One sweep at a time writes to a folder."""
-    for file in out.glob(".part-*"):
-        file.unlink(missing_ok=True)

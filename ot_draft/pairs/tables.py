@@ -19,7 +19,8 @@ from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
 from .pairs import Pairs
-from .run import DUAL, LINEAR_PROGRAM, Row, Settings
+from .rows import DUAL, LINEAR_PROGRAM, Row
+from .study import Study
 from .summary import Summary
 
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
@@ -78,7 +79,7 @@ def _share(value: Any) -> str:
     return "-" if value is None or isnan(value) else f"{float(value):.4f}"
 
 
-def notes(settings: Settings, single: bool) -> str:
+def notes(study: Study, single: bool) -> str:
     """What the signs in the table mean."""
     error = (
         ""
@@ -87,8 +88,8 @@ def notes(settings: Settings, single: bool) -> str:
     )
     return (
         f"Acceptance: the output is a drafted token, whichever way it got there.{error}"
-        f" ≈: estimated from {settings.samples} draft tuples a pair; all else is exact. -: the law has no such k, or the linear"
-        f" program has over {settings.lp_limit} draft sets. Share of the law's optimum, and time a pair in µs, at the largest k."
+        f" ≈: estimated from {study.samples} draft tuples a pair; all else is exact. -: the law has no such k, or the linear"
+        f" program has over {study.lp_limit} draft sets. Share of the law's optimum, and time a pair in µs, at the largest k."
         " K-SEQ's least share and guarantee are about the drafts that it takes."
     )
 
@@ -116,17 +117,17 @@ def csv_text(records: Iterable[Row | Summary], pairs: Pairs | None = None) -> st
     return stream.getvalue()
 
 
-def write_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, settings: Settings, file: Any) -> None:
+def write_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study, file: Any) -> None:
     """Settings, summary and, a record each, all pairs; what is unknown is null."""
     content = {
         "source": pairs.source,
         "n": int(pairs.p.shape[-1]),
         "settings": {
-            "ks": settings.ks,
-            "samples": settings.samples,
-            "seed": settings.seed,
-            "lp_limit": settings.lp_limit,
-            "target": settings.target.name if settings.target else None,  # in the place of p
+            "ks": study.ks,
+            "samples": study.samples,
+            "seed": study.seed,
+            "lp_limit": study.lp_limit,
+            "target": study.target.name if study.target else None,  # in the place of p
         },
         "summary": [_record(line) for line in lines],
         "pairs": [_record(row) for row in rows],
@@ -160,8 +161,8 @@ def as_summaries(rows: Iterable[dict[str, str]]) -> list[Summary]:
 def _parsed(row: dict[str, str]) -> Summary:
     values: dict[str, Any] = {}
     for name in (field.name for field in fields(Summary)):
-        text = row[name]
-        if name in ("group", "rule", "law", "method"):
+        text = row.get(name) or ""
+        if name in ("group", "rule", "law", "method", "target"):
             values[name] = text
         elif row.get(f"{name}_exact"):
             values[name] = Fraction(row[f"{name}_exact"])

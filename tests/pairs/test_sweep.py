@@ -19,8 +19,17 @@ from sizes import thorough
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.compare import expected_acceptance
-from ot_draft.sweep import Plan, Progress, engine, open_shards, summarise_sweep, sweep
+from ot_draft.pairs import (
+    QUICK_RULES,
+    Progress,
+    Study,
+    Sweep,
+    engine,
+    expected_acceptance,
+    open_shards,
+    run_sweep,
+    summarise_sweep,
+)
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'sweep')")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -47,8 +56,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def plan_of(folder: Path, **settings: Any) -> Plan:
-    return Plan(tuple(open_shards([folder])), **{"rows": 32, "ks": (2, 3)} | settings)
+def sweep_of(folder: Path, temperature: float = 1.0, rows: int = 32, **study: Any) -> Sweep:
+    return Sweep(tuple(open_shards([folder])), Study(**{"rules": QUICK_RULES, "ks": (2, 3)} | study), temperature, rows)
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -59,7 +68,7 @@ def files(out: Path) -> dict[str, bytes]:
 def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("undisturbed")
     with engine("sequential"):
-        sweep(plan_of(shards), out)
+        run_sweep(sweep_of(shards), out)
     return files(out)
 
 
@@ -72,7 +81,7 @@ def test_every_engine_writes_the_same_bytes(
         pytest.importorskip(package, reason=f"{package} is not installed (extra '{name}')")
     seen: list[Progress] = []
     with engine(name, jobs=2):
-        assert sweep(plan_of(shards), tmp_path, advance=seen.append) == ()
+        assert run_sweep(sweep_of(shards), tmp_path, advance=seen.append) == ()
     assert files(tmp_path) == undisturbed
     assert len(undisturbed) == 1 + 9  # the manifest; 90 rows are parts of 32, 32 and 26
     assert seen[-1].rows == seen[-1].of == 3 * ROWS and seen[-1].parts_left == 0
@@ -87,7 +96,7 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
         ot.rules.RecursiveRejectionWithoutReplacement(),
         ot.rules.SpecHub(),
     )
-    sweep(plan_of(tmp_path, rules=rules, samples=200, rows=5), tmp_path / "out")
+    run_sweep(sweep_of(tmp_path, rules=rules, samples=200, rows=5), tmp_path / "out")
     rows = [
         row for file in sorted((tmp_path / "out").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()
     ]
@@ -112,9 +121,9 @@ def test_a_budget_puts_its_best_target_in_the_place_of_p(tmp_path: Path) -> None
     p, q = laws(6, rows=6, n=12)
     np.savez(tmp_path / "shard.npz", p=p, q=q)
     target, rules = ot.targets.target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
-    sweep(plan_of(tmp_path, rules=rules, ks=(2,), target=target), tmp_path / "out")
+    run_sweep(sweep_of(tmp_path, rules=rules, ks=(2,), target=target), tmp_path / "out")
     toward = tuple(ot.rules.Toward(target, rule) for rule in rules)
-    sweep(plan_of(tmp_path, rules=toward, ks=(2,)), tmp_path / "toward")
+    run_sweep(sweep_of(tmp_path, rules=toward, ks=(2,)), tmp_path / "toward")
     replaced, named = (parquet.read_table(tmp_path / folder).to_pylist() for folder in ("out", "toward"))
     r = target(p, q, 2)
     for row, same in zip(replaced, named, strict=True):
@@ -144,7 +153,7 @@ def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:
 
     def numbers(rows: int) -> list[Any]:
         rules = (ot.rules.RecursiveRejectionWithoutReplacement(),)
-        sweep(plan_of(tmp_path, rules=rules, ks=(3,), samples=4, rows=rows), tmp_path / str(rows))
+        run_sweep(sweep_of(tmp_path, rules=rules, ks=(3,), samples=4, rows=rows), tmp_path / str(rows))
         tables = [parquet.read_table(file) for file in sorted((tmp_path / str(rows)).glob("*.parquet"))]
         found = [row for table in tables for row in table.to_pylist()]
         return sorted((row["row"], row["acceptance"]) for row in found)
@@ -154,10 +163,10 @@ def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys
-from ot_draft.sweep import Plan, engine, open_shards, sweep
+from ot_draft.pairs import QUICK_RULES, Study, Sweep, engine, open_shards, run_sweep
 if __name__ == "__main__":
     with engine("loky", 2):
-        sweep(Plan(tuple(open_shards([sys.argv[1]])), rows=32, ks=(2, 3)), sys.argv[2])
+        run_sweep(Sweep(tuple(open_shards([sys.argv[1]])), Study((2, 3), QUICK_RULES), rows=32), sys.argv[2])
 """
 
 
@@ -190,17 +199,17 @@ class Deadly(ot.rules.KSeq):
         return super().__call__(p, q, drafts)
 
 
-def deadly_plan(folder: Path, flag: Path) -> Plan:
+def deadly_plan(folder: Path, flag: Path) -> Sweep:
     p, q = laws(9, rows=12, n=5)
     folder.mkdir()
     np.savez(folder / "shard.npz", p=p, q=q)
-    return plan_of(folder, rules=(Deadly(flag=str(flag)),), ks=(2,), rows=3)
+    return sweep_of(folder, rules=(Deadly(flag=str(flag)),), ks=(2,), rows=3)
 
 
 def test_a_worker_that_dies_is_replaced_and_reported(tmp_path: Path) -> None:
     plan = deadly_plan(tmp_path / "shards", tmp_path / "flag")
     with engine("loky", 2):
-        trouble = sweep(plan, tmp_path / "out")
+        trouble = run_sweep(plan, tmp_path / "out")
     assert len(trouble) == 1 and "Terminated" in trouble[0]
     assert plan.missing(tmp_path / "out") == []
 
@@ -208,7 +217,7 @@ def test_a_worker_that_dies_is_replaced_and_reported(tmp_path: Path) -> None:
 def test_workers_that_keep_dying_end_the_sweep(tmp_path: Path) -> None:
     plan = deadly_plan(tmp_path / "shards", tmp_path / "no" / "such" / "folder")
     with engine("loky", 2), pytest.raises(ot.DraftSelectionError, match="4 of 4 parts are missing after 2 tries"):
-        sweep(plan, tmp_path / "out", tries=2)
+        run_sweep(plan, tmp_path / "out", tries=2)
 
 
 @pytest.fixture
@@ -251,7 +260,7 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     p[70] *= 1.5
     np.savez(bad / "laws.npz", p=p, q=q)
     with pytest.raises(ot.InvalidDistribution, match=r"laws.npz, in the rows from 64 on: .*row \[6\] sums to 1.5"):
-        sweep(plan_of(bad), tmp_path / "out")
+        run_sweep(sweep_of(bad), tmp_path / "out")
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 2  # the sound parts
     np.savez(bad / "laws.npz", p=p, q=q[:, :-1])
     with pytest.raises(ot.InvalidDistribution, match=r"p has shape \(90, 40\) and q has \(90, 39\)"):
@@ -265,7 +274,7 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     target[1, 2, 3] = np.nan
     np.savez(folder / "a.npz", target_logits=target, draft_logits=draft)
     with pytest.raises(ot.InvalidDistribution, match=r"a.npz, row 9: its logits hold NaN"):
-        sweep(plan_of(folder), tmp_path / "nan")
+        run_sweep(sweep_of(folder), tmp_path / "nan")
 
 
 def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_path: Path) -> None:
@@ -283,12 +292,12 @@ def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_pat
     with pytest.raises(ot.InvalidDistribution, match=f"{inside.name} is named twice: its pairs would count twice"):
         open_shards([shards, inside])
     with pytest.raises(ot.InvalidArgument, match="temperature is inf: give a finite number above 0"):
-        plan_of(shards, temperature=float("inf"))
+        sweep_of(shards, temperature=float("inf"))
     with pytest.raises(ot.InvalidArgument, match="no law of SpecHub is defined for k = 3, 4: give another k"):
-        plan_of(shards, rules=(ot.rules.SpecHub(),), ks=(3, 4))
+        sweep_of(shards, rules=(ot.rules.SpecHub(),), ks=(3, 4))
     np.savez(file, target_logits=np.array([["a", "b"]]), draft_logits=np.array([["a", "b"]]))
     with pytest.raises(ot.InvalidDistribution, match=r"a.npz: logits have dtype <U1"):
-        sweep(plan_of(tmp_path), tmp_path / "out")
+        run_sweep(sweep_of(tmp_path), tmp_path / "out")
 
 
 def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: Path) -> None:
@@ -302,7 +311,7 @@ def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: P
     assert json.loads(first.stdout) == json.loads(second.stdout)
     means = {mean["rule"]: mean for mean in json.loads(first.stdout)}
     assert means["Optimal"]["pairs"] == 3 * ROWS
-    assert means["SpeculativeSampling"]["acceptance"] < means["KSeq"]["acceptance"] < means["Optimal"]["acceptance"]
+    assert means["SpeculativeSampling"]["accepted"] < means["KSeq"]["accepted"] < means["Optimal"]["accepted"]
     assert [mean.rule for mean in summarise_sweep(tmp_path / "out")] == list(means)
     other = call("--k", "2,3")
     assert other.exit_code == 2 and "another sweep (ks differs)" in other.output

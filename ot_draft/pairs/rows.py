@@ -1,4 +1,4 @@
-"""compare_rules(pairs, ks, rules): every rule under its law, beside the optimum of that law, on every pair."""
+"""compare_rules(pairs, study): every rule under its law, beside the optimum of that law, on every pair."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from ..lp import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import SelectionRule
-from ..targets import Target
-from .choice import DEFAULT_RULES
-from .evaluate_pair import evaluate_pair
+from .estimate import evaluate_pair
 from .pairs import Pairs
+from .study import Study
 
 CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
 DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are no rules
@@ -43,66 +42,47 @@ class Row:
     method: str
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What is compared. samples, seed: of the random drafts where no exact value is in reach. lp_limit: draft sets.
-
-    With a target all rules select for it in the place of p, and the optimum is its optimum: the frontier at its budget.
-    """
-
-    ks: tuple[int, ...] = (1, 2, 4, 8)
-    rules: tuple[SelectionRule, ...] = DEFAULT_RULES
-    samples: int = 256
-    seed: int = 0
-    lp_limit: int = 600
-    target: Target | None = None  # for the place of p, in everything that is compared
-
-    def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
-        """The pair with k drafts by the law, its target replaced where another is wanted."""
-        return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
-
-
 def compare_rules(
-    pairs: Pairs, settings: Settings | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
+    pairs: Pairs, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
 ) -> list[Row]:
     """All rows, in order of pairs, ks and rules; the same to the last bit for any number of jobs.
 
     advance is called with the number of pairs just done.
     """
-    settings = settings or Settings()
+    study = study or Study()
     chunks = [range(start, min(start + CHUNK, len(pairs))) for start in range(0, len(pairs), CHUNK)]
     rows: list[Row] = []
-    for chunk, done in zip(chunks, _run(pairs, settings, chunks, jobs), strict=True):
+    for chunk, done in zip(chunks, _run(pairs, study, chunks, jobs), strict=True):
         rows += done
         if advance:
             advance(len(chunk))
     return rows
 
 
-def _run(pairs: Pairs, settings: Settings, chunks: Sequence[range], jobs: int) -> Iterator[list[Row]]:
+def _run(pairs: Pairs, study: Study, chunks: Sequence[range], jobs: int) -> Iterator[list[Row]]:
     parts = [(pairs.p[list(c)], pairs.q[list(c)], [pairs.index[row] for row in c]) for c in chunks]
     if jobs == 1 or len(chunks) == 1:
-        return (_compare_chunk(*part, settings) for part in parts)
+        return (_compare_chunk(*part, study) for part in parts)
     from joblib import Parallel, delayed
 
     work = Parallel(n_jobs=min(jobs, len(chunks)), return_as="generator")
-    return iter(work(delayed(_compare_chunk)(*part, settings) for part in parts))
+    return iter(work(delayed(_compare_chunk)(*part, study) for part in parts))
 
 
-def _compare_chunk(p: Any, q: Any, index: list[int], settings: Settings) -> list[Row]:
-    return [row for pair in zip(p, q, index, strict=True) for row in _compare_pair(*pair, settings)]
+def _compare_chunk(p: Any, q: Any, index: list[int], study: Study) -> list[Row]:
+    return [row for pair in zip(p, q, index, strict=True) for row in _compare_pair(*pair, study)]
 
 
-def _compare_pair(p: Any, q: Any, index: int, settings: Settings) -> Iterator[Row]:
-    for k in settings.ks:
+def _compare_pair(p: Any, q: Any, index: int, study: Study) -> Iterator[Row]:
+    for k in study.ks:
         optima: dict[DraftLaw, Any] = {}
-        for law in dict.fromkeys(rule.law for rule in settings.rules if rule.law.is_defined(k)):
-            problem = settings.problem(p, q, k, law)
+        for law in dict.fromkeys(rule.law for rule in study.rules if rule.law.is_defined(k)):
+            problem = study.problem(p, q, k, law)
             optima[law] = _number(optimal_acceptance(problem.p, q, k, law))
             yield Row(index, k, DUAL, law.spelling, optima[law], optima[law], 0.0, optima[law], "dual")
-            yield _linear_program(problem, index, optima[law], settings.lp_limit)
-        for rule in settings.rules:
-            yield _compare_rule(rule, p, q, k, index, optima.get(rule.law), settings)
+            yield _linear_program(problem, index, optima[law], study.lp_limit)
+        for rule in study.rules:
+            yield _compare_rule(rule, p, q, k, index, optima.get(rule.law), study)
 
 
 def _linear_program(problem: Problem, index: int, optimum: Any, limit: int) -> Row:
@@ -113,14 +93,14 @@ def _linear_program(problem: Problem, index: int, optimum: Any, limit: int) -> R
     return Row(index, k, LINEAR_PROGRAM, name, value, value, 0.0, optimum, "lp")
 
 
-def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optimum: Any, settings: Settings) -> Row:
+def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optimum: Any, study: Study) -> Row:
     name = rule.law.spelling
     if optimum is None:
         return Row(index, k, rule.name, name, None, None, 0.0, None, UNDEFINED)
-    if rule.program_sets(q, k) > settings.lp_limit:
+    if rule.program_sets(q, k) > study.lp_limit:
         return Row(index, k, rule.name, name, None, None, 0.0, optimum, TOO_LARGE)
-    problem = settings.problem(p, q, k, rule.law)
-    result = evaluate_pair(rule, problem, settings.samples, settings.seed, (index,), optimum)
+    problem = study.problem(p, q, k, rule.law)
+    result = evaluate_pair(rule, problem, study.samples, study.seed, (index,), optimum)
     accepted, taken = _number(result.value), _number(result.taken)
     return Row(index, k, rule.name, name, accepted, taken, float(result.error), optimum, result.method)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.compare.logits import laws_of_logits
-from ot_draft.compare.pairs import as_pairs, read_pairs
+from ot_draft.pairs.laws import laws_of_logits
+from ot_draft.pairs.pairs import as_pairs, read_pairs
 
 ODD = {
     "large.json": ('{"p": [%s, 0], "q": [1, 0]}' % ("9" * 400), "cannot be read: int too large"),
@@ -33,9 +33,9 @@ def test_odd_files_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_the_arrays_of_an_npz_without_pairs_are_named(tmp_path: Path) -> None:
-    np.savez(tmp_path / "pairs.npz", target=[1.0], draft=[1.0])
+    np.savez(tmp_path / "pairs.npz", first=[1.0], second=[1.0])
     with pytest.raises(
-        ot.InvalidDistribution, match=r"pairs.npz: it holds target, draft: give p and q, or target_logits"
+        ot.InvalidDistribution, match=r"pairs.npz: it holds first, second: give p and q, or target_logits"
     ):
         read_pairs(tmp_path / "pairs.npz")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,11 @@ from zlib import crc32
 import numpy as np
 
 from ..arrays import Array
-from ..compare.evaluate_pair import evaluate_pairs
 from ..errors import DraftSelectionError
 from ..optimum import optimal_acceptance
-from ..optional import load
 from ..problem import Problem
-from .plan import Part, Plan
+from .estimate import evaluate_pairs
+from .sharded import Part, Sweep, write_part
 
 CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
 
@@ -31,36 +29,29 @@ class Done:
     refused: str = ""
 
 
-def write_part(plan: Plan, part: Part, out: Path) -> Done:
+def make_part(sweep: Sweep, part: Part, out: Path) -> Done:
     """Compute a part and put its file into the folder under its name in one step: whole or not at all."""
     try:
-        table = _table(plan, part)
+        table = _table(sweep, part)
     except DraftSelectionError as error:
         return Done(part.number, 0, str(error))
-    parquet = parquet_module()
-    temporary = out / f".{part.file_name}.{os.getpid()}"
-    parquet.write_table(table, temporary, compression="zstd")
-    temporary.replace(out / part.file_name)
+    write_part(table, out / part.file_name)
     return Done(part.number, part.stop - part.start)
-
-
-def parquet_module() -> Any:
-    """pyarrow.parquet."""
-    return load("pyarrow.parquet", "sweep")
 
 
 NUMBERS = ("acceptance", "taken", "error", "optimum")
 
 
-def _table(plan: Plan, part: Part) -> Any:
+def _table(sweep: Sweep, part: Part) -> Any:
     """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so."""
     import pyarrow
 
+    study = sweep.study
     columns: dict[str, list[Array]] = {name: [] for name in ("row", "k", "code", *NUMBERS)}
     step = max(1, CELLS // part.shard.n)
     for start in range(part.start, part.stop, step):
         stop = min(start + step, part.stop)
-        for k, code, numbers in _block(plan, part, start, stop):
+        for k, code, numbers in _block(sweep, part, start, stop):
             columns["row"].append(np.arange(start, stop))
             columns["k"].append(np.full(stop - start, k, dtype=np.int16))
             columns["code"].append(np.full(stop - start, code, dtype=np.int16))
@@ -74,34 +65,34 @@ def _table(plan: Plan, part: Part) -> Any:
         known, places = np.unique(of_rules, return_inverse=True)
         return pyarrow.DictionaryArray.from_arrays(places.astype(np.int16)[codes], known.tolist())
 
-    lossy = {} if plan.target is None else {"target": words([plan.target.name] * len(plan.rules))}
+    lossy = {"target": words([study.target_name] * len(study.rules))} if study.target else {}
     return pyarrow.table(
         {
-            "shard": words([part.shard.file.name] * len(plan.rules)),
+            "shard": words([part.shard.label] * len(study.rules)),
             **lossy,
-            "rule": words([rule.name for rule in plan.rules]),
-            "law": words([rule.law.spelling for rule in plan.rules]),
+            "rule": words([rule.name for rule in study.rules]),
+            "law": words([rule.law.spelling for rule in study.rules]),
             **joined,
         }
     )
 
 
-def _block(plan: Plan, part: Part, start: int, stop: int) -> Iterator[tuple[int, int, tuple[Array, ...]]]:
-    """For every k and rule, by its place in the plan, its numbers on some rows, (rows,) each."""
-    p, q = part.shard.read(start, stop, plan.temperature)
-    file = crc32(part.shard.file.name.encode())
+def _block(sweep: Sweep, part: Part, start: int, stop: int) -> Iterator[tuple[int, int, tuple[Array, ...]]]:
+    """For every k and rule, by its place in the study, its numbers on some rows, (rows,) each."""
+    study, (p, q) = sweep.study, part.shard.read(start, stop, sweep.temperature)
+    file = crc32(part.shard.label.encode())
 
     def place_of(row: int) -> tuple[int, int]:
         return file, start + row
 
-    for k in plan.ks:
+    for k in study.ks:
         problems: dict[Any, Problem] = {}
         optima: dict[Any, Array] = {}
-        for code, rule in enumerate(plan.rules):
+        for code, rule in enumerate(study.rules):
             if not rule.law.is_defined(k):
                 continue
             if rule.law not in problems:
-                problems[rule.law] = plan.problem(p, q, k, rule.law)
+                problems[rule.law] = study.problem(p, q, k, rule.law)
                 optima[rule.law] = optimal_acceptance(problems[rule.law].p, q, k, rule.law)
-            numbers = evaluate_pairs(rule, problems[rule.law], plan.samples, plan.seed, place_of, optima[rule.law])
+            numbers = evaluate_pairs(rule, problems[rule.law], study.samples, study.seed, place_of, optima[rule.law])
             yield k, code, (*numbers, optima[rule.law])

@@ -16,8 +16,7 @@ from click.testing import CliRunner
 import ot_draft as ot
 from ot_draft.array_files import array_names, read_array, read_arrays
 from ot_draft.cli import main
-from ot_draft.compare import read_pairs
-from ot_draft.sweep import open_shards
+from ot_draft.pairs import open_shards, read_pairs
 
 LAW = np.full((3, 2), 0.5)
 

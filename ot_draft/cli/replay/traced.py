@@ -1,4 +1,4 @@
-"""Block efficiency from recorded trees, selected again with fresh random numbers: `python -m ot_draft.cli.decode.replay FOLDER ...`."""
+"""Block efficiency from recorded trees, selected again with fresh random numbers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import ot_draft as ot
 
 from ...array_files import read_arrays
-from ...compare import clustered_error
 from ...decoding import CannotDecode, Method, method_called
-from ..refused import Command
+from ...pairs import clustered_error
 
 REPEATS = 16
 RECORDED = ("p", "q", "tokens", "drafted", "prompt")  # arrays of a batch of recorded trees
@@ -35,13 +31,12 @@ class TraceEfficiency:
 
 def recorded(folder: Path) -> tuple[Method, TraceEfficiency]:
     """What was traced, and the block efficiency that was measured then."""
-    about, lines = _about(folder), (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
-    if not lines:
+    about, steps = _about(folder), _steps(folder / "steps.jsonl")
+    if not steps:
         raise CannotDecode(f"trace {str(folder)!r} holds no step")
-    steps = [json.loads(line) for line in lines]
     shape = ot.paths.TreeShape(tuple(about["parents"]))
     method = method_called(about["rule"], about["law"] or None, shape)
-    return method, _efficiency([step["accepted"] for step in steps], [step["prompt"] for step in steps])
+    return method, _efficiency([accepted for accepted, _ in steps], [prompt for _, prompt in steps])
 
 
 def replay(folder: Path, rule: ot.paths.PathRule, repeats: int = REPEATS, seed: int = 0) -> TraceEfficiency:
@@ -77,10 +72,12 @@ def recorded_trees(folder: Path) -> Iterator[tuple[ot.paths.DraftTree, Any]]:
     place = {node: at for at, node in enumerate(inner)}
     for file in sorted((folder / "trees").glob("*.npz")):
         p, q, slots, drafted, prompt = read_arrays(file, RECORDED, ", ".join(RECORDED)).values()
-        p, q = (masses.astype(np.float64) for masses in (p, q))
-        p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
+        p, q = (_laws(masses, file) for masses in (p, q))
         parents = [place[parent] for parent in shape.parents]
-        renamed = (slots[:, parents] == drafted[..., None]).argmax(-1)
+        same = slots[:, parents] == drafted[..., None]
+        if ((drafted >= 0) & ~same.any(-1)).any():
+            raise CannotDecode(f"{file}: a drafted token has no slot in the law of its parent: record the trace again")
+        renamed = same.argmax(-1)
         tokens = np.where(drafted >= 0, renamed, -1)
         at = [place.get(node, 0) for node in range(shape.size + 1)]
         yield shape.tree(tokens, p[:, at], q[:, at[: inner[-1] + 1]], law), prompt
@@ -91,35 +88,32 @@ def _efficiency(lengths: Sequence[float], prompts: Sequence[int]) -> TraceEffici
     return TraceEfficiency(1 + float(np.mean(lengths)), clustered_error(lengths, texts), len(lengths))
 
 
+def _laws(masses: Any, file: Path) -> Any:
+    """Recorded in float32, as laws in float64."""
+    masses = masses.astype(np.float64)
+    sums = masses.sum(-1, keepdims=True)
+    if not ((masses >= 0).all() and (abs(sums - 1) < 1e-3).all()):
+        raise CannotDecode(f"{file} holds rows that are no laws: record the trace again")
+    return masses / sums
+
+
+def _steps(file: Path) -> list[tuple[int, int]]:
+    """Accepted length and prompt of every step."""
+    steps = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            step = json.loads(line)
+            steps.append((int(step["accepted"]), int(step["prompt"])))
+        except (ValueError, KeyError, TypeError):
+            raise CannotDecode(
+                f"{file}, line {number} is no step: a run that was stopped leaves such a line; remove it"
+            ) from None
+    return steps
+
+
 def _about(folder: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((folder / "trace.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        about = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+        return {name: about[name] for name in ("rule", "law", "parents", "kept")}
+    except (OSError, ValueError, KeyError, TypeError):
         raise CannotDecode(f"{str(folder)!r} is no trace: name a folder that `ot-draft decode --trace` wrote") from None
-
-
-@click.command(cls=Command)
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, help="Selections from every tree."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-def main(folders: tuple[Path, ...], repeats: int, seed: int) -> None:
-    """Tokens a target call as measured, and as simulation from the recorded trees of FOLDERS predicts it."""
-    table = Table("method", "drafts", "steps", "measured", "replayed", "ratio", title="tokens a target call")
-    try:
-        for folder in folders:
-            method, measured = recorded(folder)
-            if not method.drafting.tree.budget:
-                continue
-            again = replay(folder, method.drafting.rule, repeats, seed)
-            cells = (f"{each.block_efficiency:.3f} ± {each.error:.3f}" for each in (measured, again))
-            ratio = measured.block_efficiency / again.block_efficiency
-            table.add_row(method.label, method.drafts, str(measured.steps), *cells, f"{ratio:.3f}")
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()

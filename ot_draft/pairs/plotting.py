@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..optional import load
-from .run import DUAL
+from .rows import DUAL
 from .summary import Summary
 
 Entry = tuple[float, float, str, str]  # x, y, name, colour

@@ -1,4 +1,4 @@
-"""Block efficiency from captured logits: `python -m ot_draft.cli.capture.replay DIR`, for K i.i.d. paths along texts that the target wrote.
+"""Block efficiency from captured logits, for K i.i.d. paths along texts that the target wrote.
 
 Token-wise selection forgets a path as soon as it leaves the text that is emitted. So, given that text, an iteration is a Markov
 chain in the number of paths that still agree with it, and all it needs are p and q along the text: with s paths alive where
@@ -14,26 +14,18 @@ refused drafts as well, which no captured text holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 import ot_draft as ot
 
-from ...array_files import array_names, read_arrays
-from ...compare import choose_rules
-from ...errors import DraftSelectionError
-from ...sweep import Shard, open_shards
-from ..console import one_line, print_csv, progress_bar
-from ..options import parts
-from ..refused import Command, Refused
+from ...pairs import Shard
+from ...pairs.formats import columns
+from ..refused import Refused
 
 Floats = NDArray[np.float64]
 ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
@@ -116,14 +108,8 @@ def replay(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tupl
 
 def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
-    if shard.file.suffix == ".npz":
-        holds = ", ".join(ABOUT)
-        about = read_arrays(shard.file, [name for name in ABOUT if name in array_names(shard.file, holds)], holds)
-    else:
-        from safetensors import safe_open
-
-        with safe_open(shard.file, framework="numpy") as tensors:
-            about = {name: tensors.get_tensor(name) for name in ABOUT if name in tensors.keys()}  # noqa: SIM118
+    found = columns(shard.file)
+    about = {name: found[name].whole() for name in ABOUT if name in found}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
         raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
     return about["token"]
@@ -139,50 +125,19 @@ def efficiency(of_texts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(ratio), float(np.sqrt(spread) / iterations.sum())
 
 
-@click.command(cls=Command)
-@click.argument("folder", type=click.Path(exists=True, path_type=Path))
-@click.option("--rules", "names", default="KSeq,RecursiveRejection,Optimal", show_default=True, help="By comma.")
-@click.option("--paths", "ks", default="1,2,4", show_default=True, help="Numbers of paths K, by comma.")
-@click.option("--length", "lengths", default="2,4", show_default=True, help="Path lengths L, by comma.")
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="That of the capture's --sample.")
-@click.option(
-    "--draws", type=click.IntRange(1), default=4, show_default=True, help="Draft tuples a mean is taken over."
-)
-@click.option("--limit", type=click.IntRange(1), help="At most so many texts.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, for `ot-draft plan --traces`.")
-def main(folder: Path, names: str, ks: str, lengths: str, temperature: float, draws: int, limit: int | None,
-         seed: int, as_csv: bool) -> None:  # fmt: skip
-    """Tokens a target call of token-wise rules with K i.i.d. paths of length L, from the shards of FOLDER.
-
-    Exact but for the noise of texts and draws where the target wrote the texts at this temperature; along other texts it
-    answers another question: how many tokens of that text a call would have passed.
-    """
-    with one_line((DraftSelectionError, ValueError)):
-        sizes = [(int(K), int(L)) for K in ks.split(",") for L in lengths.split(",")]
-        rules = choose_rules(parts(names), ["iid"])
-        shards = open_shards([folder], temperature)[:limit]
-        if min(min(size) for size in sizes) < 1:
-            raise Refused(f"--paths {ks} --length {lengths}: give numbers of at least 1")
-        rows: list[Replayed] = []
-        for rule in rules:
-            counts = []  # of every text, iterations and tokens of each size
-            with progress_bar(len(shards), rule.name) as advance:
-                for of_text in replay(shards, rule, sizes, temperature, draws, seed):
-                    counts.append(of_text)
-                    advance()
-            rows += [
-                Replayed(rule.name, K, L, *efficiency(of_size))
-                for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True)
-            ]
-    if as_csv:
-        print_csv([asdict(row) for row in rows])
-        return
-    table = Table("rule", "K", "L", "tokens a target call", title=f"{len(shards)} texts, {folder}")
-    for row in rows:
-        table.add_row(row.rule, str(row.K), str(row.L), f"{row.block_efficiency:.3f} ± {row.error:.3f}")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+def replay_rules(
+    shards: Sequence[Shard], rules: Sequence[ot.SelectionRule], sizes: Sequence[tuple[int, int]], temperature: float,
+    draws: int, seed: int, advance: Callable[[str], object]
+) -> list[Replayed]:  # fmt: skip
+    """A row for every rule and (K, L). advance: called with the rule's name after every text."""
+    rows: list[Replayed] = []
+    for rule in rules:
+        counts = []  # of every text, iterations and tokens of each size
+        for of_text in replay(shards, rule, sizes, temperature, draws, seed):
+            counts.append(of_text)
+            advance(rule.name)
+        rows += [
+            Replayed(rule.name, K, L, *efficiency(of_size))
+            for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True)
+        ]
+    return rows

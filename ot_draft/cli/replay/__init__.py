@@ -1,0 +1,1 @@
+"""`ot-draft replay`: block efficiency from what was recorded, without the models."""

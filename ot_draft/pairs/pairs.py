@@ -1,0 +1,116 @@
+"""Pairs (p, q) to compare rules on, read from a file or from the command line; every wrong input ends in one clear line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..errors import InvalidDistribution
+from ..problem import Problem
+from .formats import as_fraction, columns
+from .laws import as_laws, names_in
+
+LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """m pairs of laws. p, q: (m, n), float numpy or Fractions.
+
+    index: (m,) what each was called in its file, which also seeds its random drafts, so that a selection of pairs gets the
+    numbers it has among all. group: (m,) the temperature, or "" without one. labels: name -> (m,), for the output only.
+    text: (m,) pairs of one text are not independent of each other; every pair its own where nothing is known.
+    """
+
+    p: Array
+    q: Array
+    source: str
+    index: tuple[int, ...]
+    group: tuple[str, ...]
+    text: tuple[int, ...]
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    def choose(self, rows: list[int]) -> Pairs:
+        """Some of the pairs."""
+        return Pairs(
+            p=self.p[rows],
+            q=self.q[rows],
+            source=self.source,
+            index=tuple(self.index[row] for row in rows),
+            group=tuple(self.group[row] for row in rows),
+            text=tuple(self.text[row] for row in rows),
+            labels={name: tuple(values[row] for row in rows) for name, values in self.labels.items()},
+        )
+
+    def at_temperature(self, temperature: float) -> Pairs:
+        """The pairs of one temperature."""
+        rows = [row for row, group in enumerate(self.group) if group and float(group) == temperature]
+        if not rows:
+            known = ", ".join(sorted({group for group in self.group if group}))
+            raise InvalidDistribution(f"{self.source} holds no temperature {temperature}: it holds {known or 'none'}")
+        return self.choose(rows)
+
+    def first(self, limit: int) -> Pairs:
+        """At most `limit` pairs of every group, evenly spaced, because files are sorted by kind of text."""
+        rows = []
+        for group in dict.fromkeys(self.group):
+            members = [row for row, value in enumerate(self.group) if value == group]
+            count = min(limit, len(members))
+            rows += [members[int(number * len(members) / count)] for number in range(count)]
+        return self.choose(rows)
+
+
+def read_pairs(file: Path) -> Pairs:
+    """The pairs of a file of any kind that `formats` reads, under the names of `laws_in`; logits are taken at temperature 1.
+
+    Where the file holds `temperatures` (T,) and p is (T, C, n), and where it holds `text` (C,), as the committed data does, these
+    are used.
+    """
+    found = columns(file)
+    names = names_in(found, file)
+    arrays: dict[str, Any] = {name: found[name].whole() for name in ("temperatures", *LABELS) if name in found}
+    p, q = (as_laws(found[name].whole(), name, str(file)) for name in names)
+    return as_pairs({**arrays, "p": p, "q": q}, str(file))
+
+
+def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
+    """Validated pairs from p and q (..., n) and, if they are there, `temperatures` and the labels of contexts."""
+    try:
+        problem = Problem(arrays["p"], arrays["q"], 1)
+    except InvalidDistribution as error:
+        raise InvalidDistribution(f"{source}: {error}") from error
+    batch, n = problem.batch, problem.n
+    count = int(np.prod(batch))
+    if count == 0:
+        raise InvalidDistribution(f"{source} holds no pair: p has shape {tuple(problem.p.shape)}")
+    context = np.arange(count) % (batch[-1] if batch else 1)
+    temperatures = np.asarray(arrays.get("temperatures", []))
+    group = np.full(count, "", dtype=object)
+    if len(batch) == 2 and temperatures.shape == batch[:1]:
+        if temperatures.dtype.kind not in "fiu":
+            raise InvalidDistribution(f"{source}: temperatures have dtype {temperatures.dtype}: give numbers")
+        group = np.repeat([str(value) for value in temperatures.tolist()], batch[1])
+    labels = {name: np.asarray(arrays[name]) for name in LABELS if np.shape(arrays.get(name, ())) == batch[-1:] != ()}
+    text = labels["text"][context] if "text" in labels else np.arange(count)
+    return Pairs(
+        p=problem.p.reshape(count, n),
+        q=problem.q.reshape(count, n),
+        source=source,
+        index=tuple(range(count)),
+        group=tuple(map(str, group)),
+        text=tuple(np.unique(text, return_inverse=True)[1].tolist()),
+        labels={name: tuple(map(str, values[context])) for name, values in labels.items()},
+    )
+
+
+def exact_masses(text: str) -> list[Fraction]:
+    """Masses like 1/2,1/4,0.25 as Fractions; decimals are read as written."""
+    return [as_fraction(part) for part in text.split(",")]

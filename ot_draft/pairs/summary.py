@@ -1,0 +1,183 @@
+"""Means over pairs with standard errors: what tables and pictures show, of pairs in memory and of a sweep's files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgument
+from .pairs import Pairs
+from .rows import Row
+from .sharded import MANIFEST, read_part
+from .study import Study
+from .timing import Times
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One rule (or optimum) with k drafts over all pairs of a group.
+
+    accepted, taken, optimum: means over the pairs (exact if all are Fractions); None where no pair has a value. error: standard
+    error of `accepted` over texts; NaN for a single one. sampling_error: the part of it that comes from estimating by random
+    drafts, 0 where nothing was estimated. share: accepted / optimum, of the means. least_share: smallest
+    taken / optimum of all pairs, to be held against K-SEQ's bound. microseconds: of one selection (or optimum). target: name of
+    what stood in the place of p, whose acceptance and optimum these are; "" for p itself.
+    """
+
+    group: str
+    k: int
+    rule: str
+    law: str
+    pairs: int
+    accepted: Any
+    error: float
+    sampling_error: float
+    taken: Any
+    optimum: Any
+    share: float | None
+    least_share: float | None
+    method: str
+    microseconds: float | None
+    target: str = ""
+
+
+def summarise(
+    rows: Iterable[Row], pairs: Pairs, times: Times | None = None, study: Study | None = None
+) -> list[Summary]:
+    """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target."""
+    target = study.target_name if study else ""
+    place = {index: row for row, index in enumerate(pairs.index)}
+    collected: dict[tuple[str, int, str, str], list[Row]] = {}
+    for row in rows:
+        group = pairs.group[place[row.pair]]
+        collected.setdefault((group, row.k, row.rule, row.law), []).append(row)
+    return [
+        replace(
+            _summary(group, found, [pairs.text[place[row.pair]] for row in found], (times or {}).get((rule, law, k))),
+            target=target,
+        )
+        for (group, k, rule, law), found in collected.items()
+    ]
+
+
+def _summary(group: str, rows: list[Row], text: list[int], time: float | None) -> Summary:
+    first = rows[0]
+    left_out = [row for row in rows if row.accepted is None]
+    if left_out:  # a mean over the other pairs would stand beside means over all
+        nothing = (None, float("nan"), 0.0, None, None, None, None)
+        return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, left_out[0].method, None)
+    accepted, taken, optimum = (
+        _mean([getattr(row, name) for row in rows]) for name in ("accepted", "taken", "optimum")
+    )
+    shares = [float(row.taken / row.optimum) for row in rows if row.optimum > 0]
+    return Summary(
+        group=group,
+        k=first.k,
+        rule=first.rule,
+        law=first.law,
+        pairs=len(rows),
+        accepted=accepted,
+        error=clustered_error([float(row.accepted) for row in rows], text),
+        sampling_error=float(np.sqrt(sum(row.error**2 for row in rows)) / len(rows)),
+        taken=taken,
+        optimum=optimum,
+        share=float(accepted / optimum) if optimum > 0 else None,
+        least_share=min(shares, default=None),
+        method="estimated" if any(row.method == "estimated" for row in rows) else first.method,
+        microseconds=time,
+    )
+
+
+def summarise_sweep(out: Path | str) -> list[Summary]:
+    """Means of a sweep, also of one that has not ended, ordered by law, k and rule; pairs are independent draws here."""
+    out = Path(out)
+    if not (out / MANIFEST).is_file():
+        raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
+    found: dict[tuple[str, int, str, str], _Sums] = defaultdict(_Sums)
+    for file in sorted(out.glob("part-*.parquet")):
+        for key, part in _sums(read_part(file)):
+            found[key].add(part)
+    return [sums.summary(*key) for key, sums in sorted(found.items(), key=lambda item: item[0][:2])]
+
+
+class _Sums:
+    """Of one rule under one law with k drafts: sums over pairs, and the least share."""
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(6)  # pairs, acceptance, its square, squared error, taken, optimum
+        self.least_share = np.inf
+
+    def add(self, part: tuple[Any, float]) -> None:
+        self.sums = self.sums + part[0]
+        self.least_share = min(self.least_share, part[1])
+
+    def summary(self, law: str, k: int, rule: str, target: str) -> Summary:
+        pairs = int(self.sums[0])
+        accepted, square, noise, taken, optimum = (self.sums[1:] / pairs).tolist()
+        return Summary(
+            group="",
+            k=k,
+            rule=rule,
+            law=law,
+            pairs=pairs,
+            accepted=accepted,
+            error=float(np.sqrt(max(square - accepted**2, 0.0) / pairs)),
+            sampling_error=float(np.sqrt(noise / pairs)),
+            taken=taken,
+            optimum=optimum,
+            share=accepted / optimum if optimum > 0 else None,
+            least_share=None if np.isinf(self.least_share) else float(self.least_share),
+            method="estimated" if noise > 0 else "formula",
+            microseconds=None,
+            target=target,
+        )
+
+
+def _sums(table: Any) -> Iterator[tuple[tuple[str, int, str, str], tuple[Any, float]]]:
+    """Of one file, per law, k, rule and target."""
+    target = table["target"][0].as_py() if "target" in table.column_names else ""  # one in all of a sweep
+    words = {name: np.asarray(table[name].cast("string").to_pylist()) for name in ("law", "rule")}
+    ks, numbers = (
+        table["k"].to_numpy(),
+        [table[name].to_numpy() for name in ("acceptance", "error", "taken", "optimum")],
+    )
+    for law, k, rule in sorted(set(zip(words["law"].tolist(), ks.tolist(), words["rule"].tolist(), strict=True))):
+        here = (words["law"] == law) & (ks == k) & (words["rule"] == rule)
+        accepted, error, taken, optimum = (values[here] for values in numbers)
+        sums = [accepted, accepted**2, error**2, taken, optimum]
+        shares = taken[optimum > 0] / optimum[optimum > 0]
+        yield (law, k, rule, target), (np.array([len(accepted), *(x.sum() for x in sums)]), shares.min(initial=np.inf))
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    return sum(values, Fraction(0)) / len(values) if isinstance(values[0], Fraction) else float(np.mean(values))
+
+
+def clustered_error(values: Sequence[float], text: Sequence[int]) -> float:
+    """Standard error of the mean when whole texts, not single contexts, are the independent draws.
+
+    Deviations from the mean are summed within each text before they are squared. NaN where there is one text only.
+    """
+    _, number = np.unique(np.asarray(text), return_inverse=True)
+    texts = int(number.max()) + 1
+    if texts < 2:
+        return float("nan")
+    deviation = np.bincount(number, np.asarray(values) - np.mean(values))
+    return float(np.sqrt(texts / (texts - 1) * (deviation**2).sum()) / len(values))
+
+
+def total_variation(pairs: Pairs) -> dict[str, tuple[Any, float]]:
+    """Mean of TV(p, q) and its standard error, for every group."""
+    distance = [value / 2 for value in abs(pairs.p - pairs.q).sum(-1).tolist()]
+    out = {}
+    for group in dict.fromkeys(pairs.group):
+        here = [row for row, value in enumerate(pairs.group) if value == group]
+        values = [distance[row] for row in here]
+        out[group] = _mean(values), clustered_error([float(v) for v in values], [pairs.text[row] for row in here])
+    return out
