@@ -7,6 +7,8 @@ Not part of the tests as a whole, which run a few: minutes. What came out stands
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import numpy as np
 
@@ -37,6 +39,15 @@ def emitted(p: Array, q: Array, way: int, generator: np.random.Generator) -> Arr
     return ot.sample(rule, p, q, drafts, generator)[0]
 
 
+def drawn(n: int, tokens: int, prompts: int, generator: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Laws of target and draft (T, n), those of so many prompts if they come again, and right tokens (T,)."""
+    count = min(prompts, 400) if prompts < tokens else tokens
+    p = softmax(generator.uniform(0.5, 5, (count, 1)) * generator.normal(size=(count, n)))
+    p = p[generator.integers(count, size=tokens)] if prompts < tokens else p
+    q = softmax(0.5 * np.log(p + 1e-12) + generator.normal(size=(1, n)))
+    return p, q, emitted(p, q, int(generator.integers(7 if n <= 100 else 4)), generator)
+
+
 def audited(seed: int, tokens: int, level: float) -> Audit:
     """One audit; everything about it is drawn from the seed."""
     generator = np.random.default_rng([seed, 11])
@@ -55,17 +66,7 @@ def audited(seed: int, tokens: int, level: float) -> Audit:
         token, last, place = (x.ravel() for x in (text.token, text.last, text.place))
         p, q, request = pair.p[last], pair.q[last], np.repeat(np.arange(rows), text.token.shape[1])
     else:
-        some = softmax(
-            generator.uniform(0.5, 5, (min(prompts, 400), 1)) * generator.normal(size=(min(prompts, 400), n))
-        )
-        at = generator.integers(len(some), size=tokens)
-        p = (
-            some[at]
-            if prompts < tokens
-            else softmax(generator.uniform(0.5, 5, (tokens, 1)) * generator.normal(size=(tokens, n)))
-        )
-        q = softmax(0.5 * np.log(p + 1e-12) + generator.normal(size=(1, n)))
-        token = emitted(p, q, int(generator.integers(7 if n <= 100 else 4)), generator)
+        p, q, token = drawn(n, tokens, prompts, generator)
         place, request = np.full(tokens, -1), np.arange(tokens) // length
     laws, with_draft = reported(p, kind), generator.random() < 0.5
     batch = request // rows

@@ -29,7 +29,7 @@ from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
 from llm_demo.pairs import capture, capture_settings  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
-from ot_draft.decoding import CannotDecode, Options, Pair, Sampling, SubsetDraft  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, SubsetDraft  # noqa: E402
 
 P, Q = np.array([0.5, 0.2, 0.2, 0.1]), np.array([0.1, 0.7, 0.1, 0.1])  # no statistic is the same with the two swapped
 SURE, HALVES = np.array([0.0, 1.0, 0.0, 0.0]), np.array([0.0, 0.5, 0.5, 0.0])
@@ -50,7 +50,7 @@ def halves(levels: int) -> float:
 
 def lengths_of(target: np.ndarray, draft: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(block_efficiency, "CLASSES", None)
-    options = Options(max_tokens=2, laws=True, seed=4, stop=())
+    options = DecodeOptions(max_tokens=2, laws=True, seed=4, stop=())
     return block_efficiency.replay_text(pair_of(target, draft), 1, PROMPTS[0], options, every=1, draws=16)
 
 
@@ -134,7 +134,7 @@ def efficiencies(rows: Sequence[Any], name: str) -> dict[str, float]:
 MANY = [
     Prompt("prose", [1, 2, 3])
 ] * 16  # a batch: 16 texts of 6 tokens, 64 steps or more a method, standard error .06 or less
-SHORT = Options(max_tokens=6, seed=9, stop=())
+SHORT = DecodeOptions(max_tokens=6, seed=9, stop=())
 
 
 def test_the_bench_of_all_rules() -> None:
@@ -250,7 +250,7 @@ def test_acceptance_of_the_drafts_card() -> None:
     for draft, expected in ((Q, np.minimum(P, Q).sum()), (P, 1.0)):
         rows = acceptance.measure(pair_of(P, draft), PROMPTS, (1.0,), tokens=4)
         assert all(row["acceptance"] == pytest.approx(expected, abs=1e-4) for row in rows)
-    sampling = Sampling(0.6)
+    sampling = SamplingParams(0.6)
     p, q = (sampling.masses(torch.tensor(law).log()).numpy() for law in (P, Q))
     (row, *_) = acceptance.measure(pair_of(P, Q), PROMPTS, (0.6,), tokens=4)
     assert row["acceptance"] == pytest.approx(np.minimum(p, q).sum(), abs=1e-4)

@@ -266,7 +266,7 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     with pytest.raises(ot.InvalidDistribution, match=r"p has shape \(90, 40\) and q has \(90, 39\)"):
         open_shards([bad])
     np.savez(bad / "laws.npz", p=p)
-    with pytest.raises(ot.InvalidDistribution, match="holds p: a shard holds p and q"):
+    with pytest.raises(ot.InvalidDistribution, match="has no q, it holds p: give p and q"):
         open_shards([bad])
     with pytest.raises(ot.InvalidDistribution, match=r"temperature 0\.7 was asked for"):
         open_shards([shards], 0.7)

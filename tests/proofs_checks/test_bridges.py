@@ -24,9 +24,12 @@ from proofs_checks.formal.listed import THEOREMS, Planted, Theorem
 from proofs_checks.formal.listed.definitions import HYBRID_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
 
 ONE_TOKEN, HYBRID, PATHS, TREES = (file.path.stem for file in bridge.FILES)
-CHOSEN = "at_levels(small(level), small(gather(rank, drafts)), small(drafts >= 0))"
-REVERSED = "at_levels(small(level), small(gather(rank, drafts))[..., ::-1], small(drafts >= 0)[..., ::-1])[..., ::-1]"
-LEFT = "normalise(excess(p, selected, 0 * selected[..., :1] + one(p), selected), p, selected)"
+CHOSEN = "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts)), xp.host_view(drafts >= 0))"
+REVERSED = (
+    "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts))[..., ::-1], "
+    "xp.host_view(drafts >= 0)[..., ::-1])[..., ::-1]"
+)
+LEFT = "xp.normalise(xp.excess(p, selected, out=selected), p, selected)"
 IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the file of numbers that shows it
     (PATH_ERRORS[0].error, verification.Walk.to, "self.weights[-1] * p[[token]]", "p[[token]]", PATHS),
     (PATH_ERRORS[1].error, verification.verify, "excess(weight * p, ", "excess(p, ", PATHS),
@@ -46,7 +49,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "q",
         ONE_TOKEN,
     ),
-    (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "unsmall(share, p)", "one(p) + 0 * unsmall(share, p)", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "xp.from_view(share, p)", "1 + 0 * xp.from_view(share, p)", ONE_TOKEN),
     (HYBRID_ERRORS[0].error, Optimal.__call__, "where(fixed >= 0, -1, drafts)", "drafts", HYBRID),
     (TREE_ERRORS[0].error, traversal._refused, "rest + 1 - weight", "rest", TREES),
     (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from typing import Any
@@ -20,8 +22,31 @@ from .rule_property import RuleProperty
 from .watched import Crash, Range, Refusal, Watched
 
 # Seconds of the CPU: after which a property of an engine's sizes is tried on nothing more, and on nothing larger.
-ENOUGH, SLOW = 5.0, 0.25
+ENOUGH, SLOW, NO_LIMIT = 5.0, 0.25, 1e6
 TIMES = 4  # as many problems of such a property
+
+
+class TooLong(BaseException):
+    """A problem that took longer than what is left of the time."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TooLong in the body after so many seconds of the CPU. No limit outside of the main thread, nor where no such clock is."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @dataclass
@@ -59,8 +84,14 @@ class Search:
         tried.cases += 1
         start, cpu = perf_counter(), process_time()
         ranges: dict[str, Range] = {}
+        # Nothing larger than the first one may go on for ever: a rule may enumerate all drafts itself.
+        limit = max(ENOUGH - self.spent, SLOW) if claim.large and self.begun else NO_LIMIT
         try:
-            counterexample = check_once(claim, rule, problem, ranges)
+            with at_most(limit):
+                counterexample = check_once(claim, rule, problem, ranges)
+        except TooLong:
+            counterexample, ranges = None, {}
+            tried.cases -= 1
         except Refusal as refusal:
             counterexample, ranges = None, {}
             self.refused, self.refusal = self.refused + 1, self.refusal or str(refusal)
