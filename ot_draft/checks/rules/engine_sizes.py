@@ -157,7 +157,8 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _in_turn(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float) -> None:
-    p, q = (convert(x[0].copy()) for x in (problem.p, problem.q))
+    # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
+    p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))
     for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
         if turn is None:
             _call_often(rule, p, q, tuples[0][0][:1])

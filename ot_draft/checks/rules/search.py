@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .rule_property import RuleProperty
 from .watched import Crash, Range, Refusal, Watched
 
 # Seconds of the CPU: after which a property of an engine's sizes is tried on nothing more, and on nothing larger.
-ENOUGH, SLOW, NO_LIMIT = 5.0, 0.25, 1e6
+ENOUGH, SLOW, NO_LIMIT, AGAIN = 5.0, 0.25, 1e6, 0.02
 TIMES = 4  # as many problems of such a property
 
 
@@ -37,11 +38,14 @@ def at_most(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def stop(*_: Any) -> None:
-        raise TooLong
+    def stop(_: int, frame: FrameType | None) -> None:
+        if (
+            frame is None or "gc" not in frame.f_code.co_name
+        ):  # what a collector's callback raises is lost: the next alarm
+            raise TooLong
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, AGAIN)
     try:
         yield
     finally:
