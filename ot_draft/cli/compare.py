@@ -76,6 +76,7 @@ def compare(
         raise Refused("--csv and --json both print to standard output: give one of them")
     if out is not None:
         can_write_into("--out", out)
+        out.mkdir(parents=True, exist_ok=True)
     with one_line():
         pairs = _pairs(file, target, draft)
         pairs = pairs if temperature is None else pairs.at_temperature(temperature)

@@ -63,11 +63,14 @@ def can_write(option: str, file: Path) -> None:
 
 
 def can_write_into(option: str, folder: Path) -> None:
-    """Refused where no folder can be made there, or nothing can be written into it."""
+    """Refused where no folder can be made there, or nothing can be written into it; what was not there is not there after it."""
     probe = folder / f".ot-draft-{os.getpid()}"
     try:
+        new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch()
         probe.unlink()
+        for each in new:  # the innermost first
+            each.rmdir()
     except OSError as error:
         raise Refused(f"{option} {folder} cannot be written to: {error.strerror}") from error

@@ -66,6 +66,7 @@ def sweep(
     Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
     """
     can_write_into("--out", out)
+    out.mkdir(parents=True, exist_ok=True)
     with one_line():
         rules = choose_rules(parts(names), parts(laws))
         lossy = None if budget is None else target_within(budget)

@@ -100,3 +100,4 @@ def test_what_does_not_fit_is_refused(models: list[str], words: list[str], text:
     result = call(*models, *PROMPTS, *words)
     assert result.exit_code != 0 and text in " ".join(result.output.split()), result.output
     assert "Traceback" not in result.output
+    assert not Path("somewhere").exists()  # a command that is refused leaves nothing

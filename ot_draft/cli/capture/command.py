@@ -77,6 +77,7 @@ def capture(
     except ModuleNotFoundError as error:
         raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
     can_write_into("--out", out)
+    out.mkdir(parents=True, exist_ok=True)
     reading = Reading(**wanted)
     models = {"target": target, "draft": draft, "dtype": dtype}
     with one_line((DraftSelectionError, ValueError, OSError)):
