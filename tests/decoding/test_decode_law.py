@@ -63,7 +63,7 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
         ot.paths.FixedTree(TREE, GREEDY), paths.TokenWise(rules.Optimal(law=GREEDY))
     ),
     "without replacement": lambda: Drafting(
-        TREE, paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()), WITHOUT
+        paths.FixedTree(TREE, WITHOUT), paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
     ),
     "block verification": lambda: Drafting.chains(1, 3, paths.BlockVerification()),
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),

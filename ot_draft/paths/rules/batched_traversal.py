@@ -256,11 +256,14 @@ def _inner(tree: DraftTree, parents: Array) -> int:
 
 
 def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
-    """How many children of the first nodes are fixed, int (B, inner), where the law does not say it without q."""
-    if tree.fixed_count is not None or not tree.law.number_by_q:
-        return None if tree.fixed_count is None else tree.fixed_count[:, :inner]
+    """How many children of the first nodes are fixed, int (B, inner), where that is not the same for every number of children."""
+    if tree.fixed_count is not None:
+        return tree.fixed_count[:, :inner]
+    if tree.law.same_number:
+        return None
     q, counts = tree.q[:, :inner], unsmall(counts[:, :inner] + 0, tree.q)
     fixed = 0 * counts
     for count in sorted(tree.bounds.branching):
-        fixed = where(counts == count, tree.law.number(q, count)[..., 0], fixed)
+        number = tree.law.number(q, count)
+        fixed = where(counts == count, number if isinstance(number, int) else number[..., 0], fixed)
     return fixed
