@@ -3,18 +3,17 @@
 from ..array_files import array_names, read_arrays
 from ..laws import law_called
 from . import merge
-from .engines import ENGINES, engine
+from .block import DUAL, LINEAR_PROGRAM
 from .estimate import Acceptance, expected_acceptance
 from .pairs import Pairs, as_pairs, exact_masses, read_pairs
 from .plotting import Entry, Look, direct_labels, look, plot_acceptance, pyplot
-from .rows import DUAL, LINEAR_PROGRAM, Row, compare_rules
-from .run_sweep import Progress, run_sweep
+from .rows import Row, compare_rules, measure
+from .run_sweep import ENGINES, Progress, engine, run_sweep
 from .sharded import Sweep
 from .shards import Shard, open_shards
 from .study import QUICK_RULES, Study, choose_rules
 from .summary import Summary, clustered_error, summarise, summarise_sweep, total_variation
 from .tables import as_records, as_summaries
-from .timing import measure
 
 __all__ = [
     "DUAL",

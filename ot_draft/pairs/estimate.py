@@ -119,15 +119,6 @@ def closed_form(rule: SelectionRule, problem: Problem, optimum: Array | None = N
     return rule.closed_form(problem, optimum)
 
 
-def evaluate_pair(
-    rule: SelectionRule, problem: Problem, samples: int, seed: int, place: Place, optimum: Array | None = None
-) -> Acceptance:
-    """One pair. samples, seed, place: of the random drafts, where there is no exact value. optimum: of the problem, if known."""
-    stream = crc32(f"{rule.name} {problem.law.spelling}".encode())
-    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*place, problem.k, stream)))
-    return expected_acceptance(rule, problem, samples, generator, optimum)
-
-
 def evaluate_pairs(
     rule: SelectionRule,
     problem: Problem,
@@ -135,18 +126,15 @@ def evaluate_pairs(
     seed: int,
     place_of: Callable[[int], Place],
     optimum: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Many pairs (R, n) at a time, in floats: acceptance, what is taken, and the standard error of the first, (R,) each.
-
-    place_of: place of a row. The numbers are those of `evaluate_pair`, up to rounding where the rule has a formula.
-    """
-    if form := closed_form(rule, problem, optimum):
-        return *form, 0 * form[0]
+) -> Acceptance:
+    """Acceptance on many pairs (R, n) at a time, (R,) each. place_of: place of a row, which seeds its random drafts."""
+    if not is_exact(problem.p) and (form := closed_form(rule, problem, optimum)):
+        return Acceptance(*form, 0 * form[0], "formula")
+    stream = crc32(f"{rule.name} {problem.law.spelling}".encode())
     rows = []
     for row, (p, q) in enumerate(zip(problem.p, problem.q, strict=True)):
+        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*place_of(row), problem.k, stream)))
         alone = Problem(p, q, problem.k, problem.law)
-        rows.append(evaluate_pair(rule, alone, samples, seed, place_of(row)))
-    value, taken, error = (
-        np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in ("value", "taken", "error")
-    )
-    return value, taken, error
+        rows.append(expected_acceptance(rule, alone, samples, generator, None if optimum is None else optimum[row]))
+    value, taken, error = (np.array([getattr(row, name) for row in rows]) for name in ("value", "taken", "error"))
+    return Acceptance(value, taken, error, rows[0].method)

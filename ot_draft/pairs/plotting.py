@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from ..optional import load
-from .rows import DUAL
+from .block import DUAL
 from .summary import Summary
 
 Entry = tuple[float, float, str, str]  # x, y, name, colour
@@ -160,7 +160,11 @@ def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
 
 
 def save_plot(
-    lines: Sequence[Summary], file: Path, formats: Sequence[str] = ("svg", "png"), width: str = "page", caption: str = ""
+    lines: Sequence[Summary],
+    file: Path,
+    formats: Sequence[str] = ("svg", "png"),
+    width: str = "page",
+    caption: str = "",
 ) -> list[Path]:
     """The picture of a comparison in the formats, one panel a group, as wide as a column or a page; caption: below it, or ""."""
     plt = pyplot()

@@ -34,7 +34,7 @@ class Study:
     """Every rule under its own law, with every number of drafts k that the law is defined for.
 
     samples, seed: of the random drafts where no exact value is in reach; every pair, rule and k has its own stream of random
-    numbers. lp_limit: draft sets of the linear programs that are solved. target: for the place of p, in everything that is
+    numbers. lp_limit: seconds that the linear programs of one law and k may take on all pairs, by their size (`laws.sets.SECONDS`). target: for the place of p, in everything that is
     computed; the optimum is then the frontier at its budget (docs/lossy.md).
     """
 
@@ -42,7 +42,7 @@ class Study:
     rules: tuple[SelectionRule, ...] = DEFAULT_RULES
     samples: int = 256
     seed: int = 0
-    lp_limit: int = 600
+    lp_limit: float = 5.0
     target: Target | None = None
 
     def __post_init__(self) -> None:

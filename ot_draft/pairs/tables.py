@@ -18,8 +18,9 @@ from rich.table import Table
 from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
+from .block import DUAL, LINEAR_PROGRAM
 from .pairs import Pairs
-from .rows import DUAL, LINEAR_PROGRAM, Row
+from .rows import Row
 from .study import Study
 from .summary import Summary
 

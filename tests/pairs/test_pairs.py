@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.pairs.laws import laws_of_logits
+from ot_draft.pairs.pairs import laws_of_logits
 from ot_draft.pairs.pairs import as_pairs, read_pairs
 
 ODD = {
