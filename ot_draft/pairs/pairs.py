@@ -71,7 +71,7 @@ class Pairs:
         return self.choose(rows)
 
 
-def read_pairs(file: Path) -> Pairs:
+def read_pairs(file: Path, normalise: bool = False) -> Pairs:
     """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are taken at temperature 1.
 
     Where the file holds `temperatures` (T,) and p is (T, C, n), and where it holds `text` (C,), as the committed data does, these
@@ -80,16 +80,25 @@ def read_pairs(file: Path) -> Pairs:
     found = columns(file)
     names = names_in(found, file)
     arrays: dict[str, Any] = {name: found[name].whole() for name in ("temperatures", *LABELS) if name in found}
-    p, q = (as_laws(found[name].whole(), name, str(file)) for name in names)
-    return as_pairs({**arrays, "p": p, "q": q}, str(file))
+    stored = {name: found[name].whole() for name in names}
+    if normalise and names not in LOGITS:
+        stored = {name: _divided(masses) for name, masses in stored.items()}
+    p, q = (as_laws(array, name, str(file)) for name, array in stored.items())
+    return as_pairs({**arrays, "p": p, "q": q}, str(file), normalise)
 
 
-def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
-    """Validated pairs from p and q (..., n) and, if they are there, `temperatures` and the labels of contexts."""
+def as_pairs(arrays: dict[str, Any], source: str, normalise: bool = False) -> Pairs:
+    """Validated pairs from p and q (..., n) and, if they are there, `temperatures` and the labels of contexts.
+
+    normalise: divide masses by their sums first, where these are within 1 % of 1, as those of rounded masses are.
+    """
+    p, q = (_divided(arrays[name]) if normalise else arrays[name] for name in ("p", "q"))
     try:
-        problem = Problem(arrays["p"], arrays["q"], 1)
+        problem = Problem(p, q, 1)
     except InvalidDistribution as error:
-        raise InvalidDistribution(f"{source}: {error}") from error
+        rounded = not normalise and all(_is_rounded(arrays[name]) for name in ("p", "q"))
+        remedy = "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
+        raise InvalidDistribution(f"{source}: {error}{remedy}") from error
     batch, n = problem.batch, problem.n
     count = int(np.prod(batch))
     if count == 0:
@@ -112,6 +121,20 @@ def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
         text=tuple(np.unique(text, return_inverse=True)[1].tolist()),
         labels={name: tuple(map(str, values[context])) for name, values in labels.items()},
     )
+
+
+def _is_rounded(masses: Any) -> bool:
+    """Whether all rows are masses whose sums are within 1 % of 1."""
+    masses = np.asarray(masses)
+    number = masses.ndim > 0 and masses.dtype.kind in "fO" and masses.shape[-1] > 0
+    return number and bool(np.all(masses >= 0) and np.all(abs(masses.sum(-1) - 1) <= Fraction(1, 100)))
+
+
+def _divided(masses: Array) -> Array:
+    if not _is_rounded(masses):
+        return masses
+    masses = masses if masses.dtype.hasobject else masses.astype(np.float64)
+    return masses / masses.sum(-1, keepdims=True)
 
 
 def exact_masses(text: str) -> list[Fraction]:

@@ -1,4 +1,4 @@
-"""How rules look in pictures: one colour, marker and name for each rule, everywhere; sizes and formats for a paper; the picture of `compare`."""
+"""How rules look in pictures: one colour, marker and name for each rule, everywhere; sizes for a paper; the picture of `compare`."""
 
 from __future__ import annotations
 

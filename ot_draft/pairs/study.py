@@ -34,8 +34,8 @@ class Study:
     """Every rule under its own law, with every number of drafts k that the law is defined for.
 
     samples, seed: of the random drafts where no exact value is in reach; every pair, rule and k has its own stream of random
-    numbers. lp_limit: seconds that the linear programs of one law and k may take on all pairs, by their size (`laws.sets.SECONDS`). target: for the place of p, in everything that is
-    computed; the optimum is then the frontier at its budget (docs/lossy.md).
+    numbers. lp_limit: seconds that the linear programs of one law and k may take on all pairs, judged by their size. target: for
+    the place of p, in everything that is computed; the optimum is then the frontier at its budget (docs/lossy.md).
     """
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
