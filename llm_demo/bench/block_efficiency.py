@@ -25,7 +25,7 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
 from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
-from ot_draft.pairs import expected_acceptance
+from ot_draft.pairs.estimate import expected_acceptance
 
 OUT = Path("figures/data/real_block_efficiency.csv")
 K, L = 8, 8

@@ -12,12 +12,12 @@ import click
 import numpy as np
 
 from ..laws import spellings
-from ..pairs import Pairs, Study, compare_rules, plotting, read_pairs, summarise, tables
-from ..pairs.pairs import as_pairs, exact_masses
+from ..pairs import Study, compare_rules, plotting, read_pairs, summarise, tables
+from ..pairs.pairs import Pairs, as_pairs, exact_masses
 from ..pairs.rows import Row, measure
 from ..pairs.study import choose_rules
 from ..pairs.summary import Summary, total_variation
-from ..targets import target_within
+from ..targets.frontier import target_within
 from .console import one_line, progress_bar, table_console
 from .forms import form_of, form_options, print_form
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts

@@ -12,7 +12,7 @@ from ..pairs import Study, Sweep, open_shards, run_sweep, summarise_sweep, table
 from ..pairs.run_sweep import ENGINES, Progress, engine
 from ..pairs.study import QUICK_RULES, choose_rules
 from ..pairs.summary import Summary
-from ..targets import target_within
+from ..targets.frontier import target_within
 from .console import one_line, print_json, progress_bar, table_console, without_nan
 from .forms import form_of, form_options, print_form
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts

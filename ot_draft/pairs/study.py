@@ -11,7 +11,7 @@ from ..errors import InvalidArgument
 from ..laws import DraftLaw, Hybrid, law_called
 from ..problem import Problem
 from ..selection import SelectionRule
-from ..targets import Target
+from ..targets.base import Target
 
 # Without those that take up to seconds a pair.
 DEFAULT_RULES: tuple[SelectionRule, ...] = (

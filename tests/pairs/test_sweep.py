@@ -19,17 +19,11 @@ from sizes import thorough
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.pairs import (
-    QUICK_RULES,
-    Progress,
-    Study,
-    Sweep,
-    engine,
-    expected_acceptance,
-    open_shards,
-    run_sweep,
-    summarise_sweep,
-)
+from ot_draft.pairs import Study, Sweep, open_shards, run_sweep, summarise_sweep
+from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.pairs.run_sweep import Progress, engine
+from ot_draft.pairs.study import QUICK_RULES
+from ot_draft.targets.frontier import target_within
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'sweep')")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -120,7 +114,7 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
 def test_a_budget_puts_its_best_target_in_the_place_of_p(tmp_path: Path) -> None:
     p, q = laws(6, rows=6, n=12)
     np.savez(tmp_path / "shard.npz", p=p, q=q)
-    target, rules = ot.targets.target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
+    target, rules = target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
     run_sweep(sweep_of(tmp_path, rules=rules, ks=(2,), target=target), tmp_path / "out")
     toward = tuple(ot.rules.Toward(target, rule) for rule in rules)
     run_sweep(sweep_of(tmp_path, rules=toward, ks=(2,)), tmp_path / "toward")
@@ -163,7 +157,10 @@ def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys
-from ot_draft.pairs import QUICK_RULES, Study, Sweep, engine, open_shards, run_sweep
+from ot_draft.pairs import Study, Sweep, open_shards, run_sweep
+from ot_draft.pairs.run_sweep import engine
+from ot_draft.pairs.study import QUICK_RULES
+from ot_draft.targets.frontier import target_within
 if __name__ == "__main__":
     with engine("loky", 2):
         run_sweep(Sweep(tuple(open_shards([sys.argv[1]])), Study((2, 3), QUICK_RULES), rows=32), sys.argv[2])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import ot_draft as ot
 from llm_demo.bench.trees.merged import merged_row
-from ot_draft.pairs import expected_acceptance
+from ot_draft.pairs.estimate import expected_acceptance
 
 DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node
