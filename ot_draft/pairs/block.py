@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, is_exact
 from ..laws import sets
-from ..lp import solve
+from ..lp.solution import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import SelectionRule

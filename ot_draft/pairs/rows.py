@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..laws import sets
-from ..lp import solve
+from ..lp.solution import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..sampling import draw

@@ -12,8 +12,7 @@ import numpy as np
 
 from ...arrays import is_exact
 from ...errors import InvalidArgument, SolverFailed
-from ...lp.drafted_sets import drafted_sets
-from ...lp.program import as_fractions
+from ...lp.program import as_fractions, drafted_sets
 from ...optional import load
 from ...problem import Problem
 from ..drafting.fixed import check_sizes
