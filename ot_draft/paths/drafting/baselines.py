@@ -25,7 +25,7 @@ from ...arrays import (
 )
 from ...errors import InvalidArgument
 from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
-from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
+from ...rules.recursive_rejection import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
 from ..rules.naive_path import NaivePath
 from ..rules.path_rule import PathRule

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InvalidArgument
 from ...laws import DraftLaw, Hybrid, WithoutReplacement
-from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
+from ...rules.recursive_rejection import RecursiveRejectionWithoutReplacement
 from ...rules.speculative_sampling import SpeculativeSampling
 from ..drafting.adaptive import AdaptiveTree
 from ..drafting.baselines import ConfidentTree, SampledTree, StoppedPath
