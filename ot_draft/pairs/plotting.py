@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from ..optional import load
-from .block import DUAL
+from .study import DUAL
 from .summary import Summary
 
 Entry = tuple[float, float, str, str]  # x, y, name, colour

@@ -17,9 +17,8 @@ from ..lp.solution import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..sampling import draw
-from .block import DUAL, LINEAR_PROGRAM, Cells, block
 from .pairs import Pairs
-from .study import Study
+from .study import DUAL, LINEAR_PROGRAM, Cells, Study, block
 
 CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
 TIMED, REPEATS = 16, 3  # pairs that are timed at once, and how often
@@ -30,7 +29,7 @@ Key = tuple[str, str, int]  # rule, law, k
 
 @dataclass(frozen=True)
 class Row:
-    """One rule (or optimum) on one pair with k drafts; its numbers are those of `block.Cells`, Fractions or Python floats."""
+    """One rule (or optimum) on one pair with k drafts; its numbers are those of `study.Cells`, Fractions or Python floats."""
 
     pair: int
     k: int

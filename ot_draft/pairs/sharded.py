@@ -17,9 +17,8 @@ from ..array_files import put
 from ..arrays import Array
 from ..errors import DraftSelectionError, InvalidArgument
 from ..optional import load
-from .block import DUAL, block
 from .shards import Shard
-from .study import QUICK_RULES, Study
+from .study import DUAL, QUICK_RULES, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine

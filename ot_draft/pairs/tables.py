@@ -20,10 +20,9 @@ from rich.table import Table
 from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
-from .block import DUAL, LINEAR_PROGRAM
 from .pairs import Pairs
 from .rows import Row
-from .study import Study
+from .study import DUAL, LINEAR_PROGRAM, Study
 from .summary import Summary
 
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}

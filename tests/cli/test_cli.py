@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import ot_draft as ot
 from ot_draft.cli import CLONE, main
-from ot_draft.pairs.block import DUAL, LINEAR_PROGRAM
+from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM
 from ot_draft.pairs.summary import clustered_error
 from ot_draft.pairs.tables import as_summaries
 

@@ -24,8 +24,8 @@ from figures.scripts import MODULES, NAMES, script
 from figures.selection import transport_plans
 from ot_draft.cli import main as ot_draft
 from ot_draft.pairs import Study, compare_rules, read_pairs, summarise
-from ot_draft.pairs.block import LINEAR_PROGRAM
 from ot_draft.pairs.plotting import pyplot
+from ot_draft.pairs.study import LINEAR_PROGRAM
 from ot_draft.pairs.tables import as_records
 
 TINY: dict[str, dict[str, Any]] = {

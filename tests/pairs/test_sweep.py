@@ -19,10 +19,10 @@ from sizes import thorough
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.pairs import Study, Sweep, open_shards, run_sweep, summarise_sweep
+from ot_draft.pairs import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise_sweep
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.pairs.run_sweep import Progress, engine
-from ot_draft.pairs.study import QUICK_RULES
+from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM, QUICK_RULES
 from ot_draft.targets.frontier import target_within
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'sweep')")
@@ -160,7 +160,6 @@ import sys
 from ot_draft.pairs import Study, Sweep, open_shards, run_sweep
 from ot_draft.pairs.run_sweep import engine
 from ot_draft.pairs.study import QUICK_RULES
-from ot_draft.targets.frontier import target_within
 if __name__ == "__main__":
     with engine("loky", 2):
         run_sweep(Sweep(tuple(open_shards([sys.argv[1]])), Study((2, 3), QUICK_RULES), rows=32), sys.argv[2])
@@ -313,3 +312,21 @@ def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: P
     other = call("--k", "2,3")
     assert other.exit_code == 2 and "another sweep (ks differs)" in other.output
     assert call("--address", "tcp://somewhere").exit_code == 2
+
+
+def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:
+    """Rows in memory and parts in shards: the same numbers to the last bit, where nothing is drawn at random."""
+    p, q = laws(4, rows=8)
+    np.savez(tmp_path / "shard.npz", p=p, q=q)
+    study = Study(ks=(2, 3), rules=(*QUICK_RULES, ot.rules.SpecHub()), lp_limit=0)
+    run_sweep(Sweep(tuple(open_shards([tmp_path / "shard.npz"])), study), tmp_path / "out")
+    swept = {
+        (row["row"], row["k"], row["rule"]): (row["acceptance"], row["taken"], row["optimum"])
+        for row in parquet.read_table(tmp_path / "out").to_pylist()
+    }
+    compared = {
+        (row.pair, row.k, row.rule): (row.accepted, row.taken, row.optimum)
+        for row in compare_rules(read_pairs(tmp_path / "shard.npz"), study)
+        if row.rule not in (DUAL, LINEAR_PROGRAM) and row.accepted is not None
+    }
+    assert compared == swept and len(swept) == 8 * (2 * 5 + 1)
