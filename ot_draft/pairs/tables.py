@@ -16,6 +16,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from ..errors import InvalidArgument
 from ..laws import law_called
@@ -27,7 +28,7 @@ from .summary import Summary
 
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 SHORT = 12  # characters of a fraction that a cell still shows
-NAME, CELL, ERROR = 30, 8, 7  # columns of a name, of a number, and of a standard error beside it
+NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
 LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
 
 
@@ -38,10 +39,15 @@ def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableTy
     where there is room for all ks.
     """
     ks = sorted({line.k for line in lines})
-    errors = NAME + len(ks) * (CELL + ERROR) + 2 * CELL <= width
-    across = max(1, (width - NAME - 2 * CELL) // CELL) if not errors else len(ks)
-    parts = [ks[start : start + across] for start in range(0, len(ks), across)]
-    return Group(title, *(_table(lines, part, errors, part is parts[-1]) for part in parts))
+    room = width - NAME - 2 * CELL
+    across = {
+        errors: room // max([CELL, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
+        for errors in (False, True)
+    }
+    errors = across[True] >= len(ks)
+    across_now = max(1, across[errors])
+    parts = [ks[start : start + across_now] for start in range(0, len(ks), across_now)]
+    return Group(Text(title), *(_table(lines, part, errors, part is parts[-1]) for part in parts))
 
 
 def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool) -> Table:

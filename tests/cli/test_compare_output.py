@@ -71,6 +71,21 @@ def test_a_table_fits_80_columns_and_shows_every_number(ks: str, tmp_path: Path)
     assert "WithoutReplacement" in result.stdout  # whole words of a long name
 
 
+def test_a_table_of_long_fractions_fits_too() -> None:
+    shown = compare(
+        "--p", "101/503,1/2,301/1006", "--q", "5/13,7/13,1/13", "--k", "1,2,3,4", "--jobs", 1
+    ).stdout.splitlines()
+    assert max(map(len, shown)) <= 80 and any("optimum (linear program)" in line for line in shown)
+    assert any(re.search(r"optimum \(dual\).* \d{4,}/\d{4,}", line) for line in shown)
+
+
+def test_brackets_in_a_path_are_no_markup(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    file, out = pairs_of(tmp_path / "pairs.npz", 3, 2), tmp_path / "[bold]"
+    words = ["sweep", str(file), "--out", str(out), "--k", "2", "--rules", "KSeq", "--engine", "sequential"]
+    assert "[bold]" in CliRunner().invoke(main, words).stdout
+
+
 def test_small_linear_programs_are_solved_and_the_option_is_named(tmp_path: Path) -> None:
     file = pairs_of(tmp_path / "pairs.npz", 50, 2)
     options = (file, "--k", 2, "--rules", "Optimal", "--jobs", 1)
