@@ -10,18 +10,20 @@ from typing import Any
 import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from .. import paths
 from ..errors import InvalidArgument
 from ..laws import IID
+from ..pairs.study import SEVERAL_DRAFTS
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
-from .options import Numbers
+from .options import Numbers, parts
 from .plan_files import read_costs, read_traces
 from .refused import Refused
 
-DEFAULT_RULES = "Joint,Traversal,Optimal,KSeq,RecursiveRejection"
+DEFAULT_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
 EXAMPLE_JSON = """\
 {"verify": {"1": 1, "17": 1.1, "65": 1.4},
  "draft": {"1": 0.06, "8": 0.08},
@@ -127,9 +129,7 @@ def _simulated(
 ) -> tuple[list[Efficiency], str]:  # fmt: skip
     model = paths.SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
     model = model if acceptance is None else model.with_acceptance(acceptance)
-    chosen = {
-        name: path_rule(name) for name in dict.fromkeys(part.strip() for part in names.split(",") if part.strip())
-    }
+    chosen = {name: path_rule(name) for name in dict.fromkeys(parts(names))}
     with progress_bar(iterations, "simulating") as advance:
         found = paths.simulate_chains(
             list(chosen.values()), model, sizes, iterations, seed, lambda done: advance(by=done)
@@ -151,26 +151,16 @@ def path_rule(name: str) -> paths.PathRule:
 
 
 def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
-    console = table_console(100)
-    out = Table(title=source, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    out.add_column("")
-    out.add_column("rule")
+    console = table_console(80)
+    out = Table("", "rule", title=Text(source), title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=0)
     for name in ("K", "L", "block efficiency", "cost of a step", "speed-up"):
         out.add_column(name, justify="right", no_wrap=True)
     for place, row in enumerate(rows[:shown]):
         spread = "" if row.error != row.error else f" ± {row.error:.3f}"
-        cells = (
-            row.rule,
-            str(row.K),
-            str(row.L),
-            f"{row.block_efficiency:.3f}",
-            f"{row.cost:.3f}",
-            f"{row.speed_up:.3f}{spread}",
-        )
-        alike = row.speed_up + 2 * row.error > rows[0].speed_up
-        out.add_row(
-            "alike" if alike and place else "" if place else "best", *cells, style="" if place else "bold green"
-        )
+        alike = "alike" if row.speed_up + 2 * row.error > rows[0].speed_up else ""
+        numbers = (f"{row.block_efficiency:.3f}", f"{row.cost:.3f}", f"{row.speed_up:.3f}{spread}")
+        style = "" if place else "bold green"
+        out.add_row(alike if place else "best", row.rule, str(row.K), str(row.L), *numbers, style=style)
     console.print(out)
     console.print(NOTE, style="dim")
     if rows[0].speed_up < 1:

@@ -24,14 +24,10 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
     *(rule for rule in rules.ALL if not rule.slow),
     rules.Optimal(Hybrid("auto")),
 )
+# Rules that choose among several i.i.d. drafts by p and q.
+SEVERAL_DRAFTS: tuple[SelectionRule, ...] = (rules.RecursiveRejection(), rules.KSeq(), rules.Optimal())
 # Those whose acceptance has a formula that is quick on many pairs at a time.
-QUICK_RULES: tuple[SelectionRule, ...] = (
-    rules.SpeculativeSampling(),
-    rules.NaiveTarget(),
-    rules.RecursiveRejection(),
-    rules.KSeq(),
-    rules.Optimal(),
-)
+QUICK_RULES: tuple[SelectionRule, ...] = (rules.SpeculativeSampling(), rules.NaiveTarget(), *SEVERAL_DRAFTS)
 MOST_DRAFTS = 32_767  # what a column of 16 bits holds
 
 

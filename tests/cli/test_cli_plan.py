@@ -147,3 +147,11 @@ def refuse(message: str, *arguments: object) -> None:
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("Error: ") and message in result.stderr
     assert result.stderr.count("\n") == 1 and result.stdout == ""
+
+
+def test_the_table_fits_80_columns_with_whole_names(costs: Path, tmp_path: Path) -> None:
+    traces = tmp_path / "[x].csv"
+    traces.write_text("rule,K,L,block_efficiency,error\nRecursiveRejection,8,8,14.0,0.05\nJoint,4,4,2.4,1.5\n")
+    shown = run("--costs", costs, "--traces", traces).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "RecursiveRejection" in shown and "block efficiency of [x].csv" in shown and "… " not in shown
