@@ -151,7 +151,7 @@ def refuse(message: str, *arguments: object) -> None:
 
 def test_the_table_fits_80_columns_with_whole_names(costs: Path, tmp_path: Path) -> None:
     traces = tmp_path / "[x].csv"
-    traces.write_text("rule,K,L,block_efficiency,error\nRecursiveRejection,8,8,14.0,0.05\nJoint,4,4,2.4,1.5\n")
+    traces.write_text("rule,K,L,block_efficiency,error\nRecursiveRejection,8,8,8.4,0.05\nJoint,4,4,2.4,1.5\n")
     shown = run("--costs", costs, "--traces", traces).stdout
     assert max(map(len, shown.splitlines())) <= 80
     assert "RecursiveRejection" in shown and "block efficiency of [x].csv" in shown and "… " not in shown
