@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ..pairs.rows import Row, measure
 from ..pairs.study import choose_rules
 from ..pairs.summary import Summary, total_variation
 from ..targets.frontier import target_within
-from .console import one_line, progress_bar, table_console
+from .console import one_line, print_json, progress_bar, table_console
 from .forms import form_of, form_options, print_form
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 from .refused import Refused
@@ -128,17 +128,15 @@ def _run(pairs: Pairs, study: Study, jobs: int) -> list[Row]:
 
 
 def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study) -> None:
-    with (out / "summary.csv").open("w", encoding="utf-8") as stream:
-        tables.write_csv(lines, stream)
-    with (out / "pairs.csv").open("w", encoding="utf-8") as stream:
-        tables.write_csv(rows, stream, pairs)
-    with (out / "compare.json").open("w", encoding="utf-8") as stream:
-        tables.write_json(lines, rows, pairs, study, stream)
+    written = {"summary.csv": tables.csv_text(lines), "pairs.csv": tables.csv_text(rows, pairs)}
+    written["compare.json"] = json.dumps(tables.as_json(lines, rows, pairs, study), indent=1, allow_nan=False) + "\n"
+    for name, text in written.items():
+        (out / name).write_text(text, encoding="utf-8")
 
 
 def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study, form: str) -> None:
     if form == "json":
-        tables.write_json(lines, rows, pairs, study, sys.stdout)
+        print_json(tables.as_json(lines, rows, pairs, study))
         return
     titled = []
     for group, (distance, error) in total_variation(pairs).items():

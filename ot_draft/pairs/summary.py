@@ -71,25 +71,25 @@ def _summary(group: str, rows: list[Row], text: list[int], time: float | None) -
     if left_out:  # a mean over the other pairs would stand beside means over all
         nothing = (None, float("nan"), 0.0, None, None, None, None)
         return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, left_out[0].method, None)
-    accepted, taken, optimum = (
-        _mean([getattr(row, name) for row in rows]) for name in ("accepted", "taken", "optimum")
-    )
-    shares = [float(row.taken / row.optimum) for row in rows if row.optimum > 0]
-    return Summary(
-        group=group,
-        k=first.k,
-        rule=first.rule,
-        law=first.law,
-        pairs=len(rows),
-        accepted=accepted,
+    numbers = tuple(_mean([getattr(row, name) for row in rows]) for name in ("accepted", "taken", "optimum"))
+    return _means(
+        (group, first.k, first.rule, first.law, len(rows)),
+        numbers,
+        min((float(row.taken / row.optimum) for row in rows if row.optimum > 0), default=None),
         error=clustered_error([float(row.accepted) for row in rows], text),
         sampling_error=float(np.sqrt(sum(row.error**2 for row in rows)) / len(rows)),
-        taken=taken,
-        optimum=optimum,
-        share=float(accepted / optimum) if optimum > 0 else None,
-        least_share=min(shares, default=None),
         method="estimated" if any(row.method == "estimated" for row in rows) else first.method,
         microseconds=time,
+    )
+
+
+def _means(
+    about: tuple[str, int, str, str, int], numbers: Sequence[Any], least_share: float | None, **more: Any
+) -> Summary:
+    accepted, taken, optimum = numbers
+    share = float(accepted / optimum) if optimum > 0 else None
+    return Summary(
+        *about, accepted=accepted, taken=taken, optimum=optimum, share=share, least_share=least_share, **more
     )
 
 
@@ -119,19 +119,12 @@ class _Sums:
     def summary(self, law: str, k: int, rule: str, target: str) -> Summary:
         pairs = int(self.sums[0])
         accepted, square, noise, taken, optimum = (self.sums[1:] / pairs).tolist()
-        return Summary(
-            group="",
-            k=k,
-            rule=rule,
-            law=law,
-            pairs=pairs,
-            accepted=accepted,
+        return _means(
+            ("", k, rule, law, pairs),
+            (accepted, taken, optimum),
+            None if np.isinf(self.least_share) else float(self.least_share),
             error=float(np.sqrt(max(square - accepted**2, 0.0) / pairs)),
             sampling_error=float(np.sqrt(noise / pairs)),
-            taken=taken,
-            optimum=optimum,
-            share=accepted / optimum if optimum > 0 else None,
-            least_share=None if np.isinf(self.least_share) else float(self.least_share),
             method="estimated" if noise > 0 else "formula",
             microseconds=None,
             target=target,

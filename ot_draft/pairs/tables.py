@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
@@ -164,32 +163,28 @@ FORMS: dict[str, Callable[[Sequence[Summary], str], str]] = {
 }
 
 
-def write_csv(records: Iterable[Row | Summary], stream: Any, pairs: Pairs | None = None) -> None:
+def csv_text(records: Iterable[Row | Summary], pairs: Pairs | None = None) -> str:
     """One line a record: decimals, and beside them the exact fractions where there are. pairs: labels of each row's pair."""
-    writer = None
+    stream = io.StringIO()
     places = {index: row for row, index in enumerate(pairs.index)} if pairs else {}
+    entries = []
     for record in records:
         entry = _record(record)
         if pairs and isinstance(record, Row):
             place = places[record.pair]
             labels = {name: values[place] for name, values in pairs.labels.items()}
             entry = {"pair": record.pair, "temperature": pairs.group[place], **labels, **entry}
-        if writer is None:
-            writer = csv.DictWriter(stream, list(entry), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(entry)
-
-
-def csv_text(records: Iterable[Row | Summary], pairs: Pairs | None = None) -> str:
-    """write_csv as a string."""
-    stream = io.StringIO()
-    write_csv(records, stream, pairs)
+        entries.append(entry)
+    writer = csv.DictWriter(stream, list(entries[0]) if entries else [], lineterminator="\n")
+    if entries:
+        writer.writeheader()
+    writer.writerows(entries)
     return stream.getvalue()
 
 
-def write_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study, file: Any) -> None:
-    """Settings, summary and, a record each, all pairs; what is unknown is null."""
-    content = {
+def as_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study) -> dict[str, Any]:
+    """Settings, summary and, a record each, all pairs; what is unknown is None."""
+    return {
         "source": pairs.source,
         "n": int(pairs.p.shape[-1]),
         "settings": {
@@ -202,8 +197,6 @@ def write_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, stud
         "summary": [_record(line) for line in lines],
         "pairs": [_record(row) for row in rows],
     }
-    json.dump(content, file, indent=1, allow_nan=False)
-    file.write("\n")
 
 
 def _record(record: Row | Summary) -> dict[str, Any]:
