@@ -117,9 +117,9 @@ class SelectionRule(ABC):
         """
         return None
 
-    def program_sets(self, q: Array, k: int) -> int:
-        """Draft sets of the linear program that the rule solves for drafts from q (n,); 0 where it solves none."""
-        return 0
+    def program_seconds(self, q: Array, k: int) -> float:
+        """How long the linear program takes that the rule solves for drafts from q (n,), by its size; 0 where it solves none."""
+        return 0.0
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..laws import sets
+from ..lp.program import seconds as program_seconds
 from ..lp.solution import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
@@ -93,22 +93,22 @@ def measure(pairs: Pairs, study: Study) -> dict[Key, float]:
     Linear programs (the faster of two calls), and the rule read off them, get one pair. Drawing the drafts is not counted.
     """
     some = pairs.choose(list(range(min(TIMED, len(pairs)))))
-    limit = study.lp_limit / len(pairs) / sets.SECONDS
+    limit = study.lp_limit / len(pairs)
     return {key: _time(call, repeats) / count * 1e6 for key, call, count, repeats in _calls(some, study, limit)}
 
 
 def _calls(some: Pairs, study: Study, limit: float) -> Iterator[tuple[Key, Callable[[], object], int, int]]:
-    """What is timed: its key, the call, the pairs in it, how often it is repeated. limit: draft sets of a program."""
+    """What is timed: its key, the call, the pairs in it, how often it is repeated. limit: seconds of a program."""
     generator = np.random.default_rng(study.seed)
     for k in study.ks:
         usable = [rule for rule in study.rules if rule.law.is_defined(k)]
         for law in dict.fromkeys(rule.law for rule in usable):
             name = law.spelling
             yield (DUAL, name, k), partial(optimal_acceptance, some.p, some.q, k, law), len(some), REPEATS
-            if sets.most(law, some.q[0], k) <= limit:
+            if program_seconds(law, some.q[0], k) <= limit:
                 yield (LINEAR_PROGRAM, name, k), partial(solve, Problem(some.p[0], some.q[0], k, law)), 1, 2
         for rule in usable:
-            if rule.program_sets(some.q[0], k) > limit:
+            if rule.program_seconds(some.q[0], k) > limit:
                 continue
             p, q = (masses[: 1 if rule.solves else TIMED] for masses in (some.p, some.q))
             call = partial(rule, p, q, draw(rule.law, q, k, generator))

@@ -11,7 +11,8 @@ import numpy as np
 from .. import rules
 from ..arrays import Array, is_exact
 from ..errors import InvalidArgument
-from ..laws import DraftLaw, Hybrid, law_called, sets
+from ..laws import DraftLaw, Hybrid, law_called
+from ..lp.program import seconds as program_seconds
 from ..lp.solution import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
@@ -134,7 +135,7 @@ def block(
 
 def _linear_program(problem: Problem, best: Array, seconds: float) -> Cells:
     about = (problem.k, LINEAR_PROGRAM, problem.law.spelling)
-    if max(sets.most(problem.law, q, problem.k) for q in problem.q) * sets.SECONDS > seconds:
+    if max(program_seconds(problem.law, q, problem.k) for q in problem.q) > seconds:
         return Cells(*about, TOO_LARGE, best)
     solver = "flow" if is_exact(problem.p) else "highs"
     alone = (Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True))
@@ -146,7 +147,7 @@ def _rule(
     study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
 ) -> Cells:  # fmt: skip
     about = (problem.k, rule.name, rule.law.spelling)
-    if seconds is not None and max(rule.program_sets(q, problem.k) for q in problem.q) * sets.SECONDS > seconds:
+    if seconds is not None and max(rule.program_seconds(q, problem.k) for q in problem.q) > seconds:
         return Cells(*about, TOO_LARGE, best)
     found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
     return Cells(*about, found.method, best, found.value, found.taken, found.error)

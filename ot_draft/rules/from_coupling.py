@@ -11,9 +11,9 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw, sets
+from ..laws import IID, DraftLaw
 from ..lp.coupling import Coupling
-from ..lp.program import as_fractions
+from ..lp.program import as_fractions, seconds
 from ..lp.solution import solve
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
@@ -54,8 +54,8 @@ class FromCoupling(SelectionRule):
         acceptance = solve(problem, self.solver).acceptance
         return acceptance, acceptance
 
-    def program_sets(self, q: Array, k: int) -> int:
-        return sets.most(self.law, q, k)
+    def program_seconds(self, q: Array, k: int) -> float:
+        return seconds(self.law, q, k)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         rows = HostRows.of(p, q, drafts, "a linear program needs")

@@ -77,8 +77,8 @@ class Toward(SelectionRule):
         kept = self.kept_law(problem.p, problem.q, problem.k)
         return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
-    def program_sets(self, q: Array, k: int) -> int:
-        return self.rule.program_sets(q, k)
+    def program_seconds(self, q: Array, k: int) -> float:
+        return self.rule.program_seconds(q, k)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         return self.rule.toward(self.target, p, q, drafts)

@@ -96,6 +96,14 @@ def test_small_linear_programs_are_solved_and_the_option_is_named(tmp_path: Path
     assert " - " in line and "--lp-limit" in without
 
 
+def test_programs_beyond_every_solver_are_left_out_whatever_the_limit(tmp_path: Path) -> None:
+    file = pairs_of(tmp_path / "pairs.npz", 5_001, 1)
+    for options in (("--k", 1), ("--k", 3, "--lp-limit", 100_000)):
+        result = compare(file, "--rules", "Optimal,FromCoupling", *options, "--jobs", 1, "--csv")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.count("- too many draft sets") == 2 and ",dual," in result.stdout
+
+
 def test_a_picture_without_matplotlib_fails_before_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("ot_draft.cli.compare.compare_rules", None)  # the work: it would be an error of ours
