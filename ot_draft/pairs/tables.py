@@ -163,14 +163,14 @@ FORMS: dict[str, Callable[[Sequence[Summary], str], str]] = {
 }
 
 
-def csv_text(records: Iterable[Row | Summary], pairs: Pairs | None = None) -> str:
-    """One line a record: decimals, and beside them the exact fractions where there are. pairs: labels of each row's pair."""
+def csv_text(records: Iterable[Any], pairs: Pairs | None = None) -> str:
+    """One line a record: decimals, and beside them the exact fractions where there are. pairs: those of the rows, for their labels."""
     stream = io.StringIO()
     places = {index: row for row, index in enumerate(pairs.index)} if pairs else {}
     entries = []
     for record in records:
         entry = _record(record)
-        if pairs and isinstance(record, Row):
+        if pairs:
             place = places[record.pair]
             labels = {name: values[place] for name, values in pairs.labels.items()}
             entry = {"pair": record.pair, "temperature": pairs.group[place], **labels, **entry}
