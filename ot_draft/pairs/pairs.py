@@ -124,10 +124,13 @@ def as_pairs(arrays: dict[str, Any], source: str, normalise: bool = False) -> Pa
 
 
 def _is_rounded(masses: Any) -> bool:
-    """Whether all rows are masses whose sums are within 1 % of 1."""
-    masses = np.asarray(masses)
-    number = masses.ndim > 0 and masses.dtype.kind in "fO" and masses.shape[-1] > 0
-    return number and bool(np.all(masses >= 0) and np.all(abs(masses.sum(-1) - 1) <= Fraction(1, 100)))
+    """Whether it is an array of masses whose rows all sum to 1 within 1 %."""
+    if not isinstance(masses, np.ndarray) or not masses.size:
+        return False
+    exact = masses.dtype.hasobject and all(isinstance(mass, Fraction | int) for mass in masses.ravel())
+    if not exact and masses.dtype.kind != "f":
+        return False
+    return bool(np.all(masses >= 0) and np.all(abs(masses.sum(-1) - 1) <= Fraction(1, 100)))
 
 
 def _divided(masses: Array) -> Array:
