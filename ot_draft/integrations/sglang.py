@@ -35,8 +35,6 @@ from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms
 from .host import NotLossless, check_choice, check_parameters, check_version
 from .step_log import StepLog, step_log
 
-__all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
-
 KNOWN_VERSIONS = {"sglang": ("0.5.23",)}
 VARIABLE = "OT_DRAFT_SGLANG"
 MODULE = "sglang.kernels.ops.speculative.verify_sampling"

@@ -16,7 +16,7 @@ from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Lookup, Pair
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
-__all__ = ["MultiDraft", "multi_draft"]
+__all__ = ["multi_draft"]
 
 
 def multi_draft(

