@@ -70,7 +70,12 @@ def test_lines_fit_a_screen(page: Path) -> None:
 
 def test_a_long_sentence_is_seen() -> None:
     long = " ".join(["word"] * 31)
-    assert [words(each) for each in sentences(f"# Title of words\n\nShort one. {long}\n{long}. End\n\n- {long}")] == [2, 62, 1, 31]
+    assert [words(each) for each in sentences(f"# Title of words\n\nShort one. {long}\n{long}. End\n\n- {long}")] == [
+        2,
+        62,
+        1,
+        31,
+    ]
     assert sentences("By $a + b$ and `ot.x y`, see [this page](x.md): drafts are i.i.d. here.") == [
         "By code and code, see [this page]: drafts are iid here."
     ]

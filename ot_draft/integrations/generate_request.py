@@ -124,10 +124,18 @@ def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
         raise CannotDecode("past_key_values holds tokens already: give the whole prompt and no cache")
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
+    _refuse_padding_on_the_right(mask)
     positions = inputs.get("position_ids")
     if positions is not None and bool(((positions != mask.cumsum(-1) - 1) & mask.bool()).any()):
         raise CannotDecode("position_ids differ from the places of the tokens: leave them out")
     return unpadded(input_ids, mask)
+
+
+def _refuse_padding_on_the_right(mask: Tensor) -> None:
+    """Plain `generate` goes on behind the padding, from the logits of a token that is none."""
+    ends = (mask[:, -1] == 0).nonzero()
+    if len(ends):
+        raise CannotDecode(f"prompt {int(ends[0])} is padded on the right: set tokenizer.padding_side = 'left'")
 
 
 def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) -> None:

@@ -1,6 +1,11 @@
-"""Several drafts inside transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs `transformers`."""
+"""Several drafts inside transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs the extra `llm`."""
 
+# ruff: noqa: E402  without torch or transformers the advice comes first
 from __future__ import annotations
+
+from ..optional import require
+
+require("torch", "transformers", extra="llm")
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +58,10 @@ def multi_draft(
     is known to depend on input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that
     cannot be honoured.
     """
+    if draft_model is not None and not hasattr(draft_model, "forward"):
+        raise CannotDecode(
+            f"draft_model is {draft_model!r}, no model: load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)"
+        )
     lookup = _lookup(prompt_lookup_num_tokens, max_matching_ngram_size)
     one_shape = any(given is not None for given in (rule, paths, length, law, tree))
     if shape not in (None, "auto") or (shape == "auto" and one_shape):
@@ -91,6 +100,10 @@ def _one_shape(
         law = rule.law if law is None else law
         rule = ot.paths.TokenWise(rule)
     chosen = ot.paths.Joint() if rule is None else rule
+    if isinstance(chosen, type) or not hasattr(chosen, "select"):
+        raise CannotDecode(
+            f"rule is {rule!r}: give a path rule, as ot.paths.Joint(), or a selection rule, as ot.rules.KSeq()"
+        )
     law = ot.IID() if law is None else law
     if tree is not None:
         return Drafting(ot.paths.FixedTree(tree, law), chosen)

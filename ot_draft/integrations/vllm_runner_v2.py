@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..arrays import Array, namespace, positions, where
 from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
-from .host import NotLossless
-from .step_log import StepLog
+from .host import NotLossless, StepLog
 
 
 def rejection_sample(

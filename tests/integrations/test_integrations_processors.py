@@ -183,9 +183,8 @@ class Sees(transformers.LogitsProcessor):  # type: ignore[misc]
         return scores
 
 
-@pytest.mark.parametrize("ids", [[0, 0, 5, 2, 3, 1], [5, 2, 3, 1, 0, 0]])
-def test_processors_see_padding_before_the_text_on_whichever_side_it_was(ids: list[int]) -> None:
-    models, sees, tokens = pair(), Sees(), torch.tensor([ids])
+def test_processors_see_padding_before_the_text() -> None:
+    models, sees, tokens = pair(), Sees(), torch.tensor([[0, 0, 5, 2, 3, 1]])
     loop = multi_draft(models.draft, stateless=(Sees,))
     given = {"attention_mask": (tokens > 0).long(), "max_new_tokens": 4, "logits_processor": [sees]}
     models.target.generate(tokens, custom_generate=loop, **given)
