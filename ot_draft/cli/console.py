@@ -7,6 +7,8 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import click
@@ -17,24 +19,53 @@ from ..errors import DraftSelectionError
 from .refused import Refused
 
 Advance = Callable[..., None]
+FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress where there is no terminal, and from one to the next
 
 
 @contextmanager
 def progress_bar(total: int, said: str) -> Iterator[Advance]:
-    """A bar on standard error, where that is a terminal; it is gone at the end.
+    """A bar on standard error, which is gone at the end; where that is no terminal, a line now and then with the time that is left.
 
     Gives advance(said=None, by=1, to=None), which moves it by or to a number.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    shown = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
-    with shown as bar:
+    if not console.is_terminal:
+        with _lines(total, said) as advance_lines:
+            yield advance_lines
+        return
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task(said, total=total)
 
         def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
             bar.update(task, description=said, completed=to, advance=by if to is None else None)
 
         yield advance
+
+
+@contextmanager
+def _lines(total: int, said: str) -> Iterator[Advance]:
+    """The same in lines, by a thread of their own: one step of the work may take minutes. A command that is quick writes none."""
+    done, start, ended = 0, monotonic(), Event()
+
+    def advance(now_said: str | None = None, by: int = 1, to: int | None = None) -> None:
+        nonlocal done, said
+        said, done = now_said or said, done + by if to is None else to
+
+    def write() -> None:
+        wait = FIRST
+        while not ended.wait(wait):
+            left = f", about {(monotonic() - start) * (total - done) / done:.0f} s left" if 0 < done < total else ""
+            click.echo(f"{said}: {done:,} of {total:,}{left}", err=True)
+            wait = EVERY
+
+    writer = Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield advance
+    finally:
+        ended.set()
+        writer.join()
 
 
 def table_console(width: int) -> Console:
