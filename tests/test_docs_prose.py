@@ -68,6 +68,14 @@ def test_lines_fit_a_screen(page: Path) -> None:
     assert all(any(line.startswith(begun) for line in long) for begun in kept)  # an exception that is none any more
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS], ids=lambda page: page.name)
+def test_a_forge_shows_what_sphinx_shows(page: Path) -> None:
+    """No link without a text, which Sphinx alone fills in; in README and CONTRIBUTING no directive."""
+    text = page.read_text()
+    assert re.findall(r"(?<!\!)\[\]\([^)]*\)", FENCED.sub("", text)) == [] or page.name in NOT_YET
+    assert page.parent != ROOT or ("```{" not in text and "<img" not in text)
+
+
 def test_a_long_sentence_is_seen() -> None:
     long = " ".join(["word"] * 31)
     assert [words(each) for each in sentences(f"# Title of words\n\nShort one. {long}\n{long}. End\n\n- {long}")] == [
