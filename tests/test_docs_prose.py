@@ -109,8 +109,8 @@ def listed() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     package = ""
     for line in (ROOT / "docs" / "api.md").read_text().splitlines():
-        if heading := re.match(r"##+ (ot_draft[\w.]*)$", line):
-            package = heading[1]
+        if heading := re.match(r"##+ ([\w.]+)$", line):
+            package = f"ot_draft.{heading[1]}".removesuffix(".ot_draft")
         elif name := re.match(r"- `([\w.]+)`: ", line):
             inner, _, last = name[1].rpartition(".")
             found.setdefault(".".join(filter(None, (package, inner))), []).append(last)
