@@ -76,6 +76,17 @@ def test_a_forge_shows_what_sphinx_shows(page: Path) -> None:
     assert page.parent != ROOT or ("```{" not in text and "<img" not in text)
 
 
+OTHER_NAMES = re.compile(
+    r"\b(?:the embedded draft\b(?! models)|drafts? (?:that|which) reads?|earlier draft\b|(?:the )?draft before\b)"
+)
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_an_embedded_draft_has_one_name(page: Path) -> None:
+    """*Token draft* and *state draft*: three models went by names like "the embedded draft" and "the draft before"."""
+    assert OTHER_NAMES.findall(re.sub(r"\s+", " ", page.read_text())) == []
+
+
 def test_a_long_sentence_is_seen() -> None:
     long = " ".join(["word"] * 31)
     assert [words(each) for each in sentences(f"# Title of words\n\nShort one. {long}\n{long}. End\n\n- {long}")] == [
