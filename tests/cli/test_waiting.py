@@ -98,3 +98,10 @@ def test_a_proof_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert result.exit_code == 0, result.output
     count = len(checks.STATEMENTS)
     assert f"{checks.STATEMENTS[0].name}: 0 of {count}\n" in result.stderr
+
+
+def test_how_long_coq_takes_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling = __import__("proofs_checks.formal.compiling", fromlist=["found"])
+    monkeypatch.setattr(compiling, "found", lambda: False)
+    result = CliRunner().invoke(main, ["prove", "formal"])
+    assert result.stderr.startswith("Coq's proofs: about four minutes of one processor")
