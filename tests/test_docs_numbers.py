@@ -27,14 +27,21 @@ from proofs_checks.formal import bridge, bridge_paths
 from proofs_checks.k_seq.sharp.lemmas import share_between
 
 ROOT = Path(__file__).parents[1]
-NOT_YET = {"audit.md", "decoding.md", "own_rule.md", "which_rule.md"}  # documents that are being rewritten
+# Documents that are being rewritten.
+NOT_YET = {
+    "audit.md",
+    "benchmarks.md",
+    "decoding.md",
+    "own_rule.md",
+    "which_rule.md",
+}
 DOCUMENTS = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in NOT_YET)]
 Numbers = Iterable[float]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Numbers of a document. sentence: a pattern whose groups are the numbers, or how a table's first row begins.
+    """Numbers of a document. sentence: a pattern whose groups are the numbers, or how a row of a table begins.
 
     follows: the numbers, in order; of a table row by row, from its second column on.
     """
@@ -54,9 +61,9 @@ class Claim:
         return list(found.groups())
 
 
-def _cells(text: str, header: str) -> Iterator[str]:
-    start = text.index(f"\n{header}") + 1
-    rows = text[start:].partition("\n\n")[0].splitlines()[2:]
+def _cells(text: str, begun: str) -> Iterator[str]:
+    tables = [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", f"{text}\n", re.MULTILINE)]
+    rows = next(table for table in tables if any(line.startswith(begun) for line in table))[2:]
     for row in rows:
         for cell in row.strip("| \n").split("|")[1:]:
             yield from re.findall(r"∞|\d*\.?\d+(?:/\d+)?", cell)
@@ -106,22 +113,94 @@ def accepted(rule: Any, problem: Any) -> Any:
     return np.asarray(importlib.import_module("ot_draft.pairs").expected_acceptance(rule, problem).value)
 
 
-def of_csv(name: str, method: str, *columns: str, **wanted: str) -> Iterator[float]:
-    """Columns of the row of a committed file of measurements, first at temperature 1, then at 0.6."""
+OURS, ASSISTED = "auto chosen in every step", "transformers, assisted 1 × 4, i.i.d."
+LOOKUP = "transformers, prompt lookup 1 × up to 10, looked up"
+
+
+def of_csv(
+    name: str, method: str, temperature: str, *columns: str, kind: str = "all", batch: str = "1"
+) -> Iterator[float]:
+    """Columns of a row of a committed file of measurements."""
+    wanted = {"method": method, "temperature": temperature, "kind": kind, "batch": batch}
     with (ROOT / "figures" / "data" / name).open(encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    for temperature in ("1.0", "0.6"):
-        wanted |= {"temperature": temperature, "method": method}
-        (row,) = [row for row in rows if all(row[column] == value for column, value in wanted.items())]
-        yield from (float(row[column]) for column in columns)
+        (row,) = [
+            row for row in csv.DictReader(stream) if all(row[column] == value for column, value in wanted.items())
+        ]
+    yield from (float(row[column]) for column in columns)
 
 
 def table_of_speeds() -> Numbers:
-    ours = "auto chosen in every step"
-    one = {"batch": "1", "kind": "all", "dtype": "float32"}
-    yield from of_csv("bench_auto_cpu.csv", ours, "ratio", "low", "high", **one)
-    yield from of_csv("bench_peers_cpu.csv", ours, "ratio", **one)
-    yield from of_csv("bench_peers_cpu.csv", "transformers, assisted 1 × 4, i.i.d.", "ratio", **one)
+    for name, method, *columns in (
+        ("bench_auto_cpu.csv", OURS, "ratio", "low", "high"),
+        ("bench_peers_cpu.csv", OURS, "ratio"),
+        ("bench_peers_cpu.csv", ASSISTED, "ratio"),
+    ):
+        for temperature in ("1.0", "0.6"):
+            yield from of_csv(name, method, temperature, *columns)
+
+
+def bench(name: str, rows: list[tuple[str, str]]) -> Numbers:
+    """Rows (method, temperature) of a table of speeds: the mean over texts with its interval, then four kinds of texts."""
+    for method, temperature in rows:
+        yield from of_csv(name, method, temperature, "ratio", "low", "high")
+        for kind in ("chat", "editing", "code", "documentation"):
+            yield from of_csv(name, method, temperature, "ratio", kind=kind)
+
+
+AUTO_ROWS = [(OURS, "1.0"), (OURS, "0.6"), ("autoregressive float16", "1.0"), (f"{OURS}, float16", "1.0")]
+PEER_ROWS = [(method, temperature) for temperature in ("1.0", "0.6") for method in (OURS, ASSISTED, LOOKUP)]
+
+
+def beside_transformers() -> Numbers:
+    """The last row has both temperatures of transformers' own loop, a range where they print differently."""
+    yield from bench("bench_peers_cpu.csv", PEER_ROWS)
+    for kind, is_range in (
+        ("all", False),
+        ("chat", False),
+        ("editing", True),
+        ("code", False),
+        ("documentation", True),
+    ):
+        both = [*of_csv("bench_peers_cpu.csv", "transformers, plain", "1.0", "ratio", kind=kind)]
+        both += of_csv("bench_peers_cpu.csv", "transformers, plain", "0.6", "ratio", kind=kind)
+        yield from (min(both), max(both)) if is_range else (sum(both) / 2,)
+
+
+STUDENTS = ("cross-entropy", "total variation", "acceptance, k = 1", "acceptance, k = 4", "acceptance, k = 8")
+
+
+def beside_the_table_of_speeds() -> Numbers:
+    """What drafting gains on top of weights of 16 bits, and eight texts at a time."""
+    (both,) = of_csv("bench_auto_cpu.csv", f"{OURS}, float16", "1.0", "ratio")
+    (alone,) = of_csv("bench_auto_cpu.csv", "autoregressive float16", "1.0", "ratio")
+    yield both / alone
+    for temperature in ("1.0", "0.6"):
+        yield from of_csv("bench_auto_cpu.csv", OURS, temperature, "ratio", "low", "high", batch="8")
+
+
+def students(column: str) -> dict[tuple[str, str, str], float]:
+    """A column of the students of different losses, by loss, temperature and k."""
+    with (ROOT / "figures" / "data" / "trained_for_k.csv").open(encoding="utf-8") as stream:
+        return {(row["loss"], row["temperature"], row["k"]): float(row[column]) for row in csv.DictReader(stream)}
+
+
+def trained() -> Numbers:
+    """Optimal acceptance with k = 1, 4, 8 drafts of the students, at temperatures 1 and 0.6."""
+    found = students("acceptance")
+    for loss in STUDENTS:
+        yield from (found[loss, temperature, k] for temperature in ("1.0", "0.6") for k in ("1", "4", "8"))
+
+
+def trained_for_more() -> Numbers:
+    """What the students of k = 4 and 8 have over that of k = 1: with eight drafts more, with one less."""
+    more = students("more")
+    eight, one = ([more[loss, t, k] for loss in STUDENTS[3:] for t in ("1.0", "0.6")] for k in ("8", "1"))
+    yield from (min(eight), max(eight), -max(one), -min(one))
+
+
+def independent() -> Numbers:
+    for pairs in (real(1.0), real(0.6)):
+        yield float(ot.optimal_acceptance(pairs.p, pairs.q, 4).mean())
 
 
 def statements() -> Numbers:
@@ -209,6 +288,25 @@ def bridged_models() -> Numbers:
 
 
 CLAIMS = (
+    Claim(
+        "docs/benchmarks.md",
+        "| | all | chat | editing | code | documentation |",
+        lambda: bench("bench_auto_cpu.csv", AUTO_ROWS),
+    ),
+    Claim("docs/benchmarks.md", "| `auto`, temperature 1 | **1.37**", beside_transformers),
+    Claim(
+        "docs/benchmarks.md",
+        r"them \((1\.\d+)\)\. Eight texts at a time, `auto` runs at (\.\d+) \[(\.\d+), (1\.\d+)\] at temperature 1"
+        r" and (1\.\d+) \[(\.\d+), (1\.\d+)\]",
+        beside_the_table_of_speeds,
+    ),
+    Claim("docs/which_rule.md", "| trained by | T 1.0, k = 1 |", trained),
+    Claim(
+        "docs/which_rule.md",
+        r"k = 1 by (\.\d+) to (\.\d+)\. One draft alone then accepts (\.\d+) to (\.\d+) less",
+        trained_for_more,
+    ),
+    Claim("docs/which_rule.md", r"Independent drafts reach (\.\d+) and (\.\d+)\.", independent),
     Claim("README.md", "| rule | T 1.0, k = 2 |", table_of_results, slow=True),
     Claim("README.md", r"errors are (\.\d+) to (\.\d+),", errors_of_results, slow=True),
     Claim("README.md", "| | temperature 1 | temperature 0.6 |", table_of_speeds),
@@ -227,6 +325,10 @@ CLAIMS = (
 ENGINES = "`make engines` runs it, in an environment of 3.6 GB"
 # Paragraphs whose numbers no test makes again: document, a piece of it, why.
 NOT_CHECKED = (
+    ("docs/which_rule.md", "Acceptance is measured on 320 contexts", "a count"),
+    ("docs/which_rule.md", "would gain .02 to .05", "`ot-draft figures hybrid` takes a minute; the report compares it"),
+    ("docs/which_rule.md", "prints the table of all 80 cells", "a count"),
+    ("docs/which_rule.md", "Tokens a target call, n = 2,000, L = 8", "a simulation of an hour"),
     ("docs/formal.md", "takes 3.6 minutes of one processor", "a time, of one machine"),
     (
         "docs/lossy.md",
@@ -287,8 +389,8 @@ def test_a_number_beside_a_command_has_its_row(page: Path) -> None:
 
 
 def test_what_is_not_checked_is_still_there() -> None:
-    texts = {name: re.sub(r"\s+", " ", (ROOT / name).read_text()) for name, *_ in NOT_CHECKED}
-    assert [piece for name, piece, reason in NOT_CHECKED if piece not in texts[name] or not reason] == []
+    texts = {page.relative_to(ROOT).as_posix(): re.sub(r"\s+", " ", page.read_text()) for page in DOCUMENTS}
+    assert [piece for name, piece, _ in NOT_CHECKED if name in texts and piece not in texts[name]] == []
 
 
 def test_a_wrong_number_is_seen() -> None:
@@ -309,4 +411,6 @@ def test_a_wrong_number_is_seen() -> None:
     ],
 )
 def test_a_document_says_what_its_command_gives(claim: Claim) -> None:
+    if Path(claim.document).name in NOT_YET:
+        pytest.skip(f"{claim.document} is being rewritten")
     assert agree(claim.said(), [float(value) for value in claim.follows()]) == []
