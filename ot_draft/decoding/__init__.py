@@ -1,9 +1,4 @@
-"""Speculative decoding with several drafts, of any two causal language models that share a vocabulary. Needs the extra `llm`."""
-
-# ruff: noqa: E402  without torch the advice comes first
-from ..optional import require
-
-require("torch", extra="llm")
+"""Speculative decoding with several drafts, of any two causal language models that share a vocabulary. Needs `torch`."""
 
 from ..errors import CannotDecode
 from .benchmark.measure import COSTS, Comparison, Measured, MethodCosts, compare_methods, measure_costs

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..decoding import CannotDecode, Processed, SamplingParams, unpadded
+from ..decoding import CannotDecode, Processed, SamplingParams
+from ..decoding.pair import unpadded
 
 # The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
 WARPERS = {
@@ -84,10 +85,10 @@ def processed(
                 f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
                 f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
             )
-    padding = torch.zeros_like(input_ids) if attention_mask is None else attention_mask == 0
+    padding = torch.zeros_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask == 0
     return [
         Processed([_of_text(each, row) for each in processors], not do_sample, before)
-        for row, before in enumerate(unpadded(input_ids, padding))
+        for row, before in enumerate(tokens[out].tolist() for tokens, out in zip(input_ids, padding, strict=True))
     ]
 
 
@@ -124,18 +125,10 @@ def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
         raise CannotDecode("past_key_values holds tokens already: give the whole prompt and no cache")
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
-    _refuse_padding_on_the_right(mask)
     positions = inputs.get("position_ids")
     if positions is not None and bool(((positions != mask.cumsum(-1) - 1) & mask.bool()).any()):
         raise CannotDecode("position_ids differ from the places of the tokens: leave them out")
     return unpadded(input_ids, mask)
-
-
-def _refuse_padding_on_the_right(mask: Tensor) -> None:
-    """Plain `generate` goes on behind the padding, from the logits of a token that is none."""
-    ends = (mask[:, -1] == 0).nonzero()
-    if len(ends):
-        raise CannotDecode(f"prompt {int(ends[0])} is padded on the right: set tokenizer.padding_side = 'left'")
 
 
 def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) -> None:

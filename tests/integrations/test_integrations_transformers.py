@@ -362,7 +362,7 @@ def test_a_name_in_the_place_of_a_model_or_a_rule(given: dict[str, Any], says: s
 def test_padding_on_the_right_is_refused() -> None:
     """Plain `generate` would go on behind the padding."""
     models, tokens = pair(), torch.tensor([[1, 5, 2, 3], [5, 2, 0, 0]])
-    with pytest.raises(CannotDecode, match=r"prompt 1 is padded on the right: set tokenizer\.padding_side"):
+    with pytest.raises(CannotDecode, match="row 1 of attention_mask has padding behind a token: pad on the left"):
         models.target.generate(
             tokens, attention_mask=(tokens > 0).long(), custom_generate=multi_draft(models.draft), max_new_tokens=4
         )
