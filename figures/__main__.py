@@ -7,12 +7,10 @@ from pathlib import Path
 from time import perf_counter
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from figures import report, store, style
 from figures.scripts import NAMES, script
-from ot_draft.cli import Command
+from ot_draft.cli import Command, progress_bar
 
 LIST = f"NAMES, all without any: {', '.join(NAMES)}."
 
@@ -34,19 +32,17 @@ def main(
     """
     out.mkdir(parents=True, exist_ok=True)
     chosen = () if report_only else names or NAMES
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("figures", total=len(chosen))
+    with progress_bar(len(chosen), "figures") as advance:
         for name in chosen:
-            progress.update(task, description=name)
+            advance(name, by=0)
             if not (force or redraw) and store.is_current(out, name, full):
-                progress.console.print(f"{name}: cached")
+                click.echo(f"{name}: cached", err=True)
             else:
                 start = perf_counter()
                 files = make(name, out, full, redraw, jobs)
                 summary = f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}"
-                progress.console.print(summary)
-            progress.advance(task)
+                click.echo(summary, err=True)
+            advance()
     click.echo(f"report: {report.write(out, (*NAMES[2:], *NAMES[:2]))}")
 
 

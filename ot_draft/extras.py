@@ -1,70 +1,35 @@
-"""What an extra of the package brings, read from the installed distribution, and the command that brings it where one stands.
+"""The command that brings what an optional feature needs: the extra of the package that names it.
 
-No index has the package: `pip install 'ot_draft[llm]'` finds nothing, whatever the metadata say. The packages that the
-extra names are on every index.
+No index has ot_draft. Where it is installed, `pip install 'ot_draft[llm]'` still works: pip reads the installed metadata.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
-from shlex import quote
 
 DISTRIBUTION = "ot_draft"
 CLONE = Path(__file__).parents[1]  # the folder of the clone, where it is one
-OF_EXTRA = re.compile(r"""^(?P<requirement>[^;]+?)\s*;.*\bextra\s*==\s*['"](?P<extra>[^'"]+)['"]""")
-OWN = re.compile(r"^ot[-_.]draft\[(?P<extras>[^\]]*)\]$")  # an extra that names other extras
+APART = ("vllm", "sglang")  # extras that `make .venv` does not bring: they exclude each other
 
 
 def how_to_install(package: str, extra: str) -> str:
-    """The command that brings what the extra needs and the environment lacks, the missing package among it.
-
-    In a clone also `make .venv`, where that brings it. Where no metadata are installed, the package by its name alone.
-    """
-    base, brought = requirements(""), requirements(extra)
-    wanted = [each for each in base if _name(each) == _name(package)]
-    wanted = wanted or [each for each in brought if not _is_installed(_name(each))]
-    wanted = wanted or [each for each in brought if _name(each) == _name(package)] or [package]
-    command = f"pip install {' '.join(map(quote, wanted))}"
+    """The command that brings the extra. Where ot_draft is not installed: the clone's folder by its extra, else the package alone."""
     in_clone = (CLONE / "Makefile").is_file() and (CLONE / "pyproject.toml").is_file()
-    by_make = {_name(each) for each in wanted} <= {_name(each) for each in (*base, *requirements("all"))}
-    return f"{command}  or, in {CLONE},  make .venv" if in_clone and by_make else command
+    installed = installed_extras()
+    if extra not in installed and (installed or not in_clone):
+        return f"pip install {package}"
+    command = f"pip install '{DISTRIBUTION if installed else CLONE}[{extra}]'"
+    return f"{command}  or, in {CLONE},  make .venv" if in_clone and extra not in APART else command
 
 
-@cache
-def requirements(extra: str) -> tuple[str, ...]:
-    """What the extra requires, like "torch<3,>=2.6", extras that it names included; for "", what the package itself requires."""
-    own: list[str] = []
-    for line in _lines():
-        conditional = OF_EXTRA.match(line)
-        if (conditional["extra"] if conditional else "") != extra:
-            continue
-        requirement = conditional["requirement"] if conditional else line
-        named = OWN.match(requirement)
-        own += [each for name in named["extras"].split(",") for each in requirements(name)] if named else [requirement]
-    return tuple(dict.fromkeys(own))
-
-
-def _lines() -> list[str]:
-    from importlib import metadata
+def installed_extras() -> set[str]:
+    """The extras of the distribution as it is installed; none where it is not."""
+    from importlib import metadata  # 20 ms, which `import ot_draft` does without
 
     try:
-        return metadata.requires(DISTRIBUTION) or []
+        return {
+            re.sub(r"[-_.]+", "-", name) for name in metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
+        }
     except metadata.PackageNotFoundError:
-        return []
-
-
-def _is_installed(name: str) -> bool:
-    from importlib import metadata
-
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _name(requirement: str) -> str:
-    """The package that a requirement names, as indexes write it."""
-    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+        return set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from .errors import MissingPackage, SolverFailed
@@ -23,3 +24,10 @@ def load(package: str, extra: str) -> Any:
             f"{root} is installed and does not load ({error}). ortools and highspy, which cvxpy and PuLP load, exclude"
             ' each other in one process: use them in separate ones, or take solver="flow"'
         ) from error
+
+
+def require(*packages: str, extra: str) -> None:
+    """MissingPackage for the first of the packages that is not installed; none of them is loaded."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingPackage(package, extra)

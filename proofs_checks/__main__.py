@@ -10,10 +10,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from rich.table import Table
 
-from ot_draft.cli import Command
+from ot_draft.cli import Command, progress_bar
 
 from . import page
 from .statement import Outcome
@@ -73,15 +72,20 @@ def main(
 ) -> None:
     """Check the statements of the modules NAMES, or all, and print what came out."""
     chosen = [name for name in names or MODULES if name not in without]
-    modules = [importlib.import_module(f"proofs_checks.{MODULES[name]}") for name in chosen]
-    pairs = [(module, statement) for module in modules for statement in module.STATEMENTS]
+    with progress_bar(len(chosen), "loading") as advance:
+        pairs = []
+        for name in chosen:
+            module = importlib.import_module(f"proofs_checks.{MODULES[name]}")
+            pairs += [(module, statement) for statement in module.STATEMENTS]
+            advance()
+    if "formal" in chosen:
+        click.echo("Coq's proofs: about four minutes of one processor, where they were not compiled before", err=True)
     rows: list[page.Row] = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(pairs))
+    with progress_bar(len(pairs), "statements") as advance:
         for module, statement in pairs:
-            progress.update(task, description=statement.name)
+            advance(statement.name, by=0)
             rows.append((module, module.check(statement, cases, jobs)))
-            progress.advance(task)
+            advance()
     console = Console()
     (console if console.is_terminal else Console(width=170)).print(table([outcome for _, outcome in rows]))
     page.write(rows, cases, html, json)

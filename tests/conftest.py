@@ -66,6 +66,13 @@ def sized(request: pytest.FixtureRequest) -> Sized:
     return lambda quick, thorough: thorough if every else quick
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_lines_of_progress() -> None:
+    """Tests run beside other work: a quick command may take longer than the second after which it would say what it does."""
+    console = importlib.import_module("ot_draft.cli.console")
+    console.FIRST = console.EVERY = 3600.0
+
+
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
     """K-SEQ seeks its factor in three steps: for the meta device, where nothing is ever settled, and each step is as the last."""

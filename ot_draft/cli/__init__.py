@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 
 import click
 
 from .. import __version__
 from ..errors import MissingPackage
+from ..extras import how_to_install
 from .console import progress_bar
 from .options import Numbers, parts, whole_numbers
 from .refused import Command, Refused, no_verdict
@@ -32,6 +34,12 @@ PURPOSE = {  # of these commands, for the help where they are not
     "figures": "Make the figures and tables.",
     "prove": "Check the statements of the theory by machine.",
 }
+NEEDS = {  # package and extra without which a command does nothing
+    "capture": ("transformers", "llm"),
+    "check": ("hypothesis", "check"),
+    "decode": ("transformers", "llm"),
+    "sweep": ("pyarrow", "sweep"),
+}
 EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # of packages that are imported without a word of their own
 
 
@@ -54,6 +62,20 @@ class LazyGroup(click.Group):
                 return _outside_a_clone(name, folder)
             raise
         return command
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """What works here, and how to get the rest."""
+        missing = {name: how_to_install(*needed) for name, needed in NEEDS.items() if find_spec(needed[0]) is None}
+        missing |= {
+            name: f"in a clone, python -m ot_draft {name}"
+            for name, place in CLONE.items()
+            if find_spec(place.partition(".")[0]) is None
+        }
+        here = [name for name in self.list_commands(context) if name not in missing]
+        if missing:
+            formatter.write_paragraph()
+            with formatter.section(f"Here work {', '.join(here)}. For the others"):
+                formatter.write_dl(sorted(missing.items()))
 
     def invoke(self, context: click.Context) -> object:
         """Run the command; a package that is not installed is one line with its extra, whichever command misses it."""

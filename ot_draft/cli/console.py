@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
@@ -18,19 +19,20 @@ from ..errors import DraftSelectionError
 from .refused import Refused
 
 Advance = Callable[..., None]
-EVERY = 10.0  # seconds between two lines of progress
+FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress where there is no terminal, and from one to the next
 
 
 @contextmanager
 def progress_bar(total: int, said: str) -> Iterator[Advance]:
-    """A bar on standard error, which is gone at the end; where that is no terminal, a line every ten seconds.
+    """A bar on standard error, which is gone at the end; where that is no terminal, a line now and then with the time that is left.
 
     Gives advance(said=None, by=1, to=None), which moves it by or to a number.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(total, said)
+        with _lines(total, said) as advance_lines:
+            yield advance_lines
         return
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task(said, total=total)
@@ -41,18 +43,29 @@ def progress_bar(total: int, said: str) -> Iterator[Advance]:
         yield advance
 
 
-def _lines(total: int, said: str) -> Advance:
-    start = last = monotonic()
-    done = 0
+@contextmanager
+def _lines(total: int, said: str) -> Iterator[Advance]:
+    """The same in lines, by a thread of their own: one step of the work may take minutes. A command that is quick writes none."""
+    done, start, ended = 0, monotonic(), Event()
 
     def advance(now_said: str | None = None, by: int = 1, to: int | None = None) -> None:
-        nonlocal done, last, said
-        said, done, now = now_said or said, done + by if to is None else to, monotonic()
-        if now - last >= EVERY and 0 < done < total:
-            last, left = now, (now - start) * (total - done) / done
-            click.echo(f"{said}: {done:,} of {total:,}, about {left:.0f} s left", err=True)
+        nonlocal done, said
+        said, done = now_said or said, done + by if to is None else to
 
-    return advance
+    def write() -> None:
+        wait = FIRST
+        while not ended.wait(wait):
+            left = f", about {(monotonic() - start) * (total - done) / done:.0f} s left" if 0 < done < total else ""
+            click.echo(f"{said}: {done:,} of {total:,}{left}", err=True)
+            wait = EVERY
+
+    writer = Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield advance
+    finally:
+        ended.set()
+        writer.join()
 
 
 def table_console(width: int) -> Console:

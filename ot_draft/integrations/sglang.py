@@ -2,7 +2,7 @@
 
 Written against the released wheel of SGLang 0.5.23; its source was read, nothing here has run inside SGLang.
 `OT_DRAFT_SGLANG` switches it on in every process of SGLang, through the entry point `sglang.srt.plugins`; without the
-variable the plugin does nothing. `OT_DRAFT_AUDIT_LOG` makes it write a log for `ot-draft audit`; see `step_log`. Both functions
+variable the plugin does nothing. `OT_DRAFT_AUDIT_LOG` makes it write a log for `ot-draft audit`; see `host`. Both functions
 live in sglang/kernels/ops/speculative/verify_sampling.py:
 
 * `NaiveTarget` replaces `tree_speculative_sampling_target_only`, the verification of EAGLE's and DFlash's trees.
@@ -12,15 +12,9 @@ live in sglang/kernels/ops/speculative/verify_sampling.py:
 What the host does before, it goes on doing: penalties, grammar, temperature, top-k and top-p of the target, and the coins,
 which come from a request's seed where it has one. A request of temperature 0 has top-k 1: its target is sure of one token.
 
-On a tree the children of a node are the draft's top tokens: distinct, and no draw, so that no rule that divides by q is
-valid, and NaiveTarget is the only one here that is. What the host's tree kernel does was worked out from its source;
-tests/test_integrations_findings.py has the exact laws:
-
-* With distinct siblings, both thresholds at 1 and draft_probs all zeros (as SGLang calls it) it is lossless: one coin a node,
-  compared with the sum of the siblings' target masses, is naive target sampling.
-* It is not lossless with a threshold below 1 (`--speculative-accept-threshold-single`, `-acc`), on purpose, nor for equal
-  siblings (their mass counts twice), nor for draft_probs that hold anything: what is there is subtracted from the target
-  once more. Here the thresholds are refused, equal siblings do no harm, and draft_probs is not looked at.
+On a tree the children of a node are the draft's top tokens, distinct and not drawn: no rule that divides by q is valid there. What the
+host's kernels do, by their source, is in docs/integrations.md and tests/integrations. Here thresholds below 1 are refused, equal
+siblings do no harm, and a tree's draft_probs is not looked at.
 """
 
 from __future__ import annotations
@@ -32,10 +26,7 @@ from importlib import import_module
 
 from ..arrays import Array, inverse_cdf, namespace, positions, where
 from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms
-from .host import NotLossless, check_choice, check_parameters, check_version
-from .step_log import StepLog, step_log
-
-__all__ = ["KNOWN_VERSIONS", "VARIABLE", "along_chain", "along_tree", "install", "plugin"]
+from .host import NotLossless, StepLog, check_choice, check_parameters, check_version, step_log
 
 KNOWN_VERSIONS = {"sglang": ("0.5.23",)}
 VARIABLE = "OT_DRAFT_SGLANG"

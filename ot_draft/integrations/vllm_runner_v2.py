@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..arrays import Array, namespace, positions, where
 from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
-from .host import NotLossless
-from .step_log import StepLog
+from .host import NotLossless, StepLog
 
 
 def rejection_sample(
@@ -36,12 +35,11 @@ def rejection_sample(
 ) -> tuple[Array, Array]:
     """Emitted tokens of B requests with T nodes in all: int64 (B, L + 1), -1 beyond; their number: int32 (B,).
 
-    target_logits: (T, n), each request's root and its drafts, temperature, top-k and top-p applied. draft_logits: (requests
-    known, L, n), before temperature, or None where drafts were chosen without chance. draft_sampled: (T,), the
-    draft of node i stands at i, a request's root first; -1 for a draft that must be refused. cu_num_logits: (B + 1,). pos: (T,).
-    idx_mapping: (B,) the request's row in temperature and seed. use_block_verification is not looked at: `rule` says it.
-    Law: as in `vllm.rejection_sample`; the uniforms are a hash of the request's seed, its root's position, and a counter: the
-    root moves at every iteration, so that none is used twice. Nothing is asked of the device without a log.
+    target_logits: (T, n), each request's root and its drafts, temperature, top-k and top-p applied. draft_logits: (requests known, L, n),
+    before temperature, or None where drafts were chosen without chance. draft_sampled: (T,), a request's root first; -1 for a draft that
+    must be refused. cu_num_logits: (B + 1,). pos: (T,). idx_mapping: (B,) the request's row in temperature and seed. `rule` says whether
+    verification is by block. Law: as in `vllm.rejection_sample`; uniforms are a hash of seed, the root's position and a counter: the root
+    moves at every iteration, so that none is used twice. Nothing is asked of the device without a log.
     """
     _refuse(synthetic_conditional_rates is not None or fly_window_size or contexts is not None)
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])

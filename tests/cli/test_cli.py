@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ot_draft as ot
+from ot_draft import cli
 from ot_draft.cli import CLONE, main
 from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM
 from ot_draft.pairs.summary import clustered_error
@@ -237,6 +239,16 @@ def test_a_command_of_the_clone_is_refused_outside_one(monkeypatch: pytest.Monke
     assert result.exit_code == 2 and "folder_that_is_not_there/" in result.output and "clone" in result.output
     told = CliRunner().invoke(main, ["prove", "--help"]).output
     assert "Check the statements" in told and "python -m ot_draft prove" in " ".join(told.split())
+
+
+def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Here work" not in CliRunner().invoke(main, ["--help"]).output
+    there = cli.find_spec
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
+    output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
+    assert "Here work audit, capture, compare, decode, plan, prove, replay, sweep. For the others:" in output
+    assert re.search(r"\n  check +pip install '\S*\[check\]'", output)
+    assert re.search(r"\n  figures +in a clone, python -m ot_draft figures", output)
 
 
 @pytest.mark.parametrize(

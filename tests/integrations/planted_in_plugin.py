@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from ot_draft.integrations import vllm
-from ot_draft.integrations.chains_in_a_row import Chains
+from ot_draft.integrations.chains import Chains
 
 PLANTED = (
     "residual of the wrong row",

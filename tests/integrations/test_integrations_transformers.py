@@ -6,6 +6,8 @@ rejects a right loop with probability 1e-9; planted errors must be rejected by i
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -340,6 +342,39 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
     for given in ({"costs": FREE_POSITIONS}, {"prompt_lookup_num_tokens": 4}):
         with pytest.raises(CannotDecode, match="for the shape that chooses itself"):
             multi_draft(None, paths=2, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"draft_model": "SmolLM2-135M"}, r"draft_model is 'SmolLM2-135M', no model: .*from_pretrained\(NAME\)"),
+        ({"rule": "joint"}, r"rule is 'joint': give a path rule, as ot\.paths\.Joint\(\)"),
+        ({"rule": ot.paths.Joint}, r"rule is <class .*Joint'>: give a path rule"),
+        ({"rule": ot.rules.KSeq}, r"rule is <class .*KSeq'>: give a path rule"),
+        ({"rule": lambda p, q: p}, "rule is <function .*: give a path rule"),
+    ],
+)
+def test_a_name_in_the_place_of_a_model_or_a_rule(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(CannotDecode, match=says):
+        multi_draft(**{"draft_model": pair().draft} | given)
+
+
+def test_padding_on_the_right_is_refused() -> None:
+    """Plain `generate` would go on behind the padding."""
+    models, tokens = pair(), torch.tensor([[1, 5, 2, 3], [5, 2, 0, 0]])
+    with pytest.raises(CannotDecode, match="row 1 of attention_mask has padding behind a token: pad on the left"):
+        models.target.generate(
+            tokens, attention_mask=(tokens > 0).long(), custom_generate=multi_draft(models.draft), max_new_tokens=4
+        )
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_without_the_packages_the_extra_is_named(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; import ot_draft.integrations.transformers"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"ot_draft.errors.MissingPackage: {package} is not installed: run  pip install ")
+    assert "[llm]'" in last
 
 
 def test_a_rule_that_does_not_fit_the_draws() -> None:

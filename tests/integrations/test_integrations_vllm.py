@@ -17,8 +17,7 @@ from vllm_calls import LENGTH, RULES, RUNNERS, Batch, N, SamplingMetadata, run_v
 
 import ot_draft as ot  # noqa: E402
 from ot_draft.integrations import vllm, vllm_runner_v2  # noqa: E402
-from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
-from ot_draft.integrations.chains_in_a_row import Chains  # noqa: E402
+from ot_draft.integrations.chains import CHAIN_RULES, Chains  # noqa: E402
 
 BLOCK, ONE_BY_ONE = CHAIN_RULES["BlockVerification"], CHAIN_RULES["SpeculativeSampling"]
 

@@ -21,7 +21,7 @@ from vllm_calls import LENGTH, Batch, N, run_v1, run_v2  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
 from ot_draft.audit import audit_log  # noqa: E402
-from ot_draft.integrations import host, sglang, step_log, vllm, vllm_runner_v2  # noqa: E402
+from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
 
 ROWS, STEPS = 200, 7
@@ -69,7 +69,7 @@ def audited(run: Run, folder: Path, wrong: bool) -> tuple[ot.Audit, int]:
     """The audit of a log of some steps, and how many tokens they emitted in all."""
     generator, audit, emitted = np.random.default_rng(7), ot.Audit(), 0
     torch.manual_seed(7)
-    with closing(step_log.StepLog(folder, "host")) as log:
+    with closing(host.StepLog(folder, "host")) as log:
         for _ in range(STEPS):
             emitted += int((np.asarray(run(log, generator, wrong)) >= 0).sum())
     (file,) = folder.iterdir()
@@ -103,7 +103,7 @@ def test_greedy_requests_have_sure_laws(tmp_path: Path) -> None:
     target, draft = (Tables.random(N, LENGTH, generator) for _ in range(2))
     batch, hot = Batch.random(target, draft, 20, generator), np.arange(20) % 2
     for module, call in ((vllm, run_v1), (vllm_runner_v2, run_v2)):
-        with closing(step_log.StepLog(tmp_path, module.__name__)) as log, pytest.MonkeyPatch.context() as patched:
+        with closing(host.StepLog(tmp_path, module.__name__)) as log, pytest.MonkeyPatch.context() as patched:
             patched.setattr(module, "rejection_sample", partial(module.rejection_sample, log=log))
             call(batch, RULE, temperature=hot.astype(float))
     for file in tmp_path.iterdir():
@@ -114,27 +114,27 @@ def test_greedy_requests_have_sure_laws(tmp_path: Path) -> None:
 
 
 def test_a_log_is_asked_for_by_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(step_log.VARIABLE, raising=False)
-    assert step_log.step_log("vllm") is None
+    monkeypatch.delenv(host.LOG_VARIABLE, raising=False)
+    assert host.step_log("vllm") is None
     folder = tmp_path / "deep" / "logs"
-    monkeypatch.setenv(step_log.VARIABLE, str(folder))
+    monkeypatch.setenv(host.LOG_VARIABLE, str(folder))
     row, law = torch.tensor([0]), torch.tensor([[0.5, 0.5]])
     for _ in range(2):  # a process with the number of an earlier one
-        log = step_log.step_log("vllm")
+        log = host.step_log("vllm")
         assert log is not None
         with closing(log):
             log.add(row, row, row, law, None)
     assert len(list(folder.iterdir())) == 2
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(step_log.VARIABLE, str(tmp_path / "file"))
+    monkeypatch.setenv(host.LOG_VARIABLE, str(tmp_path / "file"))
     with pytest.raises(host.UnsupportedHost, match="name a folder"):
-        step_log.step_log("vllm")
+        host.step_log("vllm")
 
 
 def test_a_log_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_log, "MOST", 3)
+    monkeypatch.setattr(host, "MOST", 3)
     tokens, laws = torch.tensor([[0, 1]]), torch.tensor([[[0.5, 0.5]] * 2])
-    with closing(step_log.StepLog(tmp_path, "vllm")) as log:
+    with closing(host.StepLog(tmp_path, "vllm")) as log:
         for _ in range(5):
             log.add_padded(tokens, laws, laws[:, :1])
     (file,) = tmp_path.iterdir()

@@ -1,0 +1,107 @@
+"""Nobody waits without knowing for what: commands begin at once, and where there is no terminal progress is a line now and then."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from time import sleep
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ot_draft.cli import console, main, progress_bar
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ["", *main.list_commands(click.Context(main))]
+HEAVY = (
+    "torch",
+    "transformers",
+    "matplotlib",
+    "hypothesis",
+    "sympy",
+    "z3",
+    "cvxpy",
+    "pulp",
+    "ortools",
+    "numba",
+    "pyarrow",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_begins_at_once(command: str) -> None:
+    """Its help is there after one second of the processor at most, since nothing heavy is loaded on the way."""
+    code = (
+        "import sys, ot_draft.cli as cli\n"
+        f"try: cli.main({[*command.split(), '--help']})\n"
+        f"except SystemExit: print(sorted({set(HEAVY)} & set(sys.modules)), file=sys.stderr)"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "Usage:" in done.stdout and done.stderr == "[]\n"
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "FIRST", 0.05)
+    monkeypatch.setattr(console, "EVERY", 0.05)
+
+
+@click.command()
+def works() -> None:
+    with progress_bar(4, "proving") as advance:
+        sleep(0.4)  # one step of the work says nothing by itself
+        for name in ("first", "second"):
+            advance(name)
+        sleep(0.4)
+        advance(by=2)
+    click.echo("done")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
+    lines = CliRunner().invoke(works).stderr.splitlines()
+    assert lines[0] == "proving: 0 of 4"
+    assert re.fullmatch(r"second: 2 of 4, about \d+ s left", lines[-1])
+
+
+def test_a_quick_command_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "FIRST", 60.0)
+    result = CliRunner().invoke(works)
+    assert result.stderr == "" and result.stdout == "done\n"
+
+
+def test_an_error_ends_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "FIRST", 60.0)
+    with pytest.raises(RuntimeError, match="wrong"), progress_bar(1, "work"):
+        raise RuntimeError("wrong")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_proof_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`prove formal` was silent for as long as Coq took."""
+    checks = __import__("proofs_checks.rules.boundary_uniforms", fromlist=["check"])
+    right = checks.check
+
+    def slow(*given: object) -> object:
+        sleep(0.3)
+        return right(*given)
+
+    monkeypatch.setattr(checks, "check", slow)
+    result = CliRunner().invoke(main, ["prove", "boundary_uniforms", "--cases", "2", "--jobs", "1"])
+    assert result.exit_code == 0, result.output
+    count = len(checks.STATEMENTS)
+    assert f"{checks.STATEMENTS[0].name}: 0 of {count}\n" in result.stderr
+
+
+def test_how_long_coq_takes_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling = __import__("proofs_checks.formal.compiling", fromlist=["found"])
+    monkeypatch.setattr(compiling, "found", lambda: False)
+    result = CliRunner().invoke(main, ["prove", "formal"])
+    assert result.stderr.startswith("Coq's proofs: about four minutes of one processor")
