@@ -1,0 +1,96 @@
+"""The independent enumeration: a rule as a program of draws and coin flips, run along all its branches in Fractions.
+
+It shares nothing with the library: no array, no rule, no draft law, no evaluation. A program gets a `Chance`, which it asks for every
+random choice, and the two models as functions of the prefix. What it returns are the emitted tokens. Every branch is run once, and its
+probability is the product of what was asked for on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+Law = dict[tuple[int, ...], Fraction]
+Masses = Sequence[Fraction]
+ZERO, ONE = Fraction(0), Fraction(1)
+
+
+class Chance:
+    """The random choices of one branch: those at its beginning are prescribed, the first option is taken in all later ones."""
+
+    def __init__(self, prescribed: list[int]) -> None:
+        self.prescribed, self.taken, self.open = prescribed, [], []  # type: ignore[var-annotated]
+        self.probability = ONE
+
+    def draw(self, masses: Masses) -> int:
+        """A token that follows the masses, which sum to 1."""
+        options = [token for token, mass in enumerate(masses) if mass]
+        place = len(self.taken)
+        token = self.prescribed[place] if place < len(self.prescribed) else options[0]
+        self.taken.append(token)
+        self.open.append([other for other in options if other > token])
+        self.probability *= masses[token]
+        return token
+
+    def flip(self, probability: Any) -> bool:
+        """True with this probability, cut to [0, 1]."""
+        heads = min(ONE, max(ZERO, Fraction(probability)))
+        return self.draw((1 - heads, heads)) == 1
+
+
+def emitted(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int, length: int) -> Law:
+    """Law of the first `length` tokens: those that the program(chance, p, q, k) emits, then the target's own."""
+    law: Law = {}
+    branches: list[list[int]] = [[]]
+    while branches:
+        chance = Chance(branches.pop())
+        tokens = tuple(program(chance, p, q, k))
+        for place in range(len(chance.prescribed), len(chance.taken)):
+            branches += [[*chance.taken[:place], other] for other in chance.open[place]]
+        for text, mass in continued(tokens[:length], p, length).items():
+            law[text] = law.get(text, ZERO) + chance.probability * mass
+    return {text: mass for text, mass in law.items() if mass}
+
+
+def continued(tokens: tuple[int, ...], p: Callable[..., Masses], length: int) -> Law:
+    """The target's law of `length` tokens that begin with these."""
+    if len(tokens) == length:
+        return {tokens: ONE}
+    law: Law = {}
+    for token, mass in enumerate(p(tokens)):
+        if mass:
+            for text, rest in continued((*tokens, token), p, length).items():
+                law[text] = mass * rest
+    return law
+
+
+# What programs have in common.
+
+
+def norm(masses: Sequence[Any], otherwise: Masses = ()) -> tuple[Fraction, ...]:
+    """The masses, negative ones as 0, divided by their sum; `otherwise` where that is 0."""
+    cut = [max(ZERO, Fraction(mass)) for mass in masses]
+    whole = sum(cut, ZERO)
+    return tuple(mass / whole for mass in cut) if whole else tuple(otherwise)
+
+
+def minus(a: Masses, b: Masses) -> list[Fraction]:
+    """a - b, token by token."""
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def ratio(a: Fraction, b: Fraction) -> Fraction:
+    """a / b, and 0 where b is 0."""
+    return a / b if b else ZERO
+
+
+def without(masses: Masses, tokens: Sequence[int]) -> tuple[Fraction, ...]:
+    """The masses without these tokens, normalised; uniform on the others where nothing is left."""
+    others = [ZERO if y in tokens else ONE for y in range(len(masses))]
+    return norm([ZERO if y in tokens else mass for y, mass in enumerate(masses)], norm(others))
+
+
+def likeliest(masses: Masses, count: int) -> list[int]:
+    """The likeliest tokens in falling order; of equal ones the smaller."""
+    return sorted(range(len(masses)), key=lambda y: (-masses[y], y))[:count]

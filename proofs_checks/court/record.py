@@ -1,0 +1,50 @@
+"""What the court knows about one work: where it was read, what it claims, the rules it describes, and what to say to its authors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .defendants import Defendant
+
+LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One rule of a work, as its paper or its code has it; or one of the choices that a description leaves open.
+
+    expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check behind it. by_hand: the rule once more, as a
+    program of draws and coin flips, for the independent enumeration (`by_hand`); needed where the verdict is "not lossless".
+    line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
+    """
+
+    name: str
+    defendant: Defendant
+    rests_on: str
+    expects: str = LOSSLESS
+    by_hand: Callable[..., Any] | None = None
+    line: str = ""
+    repair: Defendant | None = None
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One published verifier, or an engine's own sampler at a version.
+
+    paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read for this
+    record. claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
+    """
+
+    name: str
+    title: str
+    paper: str
+    read: str
+    claim: str
+    cost: str
+    forms: tuple[Form, ...]
+    code: str = ""
+    on_purpose: bool = False
+    remarks: str = ""
