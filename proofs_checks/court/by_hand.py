@@ -94,3 +94,30 @@ def without(masses: Masses, tokens: Sequence[int]) -> tuple[Fraction, ...]:
 def likeliest(masses: Masses, count: int) -> list[int]:
     """The likeliest tokens in falling order; of equal ones the smaller."""
     return sorted(range(len(masses)), key=lambda y: (-masses[y], y))[:count]
+
+
+def single(accept: Callable[..., Any], residual: Callable[..., Masses], drafted: Callable[[Masses], Masses] = tuple) -> Callable[..., Any]:
+    """The program of a rule for one token: draft x from drafted(q), take it with accept(p, q, x), else draw from residual(p, q, x)."""
+
+    def program(chance: Chance, p: Callable[..., Masses], q: Callable[..., Masses], k: int) -> tuple[int]:
+        target, draft = p(), q()
+        x = chance.draw(drafted(draft))
+        return (x,) if chance.flip(accept(target, draft, x)) else (chance.draw(residual(target, draft, x)),)
+
+    return program
+
+
+def usual_test(p: Masses, q: Masses, x: int) -> Fraction:
+    """p/q, which `flip` cuts at 1."""
+    return ratio(p[x], q[x])
+
+
+def usual_residual(p: Masses, q: Masses, x: int) -> Masses:
+    """norm((p - q)+)."""
+    return norm(minus(p, q), p)
+
+
+def mode(p: Masses) -> Masses:
+    """All mass on the likeliest token."""
+    (best,) = likeliest(p, 1)
+    return [ONE if y == best else ZERO for y in range(len(p))]

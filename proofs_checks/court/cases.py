@@ -74,18 +74,21 @@ def laws(n: int, wholes: tuple[int, ...]) -> list[Masses]:
     return sorted(found, key=lambda law: (0 in law, sum(mass.denominator for mass in law), law))
 
 
+def _simple(pair: tuple[Masses, Masses]) -> tuple[bool, int]:
+    masses = pair[0] + pair[1]
+    return 0 in masses, sum(mass.denominator for mass in masses)
+
+
 @cache
 def pairs(quick: bool = True) -> tuple[tuple[Masses, Masses], ...]:
     """Every pair on two tokens in halves, thirds and quarters; pairs on three in thirds and quarters; random ones on four in twelfths."""
     two, three = laws(2, (1, 2, 3, 4)), laws(3, (3, 4))
-    of_two = [(p, q) for p, q in product(two, two)]
-    of_three = [(p, q) for p, q in product(three, three)]
+    of_two, of_three = (sorted(product(each, each), key=_simple) for each in (two, three))
     generator = np.random.default_rng(34)
     some = sorted(generator.choice(len(of_three), QUICK if quick else FULL, replace=False).tolist())
     twelfths = generator.multinomial(12, np.full(4, 0.25), (2, 10 if quick else 60)).tolist()
     of_four = [tuple(tuple(Fraction(c, 12) for c in row) for row in both) for both in zip(*twelfths, strict=True)]
-    simple = sorted(of_two, key=lambda pair: (0 in pair[0] + pair[1], sum(m.denominator for m in pair[0] + pair[1])))
-    return (*simple, *(of_three[i] for i in some), *of_four)  # type: ignore[arg-type]
+    return (*of_two, *(of_three[i] for i in some), *of_four)  # type: ignore[arg-type]
 
 
 def one_token(ks: tuple[int, ...], quick: bool = True) -> list[Case]:

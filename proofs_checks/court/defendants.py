@@ -19,6 +19,7 @@ from ot_draft import paths
 
 from .cases import Case
 
+TUPLES = 32  # random draft tuples for a real pair
 TEXT = dict[tuple[int, ...], Fraction]
 BONUS, UNIFORM, MORE, PLAIN, FORGET = (
     "bonus token from the draft", "drafts reported as uniform", "acceptance times 1.1", "residual is p", "one draft is forgotten",
@@ -54,6 +55,10 @@ class Defendant(Protocol):
     """A rule of a work."""
 
     length: int  # tokens along a drafted path
+    ks: tuple[int, ...]  # numbers of drafts or paths
+
+    def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
+        """Mean of what is accepted on real pairs (B, n), and of the most; None where it cannot be said at that size."""
 
     @property
     def errors(self) -> dict[str, Defendant]:
@@ -92,6 +97,25 @@ class OneToken:
             for row, case in enumerate(batch):
                 made[case] = Trial(case, text_of(result.output[row]), text_of(p[row]), result.acceptance[row], most[row])
         return [made[case] for case in cases]
+
+    def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
+        """With one draft exact, with two by random draft tuples; programs over the vocabulary are left out."""
+        k = 2 if 2 in self.ks else self.ks[0]
+        if self.rule.solves:
+            return None
+        law, n = self.drafted_by, p.shape[-1]
+        if k == 1:
+            drafts = np.arange(n)[:, None]
+            chance = law.probability(q[:, None], drafts)
+        else:
+            drafts = law.draw(np.repeat(q[:, None], TUPLES, 1), np.random.default_rng(0).random((len(q), TUPLES, k)))
+            chance = np.full(drafts.shape[:-1], 1 / TUPLES)
+        accepted = 0.0
+        for row in range(len(p)):
+            mine = drafts if k == 1 else drafts[row]
+            output = self.rule(p[row, None], q[row, None], mine).output(mine)
+            accepted += float((chance[row] * np.where(xp.members(mine, n, p), output, 0).sum(-1)).sum())
+        return accepted / len(p), float(np.mean(ot.optimal_acceptance(p, q, k, law)))
 
     @property
     def errors(self) -> dict[str, Defendant]:
@@ -160,9 +184,37 @@ class AlongPath:
         made: dict[str, Defendant] = {name: replace(self, rule=WrongPath(self.rule, name)) for name in (BONUS, UNIFORM)}
         return made if self.uses_q else {BONUS: made[BONUS]}
 
+    def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
+        """Accepted tokens of drafted paths of three tokens, along strings of the pairs; i.i.d. paths only."""
+        if self.shape is not None:
+            return None
+        k, generator = max(self.ks), np.random.default_rng(0)
+        best = paths.BlockVerification() if k == 1 else paths.Joint()
+        found = []
+        for start in range(len(p)):
+            model = Strung(np.roll(p, start, 0), np.roll(q, start, 0))
+            drafts = tuple(tuple(int(generator.choice(p.shape[-1], p=model.q[i] / model.q[i].sum())) for i in range(3)) for _ in range(k))
+            found.append([sum(m * (len(text) - 1) for text, m in rule(model, drafts).items()) for rule in (self.rule, best)])
+        mine, most = np.mean(found, 0).tolist()
+        return mine, most
+
     @property
     def uses_q(self) -> bool:
         return not isinstance(self.rule, paths.NaivePath)
+
+
+@dataclass(frozen=True)
+class Strung:
+    """A model whose laws depend on the position alone: p, q (B, n)."""
+
+    p: Any
+    q: Any
+
+    def target(self, prefix: tuple[int, ...]) -> Any:
+        return self.p[len(prefix)]
+
+    def draft(self, prefix: tuple[int, ...]) -> Any:
+        return self.q[len(prefix)]
 
 
 @dataclass(frozen=True)
@@ -195,12 +247,13 @@ class Told:
 class Coupled:
     """A sampler whose drafts and output share their randomness: law(p, q, k) gives its output law and P(output is drafted).
 
-    planted: the same with errors, by name.
+    planted: the same with errors, by name. in_floats: P(output is drafted) for one draft and large vocabularies.
     """
 
     law: Callable[..., tuple[Sequence[Fraction], Fraction]]
     ks: tuple[int, ...] = (1,)
     planted: tuple[tuple[str, Callable[..., tuple[Sequence[Fraction], Fraction]]], ...] = ()
+    in_floats: Callable[[Any, Any], Any] | None = None
     length: int = 1
 
     def trials(self, cases: Sequence[Case]) -> list[Trial]:
@@ -212,6 +265,12 @@ class Coupled:
             most = ot.optimal_acceptance(list(p), list(q), case.k)
             made.append(Trial(case, text_of(np.array(list(output), dtype=object)), due, accepted, most))
         return made
+
+    def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
+        if self.in_floats is None:
+            return None
+        rows = zip(p, q, strict=True)
+        return float(np.mean([self.in_floats(*row) for row in rows])), float(np.mean(ot.optimal_acceptance(p, q, 1)))
 
     @property
     def errors(self) -> dict[str, Defendant]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from . import by_hand, cases
 from .defendants import Trial
 from .record import LOSSLESS, NOT_LOSSLESS, Form, Work
 
+REAL = "figures/data/smollm2_pairs.npz"
 PLANTED = 24  # cases on which a planted error is looked for at first
 
 
@@ -17,7 +22,7 @@ class Judgement:
     """What came out for one form.
 
     example: the simplest case in which the text has another law; confirmed: the independent enumeration found the same law of the text
-    there. worst: the least share of the optimum, with its case. found_out: whether each planted error was; repaired: the trial of the
+    there. worst: the trial of the least share of the optimum. real, real_repaired: mean acceptance on real pairs, and its optimum. found_out: whether each planted error was; repaired: the trial of the
     repair on the example. tried: the cases in words.
     """
 
@@ -31,6 +36,8 @@ class Judgement:
     found_out: dict[str, bool]
     repaired: Trial | None
     repair_holds: bool
+    real: tuple[float, float] | None
+    real_repaired: tuple[float, float] | None
 
     @property
     def sound(self) -> bool:
@@ -53,9 +60,19 @@ def judge(form: Form, quick: bool = True) -> Judgement:
         again = form.repair.trials(_cases(form.repair, quick))
         holds = all(trial.lossless for trial in again)
         (repaired,) = form.repair.trials([example.case])
-    tried = f"{cases.span(quick, defendant.length)}; k = {', '.join(map(str, defendant.ks))}"  # type: ignore[attr-defined]
+    tried = f"{cases.span(quick, defendant.length)}; k = {', '.join(map(str, defendant.ks))}"
     worst = min(trials, key=lambda trial: trial.share)
-    return Judgement(form, verdict, tried, len(trials), example, confirmed, worst, errors, repaired, holds)
+    real = [None if each is None else each.on_real(*real_pairs()) for each in (defendant, form.repair)]
+    return Judgement(form, verdict, tried, len(trials), example, confirmed, worst, errors, repaired, holds, *real)
+
+
+@cache
+def real_pairs() -> tuple[Any, Any]:
+    """32 contexts of the committed real pairs at temperature 1, evenly spaced: p, q (32, n)."""
+    with np.load(Path(__file__).parents[2] / REAL) as file:
+        (hot,) = np.flatnonzero(file["temperatures"] == 1)
+        some = np.linspace(0, file["p"].shape[1] - 1, 32).astype(int)
+        return file["p"][hot][some], file["q"][hot][some]
 
 
 def _cases(defendant: Any, quick: bool) -> list[cases.Case]:
