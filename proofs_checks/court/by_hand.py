@@ -7,12 +7,14 @@ probability is the product of what was asked for on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 Law = dict[tuple[int, ...], Fraction]
 Masses = Sequence[Fraction]
+Branch = tuple[tuple[int, ...], list[Fraction]]
 ZERO, ONE = Fraction(0), Fraction(1)
 
 
@@ -20,8 +22,14 @@ class Chance:
     """The random choices of one branch: those at its beginning are prescribed, the first option is taken in all later ones."""
 
     def __init__(self, prescribed: list[int]) -> None:
-        self.prescribed, self.taken, self.open = prescribed, [], []  # type: ignore[var-annotated]
-        self.probability = ONE
+        self.prescribed = prescribed
+        self.taken: list[int] = []
+        self.open: list[list[int]] = []
+        self.factors: list[Fraction] = []
+
+    @property
+    def probability(self) -> Fraction:
+        return prod(self.factors, start=ONE)
 
     def draw(self, masses: Masses) -> int:
         """A token that follows the masses, which sum to 1."""
@@ -30,7 +38,7 @@ class Chance:
         token = self.prescribed[place] if place < len(self.prescribed) else options[0]
         self.taken.append(token)
         self.open.append([other for other in options if other > token])
-        self.probability *= masses[token]
+        self.factors.append(masses[token])
         return token
 
     def flip(self, probability: Any) -> bool:
@@ -39,17 +47,23 @@ class Chance:
         return self.draw((1 - heads, heads)) == 1
 
 
-def emitted(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int, length: int) -> Law:
-    """Law of the first `length` tokens: those that the program(chance, p, q, k) emits, then the target's own."""
-    law: Law = {}
-    branches: list[list[int]] = [[]]
-    while branches:
-        chance = Chance(branches.pop())
+def branches(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int) -> Iterator[Branch]:
+    """Every branch of program(chance, p, q, k): the tokens it emits, and the factors of its probability."""
+    waiting: list[list[int]] = [[]]
+    while waiting:
+        chance = Chance(waiting.pop())
         tokens = tuple(program(chance, p, q, k))
         for place in range(len(chance.prescribed), len(chance.taken)):
-            branches += [[*chance.taken[:place], other] for other in chance.open[place]]
+            waiting += [[*chance.taken[:place], other] for other in chance.open[place]]
+        yield tokens, chance.factors
+
+
+def emitted(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int, length: int) -> Law:
+    """Law of the first `length` tokens: those that the program emits, then the target's own."""
+    law: Law = {}
+    for tokens, factors in branches(program, p, q, k):
         for text, mass in continued(tokens[:length], p, length).items():
-            law[text] = law.get(text, ZERO) + chance.probability * mass
+            law[text] = law.get(text, ZERO) + prod(factors, start=ONE) * mass
     return {text: mass for text, mass in law.items() if mass}
 
 

@@ -189,18 +189,28 @@ class AlongPath:
         if self.shape is not None:
             return None
         k, generator = max(self.ks), np.random.default_rng(0)
-        best = paths.BlockVerification() if k == 1 else paths.Joint()
+        best: Any = paths.BlockVerification() if k == 1 else paths.Joint()
         found = []
         for start in range(len(p)):
             model = Strung(np.roll(p, start, 0), np.roll(q, start, 0))
-            drafts = tuple(tuple(int(generator.choice(p.shape[-1], p=model.q[i] / model.q[i].sum())) for i in range(3)) for _ in range(k))
-            found.append([sum(m * (len(text) - 1) for text, m in rule(model, drafts).items()) for rule in (self.rule, best)])
-        mine, most = np.mean(found, 0).tolist()
-        return mine, most
+            for _ in range(6 // k**2 + 1):
+                tokens = ((generator.choice(p.shape[-1], p=model.q[i] / model.q[i].sum()) for i in range(3)) for _ in range(k))
+                drafts = tuple(tuple(map(int, path)) for path in tokens)
+                mine = accepted(self.rule, model, drafts)
+                found.append((mine, mine if self.rule == best else accepted(best, model, drafts)))
+        mean, most = np.mean(found, 0).tolist()
+        return mean, most
 
     @property
     def uses_q(self) -> bool:
         return not isinstance(self.rule, paths.NaivePath)
+
+
+def accepted(rule: Any, model: Any, drafts: Any) -> float:
+    """Expected number of accepted tokens, given the drafts."""
+    if isinstance(rule, paths.PathRule):
+        return float(sum(length * mass for length, mass in rule.lengths(model, drafts).items()))
+    return float(sum((len(text) - 1) * mass for text, mass in rule(model, drafts).items()))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ class Form:
 
     expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check behind it. by_hand: the rule once more, as a
     program of draws and coin flips, for the independent enumeration (`by_hand`); needed where the verdict is "not lossless".
+    on_purpose: this form is lossy by design, where the work as a whole is not.
     line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
     """
 
@@ -28,6 +29,7 @@ class Form:
     line: str = ""
     repair: Defendant | None = None
     fix: str = ""
+    on_purpose: bool = False
 
 
 @dataclass(frozen=True)

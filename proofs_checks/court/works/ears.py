@@ -13,8 +13,8 @@ from ..rules import Single
 BETA = Fraction(1, 4)
 
 
-def loosened(p, q):  # type: ignore[no-untyped-def]
-    return xp.minimum(xp.divide(p, q, 0) + xp.number(BETA, p) * (1 - xp.largest(p)), 1)
+def loosened(p, q, beta=BETA):  # type: ignore[no-untyped-def]
+    return xp.minimum(xp.divide(p, q, 0) + xp.number(beta, p) * (1 - xp.largest(p)), 1)
 
 
 WORK = Work(

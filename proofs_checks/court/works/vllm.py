@@ -60,7 +60,7 @@ WORK = Work(
         Form("V1, draft_probs None (n-gram)", OneToken(ot.rules.NaiveTarget(law=TOP), (1,)), "q set to 1 for a token that is no draw; exact checks"),
         Form("synthetic acceptance at rate 3/5 (for benchmarks)", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
              "exact enumeration", NOT_LOSSLESS, single(lambda p, q, x: RATE, lambda p, q, x: p),
-             "acceptance by a given rate, whatever p says", OneToken(RULE, (1,)), "standard acceptance: the rate is what min(p, q) gives"),
+             "acceptance by a given rate, whatever p says", OneToken(RULE, (1,)), "standard acceptance: the rate is what min(p, q) gives", on_purpose=True),
         Form("second runner before pull 54282: noise used again", Coupled(used_again, in_floats=lambda p, q: np.minimum(p, q).sum()), "exact integration of the race", NOT_LOSSLESS, race_by_hand,
              "the recovered token takes the Gumbel noise that drew the draft", OneToken(RULE, (1,)), "fresh noise; acceptance stays as it is"),
     ),

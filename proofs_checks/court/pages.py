@@ -1,0 +1,152 @@
+"""What the court found, as rows, as a record with its whole reasoning, and in four formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from math import prod
+from typing import Any
+
+from . import by_hand, reasoning
+from .record import NOT_LOSSLESS, Work
+from .trial import Judgement
+
+Judged = Sequence[tuple[Work, list[Judgement]]]
+HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the optimum", "cost")
+
+
+def rows(judged: Judged) -> list[tuple[str, ...]]:
+    """One row a rule, in the order of HEADS."""
+    return [
+        (work.title, work.claim, one.form.name, verdict(work, one), example(one), share(one), work.cost) for work, every in judged for one in every
+    ]
+
+
+def verdict(work: Work, one: Judgement) -> str:
+    if not one.sound:
+        return f"NOT AS RECORDED: {one.verdict}"
+    if one.verdict == NOT_LOSSLESS:
+        return "not lossless, by design" if by_design(work, one) else NOT_LOSSLESS
+    return one.verdict
+
+
+def by_design(work: Work, one: Judgement) -> bool:
+    return work.on_purpose or one.form.on_purpose
+
+
+def example(one: Judgement) -> str:
+    """The counterexample: the case and the total variation of the text."""
+    if one.example is None:
+        return ""
+    return f"{one.example.case}: total variation {one.example.total_variation}"
+
+
+def share(one: Judgement) -> str:
+    """Worst share found on small cases and the mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
+    real = "" if one.real is None else f"{one.real[0]:.3f} of {one.real[1]:.3f}"
+    if one.verdict == NOT_LOSSLESS:
+        after = "" if one.real_repaired is None else f", repaired {one.real_repaired[0]:.3f}"
+        return f"real pairs: {real}{after}" if real else ""
+    return f"worst {float(one.worst.share):.3f}" + (f"; real pairs: {real}" if real else "")
+
+
+def law(texts: Any) -> str:
+    """A law of texts: 00: 1/2, 01: 1/3, .."""
+    return ", ".join(f"{''.join(map(str, text))}: {mass}" for text, mass in sorted(texts.items()))
+
+
+def worked(one: Judgement) -> str:
+    """The example by hand: the text that gains most, with every way in which it comes out."""
+    trial, program = one.example, one.form.by_hand
+    assert trial is not None and program is not None
+    gains = {text: mass - trial.due.get(text, 0) for text, mass in trial.emitted.items()}
+    text = max(gains, key=lambda each: (gains[each], each))
+    ways = []
+    for tokens, factors in by_hand.branches(program, trial.case.target, trial.case.draft, trial.case.k):
+        rest = by_hand.continued(tokens[: len(text)], trial.case.target, len(text)).get(text, 0)
+        parts = [factor for factor in (*factors, rest) if factor != 1]
+        if prod(parts):
+            ways.append("·".join(map(str, parts)) or "1")
+    shown = "".join(map(str, text))
+    return f"{shown} comes out with {' + '.join(sorted(ways))} = {trial.emitted[text]}; the target gives it {trial.due.get(text, 0)}"
+
+
+def note(work: Work, one: Judgement) -> list[str]:
+    """Five lines for the authors of a rule that is not lossless."""
+    trial, again = one.example, one.repaired
+    assert trial is not None
+    on_real = f"; on 32 real pairs {one.real[0]:.3f} -> {one.real_repaired[0]:.3f}" if one.real and one.real_repaired else ""
+    cost = f"{trial.accepted} -> {again.accepted} accepted in the example{on_real}" if again else "not judged"
+    return [
+        f"1. {work.title}, {one.form.name} ({work.code or work.paper}): the text does not have the target's law"
+        f"{', as the work itself says' if by_design(work, one) else ''}.",
+        f"2. By hand, {trial.case}: {worked(one)} (total variation {trial.total_variation}).",
+        f"3. The line: {one.form.line}.",
+        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried.",
+        f"5. What it costs: {cost}.",
+    ]
+
+
+def record(name: str, work: Work, every: list[Judgement]) -> str:
+    """Everything about one work, in words."""
+    lines = [f"{work.title} ({name})", "", reasoning(name), "", f"source: {work.paper or '-'}", f"code: {work.code or '-'}"]
+    lines += [f"read: {work.read}", f"claim: {work.claim}", f"cost: {work.cost}"] + ([work.remarks] if work.remarks else [])
+    for one in every:
+        lines += ["", f"{one.form.name}: {verdict(work, one).upper()}", f"  rests on: {one.form.rests_on}"]
+        lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
+        lines += [f"  least share at {one.worst.case}"] if one.example is None and one.worst.share != 1 else []
+        lines += [f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()]
+        if one.example is not None:
+            lines += [f"  emitted {law(one.example.emitted)}", f"  due     {law(one.example.due)}"]
+            lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
+            lines += ["  for the authors:", *(f"  {line}" for line in note(work, one))]
+    return "\n".join(lines)
+
+
+def as_data(judged: Judged) -> list[dict[str, Any]]:
+    """The same as data; numbers in Fractions are texts."""
+    found = []
+    for work, every in judged:
+        for one in every:
+            row = dict(zip(HEADS, rows([(work, [one])])[0], strict=True))
+            row |= {"name": work.name, "paper": work.paper, "code": work.code, "read": work.read, "rests on": one.form.rests_on}
+            row |= {"tried": one.tried, "cases": one.cases, "planted": one.found_out, "sound": one.sound, "real": one.real}
+            if one.example is not None:
+                row |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "confirmed": one.confirmed, "note": note(work, one)}
+            found.append(row)
+    return found
+
+
+def markdown(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *table]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def latex(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    def cell(text: str) -> str:
+        for sign in "\\&%$#_{}":
+            text = text.replace(sign, {"\\": r"\textbackslash "}.get(sign, f"\\{sign}"))
+        return text.replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ").replace("<", "$<$").replace(">", "$>$")
+
+    body = [" & ".join(map(cell, line)) + r" \\" for line in (heads, *table)]
+    width = f"p{{{0.94 / len(heads):.3f}\\linewidth}}"
+    return "\n".join([rf"\begin{{longtable}}{{{width * len(heads)}}}", body[0], r"\hline", *body[1:], r"\end{longtable}"])
+
+
+def text(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """Each row as a few lines, for a terminal of any width."""
+    return "\n\n".join("\n".join(f"{head}: {cell}" if place else cell for place, (head, cell) in enumerate(zip(heads, row, strict=True)) if cell) for row in table)
+
+
+def html(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """A table for the report."""
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table)
+    return f"<table><thead><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{cells}</tbody></table>"
+
+
+def shown(form: str, heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """The table in one of the formats."""
+    if form == "json":
+        return json.dumps([dict(zip(heads, row, strict=True)) for row in table], indent=1, ensure_ascii=False)
+    return {"text": text, "markdown": markdown, "latex": latex}[form](heads, table)

@@ -1,0 +1,83 @@
+"""The question that comes up again and again: is tree verification lossless with top-k drafts, with q set to 1, with temperature on one side?
+
+One node, two children or one; every variant is one way to choose the children, and one q that the test is told.
+"""
+
+from __future__ import annotations
+
+import ot_draft as ot
+
+from . import pages
+from .by_hand import likeliest, minus, norm, ratio, single, usual_residual, usual_test, without
+from .defendants import OneToken
+from .record import NOT_LOSSLESS, Form
+from .rules import TOP, DrawnFrom, sharp, top
+from .trial import judge
+from .works.specinfer import on_top_tokens
+from .works.transformers import top_two
+
+RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
+ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)
+EXACT = OneToken(NAIVE, (1, 2))
+
+
+def squared(q):  # type: ignore[no-untyped-def]
+    return norm([mass * mass for mass in q])
+
+
+def no_renormalising(chance, p, q, k):  # type: ignore[no-untyped-def]
+    """Children without replacement, each tested with the q of the first draw."""
+    target, taken = p(), []
+    for _ in range(min(k, len(target))):
+        x = chance.draw(without(q(), taken))
+        if chance.flip(ratio(target[x], q()[x])):
+            return (x,)
+        target = norm(minus(target, q()), target)
+        taken.append(x)
+    return (chance.draw(target),)
+
+
+def top_renormalised(chance, p, q, k):  # type: ignore[no-untyped-def]
+    """The top tokens as children, q renormalised after every refusal as if they had been drawn."""
+    target, taken = p(), []
+    for x in likeliest(q(), k):
+        law = without(q(), taken)
+        if chance.flip(ratio(target[x], law[x])):
+            return (x,)
+        target = norm(minus(target, law), target)
+        taken.append(x)
+    return (chance.draw(target),)
+
+
+def variant(name, rule, ks, law=None, program=None, fix=""):  # type: ignore[no-untyped-def]
+    exact = OneToken(ONE, ks) if isinstance(law, DrawnFrom) else OneToken(WITHOUT, ks) if law is None or law == WITHOUT.law else EXACT
+    expected = {} if program is None else {"expects": NOT_LOSSLESS, "by_hand": program, "repair": exact}
+    return Form(name, OneToken(rule, ks, law), "exact enumeration", fix=fix, **expected)
+
+
+DRAW_IT = "draw the children, or set q = 1"
+REPORT = "report the law that the draft was drawn from"
+VARIANTS = (
+    variant("children drawn i.i.d., q as it is", RECURSIVE, (1, 2, 3)),
+    variant("children without replacement, q renormalised after each refusal", WITHOUT, (1, 2, 3)),
+    variant("children without replacement, q not renormalised", RECURSIVE, (2,), WITHOUT.law, no_renormalising, "renormalise q after each refusal"),
+    variant("top-k children, q set to 1, a refused child's p set to 0", NAIVE, (1, 2, 3)),
+    variant("top-k children, tested with q as it is", RECURSIVE, (1, 2), TOP, on_top_tokens, DRAW_IT),
+    variant("top-k children, tested with q renormalised after each refusal", WITHOUT, (1, 2), TOP, top_renormalised, DRAW_IT),
+    variant("one draft from q truncated to its top 2, that law reported", ONE, (1,)),
+    variant("one draft from q truncated to its top 2, q reported untruncated", ONE, (1,), DrawnFrom(top(2)),
+            single(usual_test, usual_residual, top_two), REPORT),
+    variant("one draft at temperature 1/2, q reported at temperature 1", ONE, (1,), DrawnFrom(sharp),
+            single(usual_test, usual_residual, squared), REPORT),
+    variant("one greedy draft, tested with q", ONE, (1,), TOP, single(usual_test, usual_residual, lambda q: [int(y in likeliest(q, 1)) for y in range(len(q))]),
+            "set q = 1"),
+    variant("target at its temperature, draft at another, each q and p as sampled from", ONE, (1,)),
+)  # fmt: skip
+HEADS = ("variant", "verdict", "counterexample", "remedy")
+
+
+def page(form: str, quick: bool = True) -> tuple[bool, str]:
+    """Whether all came out as recorded, and the table."""
+    judged = [judge(each, quick) for each in VARIANTS]
+    table = [(one.form.name, one.verdict, pages.example(one), one.form.fix) for one in judged]
+    return all(one.sound for one in judged), pages.shown(form, HEADS, table)
