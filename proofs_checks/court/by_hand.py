@@ -47,7 +47,9 @@ class Chance:
         return self.draw((1 - heads, heads)) == 1
 
 
-def branches(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int) -> Iterator[Branch]:
+def branches(
+    program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int
+) -> Iterator[Branch]:
     """Every branch of program(chance, p, q, k): the tokens it emits, and the factors of its probability."""
     waiting: list[list[int]] = [[]]
     while waiting:
@@ -58,7 +60,9 @@ def branches(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q:
         yield tokens, chance.factors
 
 
-def emitted(program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int, length: int) -> Law:
+def emitted(
+    program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int, length: int
+) -> Law:
     """Law of the first `length` tokens: those that the program emits, then the target's own."""
     law: Law = {}
     for tokens, factors in branches(program, p, q, k):
@@ -110,7 +114,9 @@ def likeliest(masses: Masses, count: int) -> list[int]:
     return sorted(range(len(masses)), key=lambda y: (-masses[y], y))[:count]
 
 
-def single(accept: Callable[..., Any], residual: Callable[..., Masses], drafted: Callable[[Masses], Masses] = tuple) -> Callable[..., Any]:
+def single(
+    accept: Callable[..., Any], residual: Callable[..., Masses], drafted: Callable[[Masses], Masses] = tuple
+) -> Callable[..., Any]:
     """The program of a rule for one token: draft x from drafted(q), take it with accept(p, q, x), else draw from residual(p, q, x)."""
 
     def program(chance: Chance, p: Callable[..., Masses], q: Callable[..., Masses], k: int) -> tuple[int]:

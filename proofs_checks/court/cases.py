@@ -58,7 +58,8 @@ class Case:
         """The same as a model of the library."""
         contexts = [(), *((token,) for token in range(len(self.p) - 1))]
         targets, drafts = (
-            {context: np.array(row, dtype=object) for context, row in zip(contexts, rows, strict=True)} for rows in (self.p, self.q)
+            {context: np.array(row, dtype=object) for context, row in zip(contexts, rows, strict=True)}
+            for rows in (self.p, self.q)
         )
         return paths.MarkovModel(targets, drafts, 1 if len(self.p) > 1 else 0)
 

@@ -10,13 +10,21 @@ import click
 
 from ot_draft.cli import Command
 
-from . import NAMES, judge_work, pages, true_units, variants, work
+from . import REGISTER, judge_work, pages, true_units, variants
 
 
 @click.command(cls=Command)
-@click.argument("names", nargs=-1, type=click.Choice(list(NAMES)), metavar="[NAMES]...")
-@click.option("--format", "form", type=click.Choice(["text", "markdown", "latex", "json"]), default="text", show_default=True)
-@click.option("--cases", type=click.Choice(["quick", "all"]), default="quick", show_default=True, help="Ten times as many with `all`.")
+@click.argument("names", nargs=-1, type=click.Choice(list(REGISTER)), metavar="[NAMES]...")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "markdown", "latex", "json"]), default="text", show_default=True
+)
+@click.option(
+    "--cases",
+    type=click.Choice(["quick", "all"]),
+    default="quick",
+    show_default=True,
+    help="Ten times as many with `all`.",
+)
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
               help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write there instead of printing.")
@@ -33,12 +41,12 @@ def main(names: tuple[str, ...], form: str, cases: str, page: str, out: Path | N
     elif page == "true-units":
         sound, said = True, true_units.page(form)
     else:
-        judged = [(work(name), judge_work(work(name), quick)) for name in names or NAMES]
+        judged = [(REGISTER[name][0], judge_work(REGISTER[name][0], quick)) for name in names or REGISTER]
         sound = all(one.sound for _, every in judged for one in every)
         if form == "json":
             said = json.dumps(pages.as_data(judged), indent=1, ensure_ascii=False)
         elif names and form == "text":
-            said = "\n\n\n".join(pages.record(w.name, w, every) for w, every in judged)
+            said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in judged)
         else:
             said = pages.shown(form, pages.HEADS, pages.rows(judged))
     if out is None:

@@ -1,7 +1,8 @@
-"""What is judged: a selection rule under a draft law, a path rule under a drafting, or a sampler with its own exact law.
+"""What is judged: a selection rule under a draft law, a path rule under a drafting, or a sampler with its own exact
+law.
 
-Each answers the same two questions: what is emitted on a case and what the target would emit, in Fractions; and how much is accepted, beside
-the most that any lossless rule accepts under the same draft law.
+Each answers the same two questions: what is emitted on a case and what the target would emit, in Fractions; and how much is accepted,
+beside the most that any lossless rule accepts under the same draft law.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Trial:
     @property
     def total_variation(self) -> Fraction:
         texts = self.emitted.keys() | self.due.keys()
-        return sum((abs(self.emitted.get(t, Fraction(0)) - self.due.get(t, Fraction(0))) for t in texts), Fraction(0)) / 2
+        return (
+            sum((abs(self.emitted.get(t, Fraction(0)) - self.due.get(t, Fraction(0))) for t in texts), Fraction(0)) / 2
+        )
 
     @property
     def share(self) -> Any:
@@ -95,7 +98,9 @@ class OneToken:
             result = ot.evaluate(self.rule, problem)
             most = np.broadcast_to(ot.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
             for row, case in enumerate(batch):
-                made[case] = Trial(case, text_of(result.output[row]), text_of(p[row]), result.acceptance[row], most[row])
+                made[case] = Trial(
+                    case, text_of(result.output[row]), text_of(p[row]), result.acceptance[row], most[row]
+                )
         return [made[case] for case in cases]
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
@@ -119,7 +124,9 @@ class OneToken:
 
     @property
     def errors(self) -> dict[str, Defendant]:
-        made: dict[str, Defendant] = {name: replace(self, rule=Wrong(self.rule, name)) for name in (MORE, PLAIN, FORGET)}
+        made: dict[str, Defendant] = {
+            name: replace(self, rule=Wrong(self.rule, name)) for name in (MORE, PLAIN, FORGET)
+        }
         return made
 
 
@@ -194,7 +201,9 @@ class AlongPath:
         for start in range(len(p)):
             model = Strung(np.roll(p, start, 0), np.roll(q, start, 0))
             for _ in range(6 // k**2 + 1):
-                tokens = ((generator.choice(p.shape[-1], p=model.q[i] / model.q[i].sum()) for i in range(3)) for _ in range(k))
+                tokens = (
+                    (generator.choice(p.shape[-1], p=model.q[i] / model.q[i].sum()) for i in range(3)) for _ in range(k)
+                )
                 drafts = tuple(tuple(map(int, path)) for path in tokens)
                 mine = accepted(self.rule, model, drafts)
                 found.append((mine, mine if self.rule == best else accepted(best, model, drafts)))

@@ -8,7 +8,7 @@ from html import escape
 from math import prod
 from typing import Any
 
-from . import by_hand, reasoning
+from . import by_hand
 from .record import NOT_LOSSLESS, Work
 from .trial import Judgement
 
@@ -19,7 +19,9 @@ HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the opt
 def rows(judged: Judged) -> list[tuple[str, ...]]:
     """One row a rule, in the order of HEADS."""
     return [
-        (work.title, work.claim, one.form.name, verdict(work, one), example(one), share(one), work.cost) for work, every in judged for one in every
+        (work.title, work.claim, one.form.name, verdict(work, one), example(one), share(one), work.cost)
+        for work, every in judged
+        for one in every
     ]
 
 
@@ -43,7 +45,7 @@ def example(one: Judgement) -> str:
 
 
 def share(one: Judgement) -> str:
-    """Worst share found on small cases and the mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
+    """Worst share on small cases, mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
     real = "" if one.real is None else f"{one.real[0]:.3f} of {one.real[1]:.3f}"
     if one.verdict == NOT_LOSSLESS:
         after = "" if one.real_repaired is None else f", repaired {one.real_repaired[0]:.3f}"
@@ -76,11 +78,14 @@ def note(work: Work, one: Judgement) -> list[str]:
     """Five lines for the authors of a rule that is not lossless."""
     trial, again = one.example, one.repaired
     assert trial is not None
-    on_real = f"; on 32 real pairs {one.real[0]:.3f} -> {one.real_repaired[0]:.3f}" if one.real and one.real_repaired else ""
+    on_real = (
+        f"; on 32 real pairs {one.real[0]:.3f} -> {one.real_repaired[0]:.3f}" if one.real and one.real_repaired else ""
+    )
+    what = f"{work.title}, {one.form.name} ({work.code or work.paper})"
+    said = ", as the work itself says" if by_design(work, one) else ""
     cost = f"{trial.accepted} -> {again.accepted} accepted in the example{on_real}" if again else "not judged"
     return [
-        f"1. {work.title}, {one.form.name} ({work.code or work.paper}): the text does not have the target's law"
-        f"{', as the work itself says' if by_design(work, one) else ''}.",
+        f"1. {what}: the text does not have the target's law{said}.",
         f"2. By hand, {trial.case}: {worked(one)} (total variation {trial.total_variation}).",
         f"3. The line: {one.form.line}.",
         f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried.",
@@ -88,15 +93,26 @@ def note(work: Work, one: Judgement) -> list[str]:
     ]
 
 
-def record(name: str, work: Work, every: list[Judgement]) -> str:
-    """Everything about one work, in words."""
-    lines = [f"{work.title} ({name})", "", reasoning(name), "", f"source: {work.paper or '-'}", f"code: {work.code or '-'}"]
-    lines += [f"read: {work.read}", f"claim: {work.claim}", f"cost: {work.cost}"] + ([work.remarks] if work.remarks else [])
+def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
+    """Everything about one work, in words; reasoning: what its file says."""
+    lines = [
+        f"{work.title} ({work.name})",
+        "",
+        reasoning,
+        "",
+        f"source: {work.paper or '-'}",
+        f"code: {work.code or '-'}",
+    ]
+    lines += [f"read: {work.read}", f"claim: {work.claim}", f"cost: {work.cost}"] + (
+        [work.remarks] if work.remarks else []
+    )
     for one in every:
         lines += ["", f"{one.form.name}: {verdict(work, one).upper()}", f"  rests on: {one.form.rests_on}"]
         lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
         lines += [f"  least share at {one.worst.case}"] if one.example is None and one.worst.share != 1 else []
-        lines += [f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()]
+        lines += [
+            f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()
+        ]
         if one.example is not None:
             lines += [f"  emitted {law(one.example.emitted)}", f"  due     {law(one.example.due)}"]
             lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
@@ -110,10 +126,27 @@ def as_data(judged: Judged) -> list[dict[str, Any]]:
     for work, every in judged:
         for one in every:
             row = dict(zip(HEADS, rows([(work, [one])])[0], strict=True))
-            row |= {"name": work.name, "paper": work.paper, "code": work.code, "read": work.read, "rests on": one.form.rests_on}
-            row |= {"tried": one.tried, "cases": one.cases, "planted": one.found_out, "sound": one.sound, "real": one.real}
+            row |= {
+                "name": work.name,
+                "paper": work.paper,
+                "code": work.code,
+                "read": work.read,
+                "rests on": one.form.rests_on,
+            }
+            row |= {
+                "tried": one.tried,
+                "cases": one.cases,
+                "planted": one.found_out,
+                "sound": one.sound,
+                "real": one.real,
+            }
             if one.example is not None:
-                row |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "confirmed": one.confirmed, "note": note(work, one)}
+                row |= {
+                    "emitted": law(one.example.emitted),
+                    "due": law(one.example.due),
+                    "confirmed": one.confirmed,
+                    "note": note(work, one),
+                }
             found.append(row)
     return found
 
@@ -127,16 +160,30 @@ def latex(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
     def cell(text: str) -> str:
         for sign in "\\&%$#_{}":
             text = text.replace(sign, {"\\": r"\textbackslash "}.get(sign, f"\\{sign}"))
-        return text.replace("~", r"\textasciitilde ").replace("^", r"\textasciicircum ").replace("<", "$<$").replace(">", "$>$")
+        return (
+            text.replace("~", r"\textasciitilde ")
+            .replace("^", r"\textasciicircum ")
+            .replace("<", "$<$")
+            .replace(">", "$>$")
+        )
 
     body = [" & ".join(map(cell, line)) + r" \\" for line in (heads, *table)]
     width = f"p{{{0.94 / len(heads):.3f}\\linewidth}}"
-    return "\n".join([rf"\begin{{longtable}}{{{width * len(heads)}}}", body[0], r"\hline", *body[1:], r"\end{longtable}"])
+    return "\n".join(
+        [rf"\begin{{longtable}}{{{width * len(heads)}}}", body[0], r"\hline", *body[1:], r"\end{longtable}"]
+    )
 
 
 def text(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
     """Each row as a few lines, for a terminal of any width."""
-    return "\n\n".join("\n".join(f"{head}: {cell}" if place else cell for place, (head, cell) in enumerate(zip(heads, row, strict=True)) if cell) for row in table)
+    return "\n\n".join(
+        "\n".join(
+            f"{head}: {cell}" if place else cell
+            for place, (head, cell) in enumerate(zip(heads, row, strict=True))
+            if cell
+        )
+        for row in table
+    )
 
 
 def html(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,41 +76,30 @@ def sharp(q: Any) -> Any:
     return xp.normalise(q * q, otherwise=q)
 
 
-def chain(tests: Callable[[list[Any], list[Any]], list[Any]]) -> Callable[[Any, Any], Any]:
-    """A path rule for one path, decided from its end: tests(ratios, weights) is the chance that each beginning passes, given that no
-    longer one did; the token after a beginning of length i comes from norm((w_i p - q)+), after the whole path from p."""
+def chain(last: Callable[[Any, Any], Any]) -> Callable[[Any, Any], dict[tuple[int, ...], Any]]:
+    """Block verification of one path with another test of the whole path: last(joint ratio, weight) is the chance that it passes."""
 
     def rule(model: Any, drafts: Any) -> dict[tuple[int, ...], Any]:
         (path,) = drafts
-        joint, weights, ratios = 1, [1], [1]
+        joint, weights = 1, [1]
         for i, token in enumerate(path):
             p, q = (side(path[:i])[token] for side in (model.target, model.draft))
-            joint = joint * p / q
-            ratios.append(joint)
-            weights.append(min(1, weights[-1] * p / q))
+            joint, weights = joint * p / q, [*weights, min(1, weights[-1] * p / q)]
         law: dict[tuple[int, ...], Any] = {}
         refused: Any = 1
-        for i, following in _from_the_end(model, path, weights):
-            passes = tests(ratios, weights)[i] if i == len(path) else _test(model, path[:i], weights[i])
+        for i in range(len(path), -1, -1):
+            p, q = model.target(path[:i]), model.draft(path[:i])
+            missing = np.maximum(weights[i] * p - q, 0 * p)
+            rest, following = missing.sum(), p
+            if i == len(path):
+                passes = last(joint, weights[i])
+            else:
+                passes = rest / (rest + 1 - weights[i]) if rest + 1 - weights[i] else 1
+                following = xp.normalise(missing, otherwise=p)
             for token, mass in enumerate(following.tolist()):
                 if mass and refused * passes:
-                    text = (*path[:i], token)
-                    law[text] = law.get(text, 0) + refused * passes * mass
+                    law[*path[:i], token] = law.get((*path[:i], token), 0) + refused * passes * mass
             refused = refused * (1 - passes)
         return law
 
     return rule
-
-
-def _from_the_end(model: Any, path: tuple[int, ...], weights: list[Any]) -> Iterator[tuple[int, Any]]:
-    yield len(path), model.target(path)
-    for i in reversed(range(len(path))):
-        p, q = model.target(path[:i]), model.draft(path[:i])
-        yield i, xp.normalise(np.maximum(weights[i] * p - q, 0 * p), otherwise=p)
-
-
-def _test(model: Any, prefix: tuple[int, ...], weight: Any) -> Any:
-    """R / (R + 1 - w), 1 where nothing is missing."""
-    p, q = model.target(prefix), model.draft(prefix)
-    rest = np.maximum(weight * p - q, 0 * p).sum()
-    return rest / (rest + 1 - weight) if rest + 1 - weight else 1

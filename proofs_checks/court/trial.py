@@ -1,4 +1,5 @@
-"""A trial of one form of a work: the verdict by exact enumeration, the simplest counterexample, its confirmation, the planted errors."""
+"""A trial of one form of a work: the verdict by exact enumeration, the simplest counterexample, its confirmation, the
+planted errors."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ PLANTED = 24  # cases on which a planted error is looked for at first
 class Judgement:
     """What came out for one form.
 
-    example: the simplest case in which the text has another law; confirmed: the independent enumeration found the same law of the text
-    there. worst: the trial of the least share of the optimum. real, real_repaired: mean acceptance on real pairs, and its optimum. found_out: whether each planted error was; repaired: the trial of the
-    repair on the example. tried: the cases in words.
+    example: the simplest case in which the text has another law; confirmed: the independent enumeration found the same law
+    there. worst: the trial of the least share of the optimum. found_out: whether each planted error was. repaired: the trial of
+    the repair on the example. real, real_repaired: mean acceptance on real pairs, and its optimum. tried: the cases in words.
     """
 
     form: Form

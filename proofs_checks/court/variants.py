@@ -1,9 +1,12 @@
-"""The question that comes up again and again: is tree verification lossless with top-k drafts, with q set to 1, with temperature on one side?
+"""The question that comes up again and again: is tree verification lossless with top-k drafts, with q set to 1, with
+temperature on one side?
 
 One node, two children or one; every variant is one way to choose the children, and one q that the test is told.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import ot_draft as ot
 
@@ -13,19 +16,19 @@ from .defendants import OneToken
 from .record import NOT_LOSSLESS, Form
 from .rules import TOP, DrawnFrom, sharp, top
 from .trial import judge
+from .works.engines import top_two
 from .works.specinfer import on_top_tokens
-from .works.transformers import top_two
 
 RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
 ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)
 EXACT = OneToken(NAIVE, (1, 2))
 
 
-def squared(q):  # type: ignore[no-untyped-def]
+def squared(q: Any) -> Any:
     return norm([mass * mass for mass in q])
 
 
-def no_renormalising(chance, p, q, k):  # type: ignore[no-untyped-def]
+def no_renormalising(chance: Any, p: Any, q: Any, k: Any) -> Any:
     """Children without replacement, each tested with the q of the first draw."""
     target, taken = p(), []
     for _ in range(min(k, len(target))):
@@ -37,7 +40,7 @@ def no_renormalising(chance, p, q, k):  # type: ignore[no-untyped-def]
     return (chance.draw(target),)
 
 
-def top_renormalised(chance, p, q, k):  # type: ignore[no-untyped-def]
+def top_renormalised(chance: Any, p: Any, q: Any, k: Any) -> Any:
     """The top tokens as children, q renormalised after every refusal as if they had been drawn."""
     target, taken = p(), []
     for x in likeliest(q(), k):
@@ -49,8 +52,14 @@ def top_renormalised(chance, p, q, k):  # type: ignore[no-untyped-def]
     return (chance.draw(target),)
 
 
-def variant(name, rule, ks, law=None, program=None, fix=""):  # type: ignore[no-untyped-def]
-    exact = OneToken(ONE, ks) if isinstance(law, DrawnFrom) else OneToken(WITHOUT, ks) if law is None or law == WITHOUT.law else EXACT
+def variant(name: Any, rule: Any, ks: Any, law: Any = None, program: Any = None, fix: Any = "") -> Any:
+    exact = (
+        OneToken(ONE, ks)
+        if isinstance(law, DrawnFrom)
+        else OneToken(WITHOUT, ks)
+        if law is None or law == WITHOUT.law
+        else EXACT
+    )
     expected = {} if program is None else {"expects": NOT_LOSSLESS, "by_hand": program, "repair": exact}
     return Form(name, OneToken(rule, ks, law), "exact enumeration", fix=fix, **expected)
 
@@ -60,7 +69,8 @@ REPORT = "report the law that the draft was drawn from"
 VARIANTS = (
     variant("children drawn i.i.d., q as it is", RECURSIVE, (1, 2, 3)),
     variant("children without replacement, q renormalised after each refusal", WITHOUT, (1, 2, 3)),
-    variant("children without replacement, q not renormalised", RECURSIVE, (2,), WITHOUT.law, no_renormalising, "renormalise q after each refusal"),
+    variant("children without replacement, q not renormalised", RECURSIVE, (2,), WITHOUT.law, no_renormalising,
+    "renormalise q after each refusal"),
     variant("top-k children, q set to 1, a refused child's p set to 0", NAIVE, (1, 2, 3)),
     variant("top-k children, tested with q as it is", RECURSIVE, (1, 2), TOP, on_top_tokens, DRAW_IT),
     variant("top-k children, tested with q renormalised after each refusal", WITHOUT, (1, 2), TOP, top_renormalised, DRAW_IT),
@@ -69,7 +79,8 @@ VARIANTS = (
             single(usual_test, usual_residual, top_two), REPORT),
     variant("one draft at temperature 1/2, q reported at temperature 1", ONE, (1,), DrawnFrom(sharp),
             single(usual_test, usual_residual, squared), REPORT),
-    variant("one greedy draft, tested with q", ONE, (1,), TOP, single(usual_test, usual_residual, lambda q: [int(y in likeliest(q, 1)) for y in range(len(q))]),
+    variant("one greedy draft, tested with q", ONE, (1,), TOP, single(usual_test, usual_residual, lambda q: [int(y in likeliest(q,
+    1)) for y in range(len(q))]),
             "set q = 1"),
     variant("target at its temperature, draft at another, each q and p as sampled from", ONE, (1,)),
 )  # fmt: skip

@@ -1,16 +1,17 @@
-"""Multi-token joint decoding (MTAD): the longest drafted beginning whose joint ratio passes a threshold is taken, then a token from p."""
+"""Multi-token joint decoding (MTAD): the longest drafted beginning whose joint ratio passes a threshold is taken, then
+a token from p."""
 
 from fractions import Fraction
+from typing import Any
 
 from ot_draft import paths
 
-from ..defendants import AlongPath
-from ..record import NOT_LOSSLESS, Form, Work
+from ..record import AlongPath, Work, biased
 
 TAU = Fraction(1, 2)
 
 
-def rule(model, drafts):  # type: ignore[no-untyped-def]
+def rule(model: Any, drafts: Any) -> Any:
     (path,) = drafts
     kept, joint = 0, Fraction(1)
     for i, token in enumerate(path):
@@ -19,22 +20,19 @@ def rule(model, drafts):  # type: ignore[no-untyped-def]
     return {(*path[:kept], y): mass for y, mass in enumerate(model.target(path[:kept]).tolist()) if mass}
 
 
-def by_hand(chance, p, q, k):  # type: ignore[no-untyped-def]
+def by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
     x = chance.draw(q())
     y = chance.draw(q((x,)))
     first = p()[x] / q()[x]
-    both = first * p((x,))[y] / q((x,))[y]
-    path = (x, y) if both > TAU else (x,) if first > TAU else ()
+    path = (x, y) if first * p((x,))[y] / q((x,))[y] > TAU else (x,) if first > TAU else ()
     return (*path, chance.draw(p(path)))
 
 
 WORK = Work(
-    name="mtad", title="Multi-token joint decoding (MTAD)", paper="Qin et al. 2407.09722", on_purpose=True,
-    read="from its description; i.i.d. drafts in the place of beams, tau = 1/2", claim="approximates the joint law within a bound",
-    cost="none beyond the joint ratio",
-    forms=(
-        Form("threshold on the joint ratio", AlongPath(rule), "exact enumeration", NOT_LOSSLESS, by_hand,
-             "accept the longest beginning with min(1, p(x_1..x_i)/q(x_1..x_i)) > tau", AlongPath(paths.BlockVerification()),
-             "test the weights of block verification by coins, and correct from (w p - q)+"),
-    ),
+    "mtad", "Multi-token joint decoding (MTAD)", "Qin et al. 2407.09722",
+    "from its description; i.i.d. drafts in the place of beams, tau = 1/2",
+    "approximates the joint law within a bound", "the joint ratio",
+    (biased("threshold on the joint ratio", AlongPath(rule), by_hand,
+    "accept the longest beginning with min(1, p(x_1..x_i)/q(x_1..x_i)) > tau",
+            AlongPath(paths.BlockVerification()), "test block verification's weights by coins, correct from (w p - q)+"),), on_purpose=True,
 )  # fmt: skip
