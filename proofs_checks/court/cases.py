@@ -13,7 +13,7 @@ import numpy as np
 from ot_draft import paths
 
 Masses = tuple[Fraction, ...]
-QUICK, FULL = 40, 400  # pairs of three tokens
+QUICK, FULL = 60, 600  # pairs of three tokens
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def _simple(pair: tuple[Masses, Masses]) -> tuple[bool, int]:
 
 @cache
 def pairs(quick: bool = True) -> tuple[tuple[Masses, Masses], ...]:
-    """Every pair on two tokens in halves, thirds and quarters; pairs on three in thirds and quarters; random ones on four in twelfths."""
-    two, three = laws(2, (1, 2, 3, 4)), laws(3, (3, 4))
+    """Every pair on two tokens in halves, thirds and quarters; pairs on three in thirds, quarters, sixths; random ones on four."""
+    two, three = laws(2, (1, 2, 3, 4)), laws(3, (3, 4, 6))
     of_two, of_three = (sorted(product(each, each), key=_simple) for each in (two, three))
     generator = np.random.default_rng(34)
     some = sorted(generator.choice(len(of_three), QUICK if quick else FULL, replace=False).tolist())

@@ -19,6 +19,7 @@ from ot_draft import arrays as xp
 from ot_draft import paths
 
 from .cases import Case
+from .rules import among
 
 TUPLES = 32  # random draft tuples for a real pair
 TEXT = dict[tuple[int, ...], Fraction]
@@ -119,7 +120,7 @@ class OneToken:
         for row in range(len(p)):
             mine = drafts if k == 1 else drafts[row]
             output = self.rule(p[row, None], q[row, None], mine).output(mine)
-            accepted += float((chance[row] * np.where(xp.members(mine, n, p), output, 0).sum(-1)).sum())
+            accepted += float((chance[row] * np.where(among(mine, p), output, 0).sum(-1)).sum())
         return accepted / len(p), float(np.mean(ot.optimal_acceptance(p, q, k, law)))
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from html import escape
 from math import prod
 from typing import Any
 
@@ -95,59 +94,58 @@ def note(work: Work, one: Judgement) -> list[str]:
 
 def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
     """Everything about one work, in words; reasoning: what its file says."""
-    lines = [
-        f"{work.title} ({work.name})",
-        "",
-        reasoning,
-        "",
-        f"source: {work.paper or '-'}",
-        f"code: {work.code or '-'}",
-    ]
-    lines += [f"read: {work.read}", f"claim: {work.claim}", f"cost: {work.cost}"] + (
-        [work.remarks] if work.remarks else []
-    )
+    lines = [f"{work.title} ({work.name})", "", reasoning, ""]
+    said = {
+        "source": work.paper,
+        "code": work.code,
+        "read": work.read,
+        "claim": work.claim,
+        "cost": work.cost,
+        "note": work.remarks,
+    }
+    lines += [f"{what}: {words}" for what, words in said.items() if words]
     for one in every:
+        trial = one.example
         lines += ["", f"{one.form.name}: {verdict(work, one).upper()}", f"  rests on: {one.form.rests_on}"]
         lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
-        lines += [f"  least share at {one.worst.case}"] if one.example is None and one.worst.share != 1 else []
         lines += [
             f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()
         ]
-        if one.example is not None:
-            lines += [f"  emitted {law(one.example.emitted)}", f"  due     {law(one.example.due)}"]
-            lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
-            lines += ["  for the authors:", *(f"  {line}" for line in note(work, one))]
+        if trial is None:
+            lines += [f"  least share at {one.worst.case}"] if one.worst.share != 1 else []
+            continue
+        lines += [f"  example: {trial.case}", f"  emitted {law(trial.emitted)}", f"  due     {law(trial.due)}"]
+        lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
+        lines += ["  for the authors:", *(f"  {line}" for line in note(work, one))] if one.sound else []
     return "\n".join(lines)
 
 
 def as_data(judged: Judged) -> list[dict[str, Any]]:
-    """The same as data; numbers in Fractions are texts."""
+    """One entry a rule, its numbers in Fractions as texts."""
     found = []
-    for work, every in judged:
-        for one in every:
-            row = dict(zip(HEADS, rows([(work, [one])])[0], strict=True))
-            row |= {
-                "name": work.name,
-                "paper": work.paper,
-                "code": work.code,
-                "read": work.read,
-                "rests on": one.form.rests_on,
+    for (work, one), row in zip(((work, one) for work, every in judged for one in every), rows(judged), strict=True):
+        entry = dict(zip(HEADS, row, strict=True)) | {
+            "name": work.name,
+            "paper": work.paper,
+            "code": work.code,
+            "read": work.read,
+        }
+        entry |= {
+            "rests on": one.form.rests_on,
+            "tried": one.tried,
+            "cases": one.cases,
+            "planted": one.found_out,
+            "sound": one.sound,
+            "real": one.real,
+        }
+        if one.example is not None and one.sound:
+            entry |= {
+                "emitted": law(one.example.emitted),
+                "due": law(one.example.due),
+                "confirmed": one.confirmed,
+                "note": note(work, one),
             }
-            row |= {
-                "tried": one.tried,
-                "cases": one.cases,
-                "planted": one.found_out,
-                "sound": one.sound,
-                "real": one.real,
-            }
-            if one.example is not None:
-                row |= {
-                    "emitted": law(one.example.emitted),
-                    "due": law(one.example.due),
-                    "confirmed": one.confirmed,
-                    "note": note(work, one),
-                }
-            found.append(row)
+        found.append(entry)
     return found
 
 
@@ -156,40 +154,31 @@ def markdown(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def latex(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
-    def cell(text: str) -> str:
-        for sign in "\\&%$#_{}":
-            text = text.replace(sign, {"\\": r"\textbackslash "}.get(sign, f"\\{sign}"))
-        return (
-            text.replace("~", r"\textasciitilde ")
-            .replace("^", r"\textasciicircum ")
-            .replace("<", "$<$")
-            .replace(">", "$>$")
-        )
+SIGNS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash ",
+    "^": r"\textasciicircum ",
+    "<": "$<$",
+    ">": "$>$",
+    "·": r"$\cdot$",
+}
 
-    body = [" & ".join(map(cell, line)) + r" \\" for line in (heads, *table)]
-    width = f"p{{{0.94 / len(heads):.3f}\\linewidth}}"
-    return "\n".join(
-        [rf"\begin{{longtable}}{{{width * len(heads)}}}", body[0], r"\hline", *body[1:], r"\end{longtable}"]
-    )
+
+def latex(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """A longtable, columns of one width."""
+    body = [
+        " & ".join("".join(SIGNS.get(sign, sign) for sign in cell) for cell in line) + r" \\"
+        for line in (heads, *table)
+    ]
+    columns = f"p{{{0.94 / len(heads):.3f}\\linewidth}}" * len(heads)
+    return "\n".join([rf"\begin{{longtable}}{{{columns}}}", body[0], r"\hline", *body[1:], r"\end{longtable}"])
 
 
 def text(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
     """Each row as a few lines, for a terminal of any width."""
-    return "\n\n".join(
-        "\n".join(
-            f"{head}: {cell}" if place else cell
-            for place, (head, cell) in enumerate(zip(heads, row, strict=True))
-            if cell
-        )
-        for row in table
-    )
-
-
-def html(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
-    """A table for the report."""
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table)
-    return f"<table><thead><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{cells}</tbody></table>"
+    blocks = [
+        [row[0], *(f"{head}: {cell}" for head, cell in zip(heads[1:], row[1:], strict=True) if cell)] for row in table
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
 
 
 def shown(form: str, heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:

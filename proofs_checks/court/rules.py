@@ -15,6 +15,11 @@ TOP = ot.Hybrid(top=2**20)  # the draft model's likeliest tokens, and no draw
 Function = Callable[[Any, Any], Any]
 
 
+def among(tokens: Any, p: Any) -> Any:
+    """Which tokens are there: int (..., k), (..., n) -> bool (..., n)."""
+    return (tokens[..., :, None] == np.arange(p.shape[-1])).any(-2)
+
+
 def capped_ratio(p: Any, q: Any) -> Any:
     """min(1, p/q), 0 where q is 0."""
     return xp.minimum(xp.divide(p, q, 0), 1)
@@ -65,7 +70,7 @@ def top(count: int) -> Callable[[Any], Any]:
     """q on its `count` likeliest tokens, normalised."""
 
     def truncated(q: Any) -> Any:
-        kept = xp.members(xp.top_tokens(q, min(count, q.shape[-1])), q.shape[-1], q)
+        kept = among(xp.top_tokens(q, min(count, q.shape[-1])), q)
         return xp.normalise(xp.where(kept, q, 0 * q), otherwise=q)
 
     return truncated

@@ -19,6 +19,7 @@ from ot_draft import targets
 
 from ..by_hand import minus, norm, ratio
 from ..record import OneToken, Work, biased
+from ..rules import among
 
 MILLION = 10**6  # roots of Fractions are rounded down to a millionth
 ROOT = np.vectorize(lambda x: Fraction(isqrt(int(x * MILLION**2)), MILLION), otypes=[object])
@@ -35,9 +36,9 @@ class Cactus(ot.SelectionRule):
         first = drafts[..., :1]
         mass = xp.gather(p, first)
         variance = 2 * xp.number(self.delta, p) * mass * (1 - mass)
-        raised = xp.minimum(mass + (ROOT(variance) if xp.is_exact(p) else np.sqrt(variance)), 1)
+        raised = xp.minimum(mass + (ROOT(variance) if p.dtype == object else np.sqrt(variance)), 1)
         down = xp.divide(1 - raised, 1 - mass, 0)
-        wanted = xp.where(xp.members(first, p.shape[-1], p), raised, down * p)
+        wanted = xp.where(among(first, p), raised, down * p)
         accept = xp.minimum(xp.divide(raised, xp.gather(q, first), 0), 1)
         accept = xp.concatenate((accept, 0 * xp.gather(p, drafts[..., 1:])))
         return ot.Selection(accept, xp.normalise(xp.maximum(wanted - q, 0), otherwise=wanted))

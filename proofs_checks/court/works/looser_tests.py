@@ -17,13 +17,13 @@ from ot_draft import arrays as xp
 
 from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
 from ..record import SPECULATIVE, TARGET_SAMPLE, Form, OneToken, Work, biased
-from ..rules import Single, capped_ratio, left
+from ..rules import Single, among, capped_ratio, left
 
 GATE, MARGIN, BETA, HALF = 0.3, Fraction(9, 10), Fraction(1, 4), Fraction(1, 2)
 
 
 def best(p: Any) -> Any:
-    return xp.as_number(xp.positions(p.shape[-1], p) == xp.top_tokens(p, 1), p)
+    return xp.as_number(among(xp.top_tokens(p, 1), p), p)
 
 
 def open_gate(p: Any, q: Any) -> Any:
@@ -39,7 +39,7 @@ def gate(p: Any, q: Any, x: int) -> int:
 
 def second_counts(p: Any, q: Any) -> Any:
     two = xp.top_tokens(p, 2)
-    second = xp.positions(p.shape[-1], p) == two[..., 1:]
+    second = among(two[..., 1:], p)
     near = xp.gather(p, two[..., 1:]) >= xp.number(MARGIN, p) * xp.gather(p, two[..., :1])
     return xp.where(second & near, 1 + 0 * p, capped_ratio(p, q))
 
