@@ -27,8 +27,9 @@ from . import REGISTER, judge_work, pages, true_units, variants
 )
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
               help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip
+@click.option("--short", is_flag=True, help="A table without claims and costs.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write there instead of printing.")
-def main(names: tuple[str, ...], form: str, cases: str, page: str, out: Path | None) -> None:
+def main(names: tuple[str, ...], form: str, cases: str, page: str, short: bool, out: Path | None) -> None:
     """Judge published verifiers: lossless for every p and q, or not, with the smallest counterexample.
 
     NAMES: only these works, with the whole reasoning and a note to their authors; without any, the table of all. Every verdict is computed
@@ -48,7 +49,9 @@ def main(names: tuple[str, ...], form: str, cases: str, page: str, out: Path | N
         elif names and form == "text":
             said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in judged)
         else:
-            said = pages.shown(form, pages.HEADS, pages.rows(judged))
+            columns = [place for place, head in enumerate(pages.HEADS) if not (short and head in ("claim", "cost"))]
+            table = [[row[place] for place in columns] for row in pages.rows(judged)]
+            said = pages.shown(form, [pages.HEADS[place] for place in columns], table)
     if out is None:
         click.echo(said)
     else:

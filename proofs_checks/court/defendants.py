@@ -21,6 +21,7 @@ from ot_draft import paths
 from .cases import Case
 from .rules import among
 
+OPTIMUM, JOINT = "the optimum", "what joint selection accepts"
 TUPLES = 32  # random draft tuples for a real pair
 TEXT = dict[tuple[int, ...], Fraction]
 BONUS, UNIFORM, MORE, PLAIN, FORGET = (
@@ -60,6 +61,7 @@ class Defendant(Protocol):
 
     length: int  # tokens along a drafted path
     ks: tuple[int, ...]  # numbers of drafts or paths
+    beside: str  # what its acceptance is set beside; "" where there is nothing
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
         """Mean of what is accepted on real pairs (B, n), and of the most; None where it cannot be said at that size."""
@@ -84,6 +86,7 @@ class OneToken:
     ks: tuple[int, ...] = (1, 2, 3)
     law: ot.DraftLaw | None = None
     length: int = 1
+    beside: str = OPTIMUM
 
     @property
     def drafted_by(self) -> ot.DraftLaw:
@@ -110,6 +113,10 @@ class OneToken:
         if self.rule.solves:
             return None
         law, n = self.drafted_by, p.shape[-1]
+        optimum = float(np.mean(ot.optimal_acceptance(p, q, k, law)))
+        formula = self.rule.closed_form(ot.Problem(p, q, k, law)) if law == self.rule.law else None
+        if formula is not None:
+            return float(formula[0].mean()), optimum
         if k == 1:
             drafts = np.arange(n)[:, None]
             chance = law.probability(q[:, None], drafts)
@@ -121,7 +128,7 @@ class OneToken:
             mine = drafts if k == 1 else drafts[row]
             output = self.rule(p[row, None], q[row, None], mine).output(mine)
             accepted += float((chance[row] * np.where(among(mine, p), output, 0).sum(-1)).sum())
-        return accepted / len(p), float(np.mean(ot.optimal_acceptance(p, q, k, law)))
+        return accepted / len(p), optimum
 
     @property
     def errors(self) -> dict[str, Defendant]:
@@ -178,8 +185,13 @@ class AlongPath:
         result = paths.evaluate(self.rule, model, drafting, self.law)
         return Trial(case, result.law, result.target_law, result.expected_length, self.most(case, model, result))
 
+    @property
+    def beside(self) -> str:
+        """One path: block verification, which is optimal. Several: joint selection, a rule and no bound."""
+        return "" if self.shape is not None else OPTIMUM if self.ks == (1,) else JOINT
+
     def most(self, case: Case, model: Any, result: Any) -> Any:
-        """One path: block verification, which is optimal. Else what joint selection accepts, a rule and no bound."""
+        """What its acceptance is set beside."""
         best = paths.BlockVerification() if case.k == 1 and self.shape is None else None
         if best is None and self.shape is None:
             best = paths.Joint()
@@ -275,6 +287,7 @@ class Coupled:
     planted: tuple[tuple[str, Callable[..., tuple[Sequence[Fraction], Fraction]]], ...] = ()
     in_floats: Callable[[Any, Any], Any] | None = None
     length: int = 1
+    beside: str = OPTIMUM
 
     def trials(self, cases: Sequence[Case]) -> list[Trial]:
         made = []

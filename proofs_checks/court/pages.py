@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from . import by_hand
+from .defendants import OPTIMUM
 from .record import NOT_LOSSLESS, Work
 from .trial import Judgement
 
@@ -49,7 +50,11 @@ def share(one: Judgement) -> str:
     if one.verdict == NOT_LOSSLESS:
         after = "" if one.real_repaired is None else f", repaired {one.real_repaired[0]:.3f}"
         return f"real pairs: {real}{after}" if real else ""
-    return f"worst {float(one.worst.share):.3f}" + (f"; real pairs: {real}" if real else "")
+    beside = one.form.defendant.beside
+    if not beside:
+        return "nothing to compare with"
+    worst = f"worst {float(one.worst.share):.3f}" + ("" if beside == OPTIMUM else f" of {beside}")
+    return worst + (f"; real pairs: {real}" if real else "")
 
 
 def law(texts: Any) -> str:

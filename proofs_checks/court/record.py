@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
-TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(), (1,))
+TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
 LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
 
 

@@ -16,7 +16,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 
 from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
-from ..record import SPECULATIVE, TARGET_SAMPLE, Form, OneToken, Work, biased
+from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, Form, OneToken, Work, biased
 from ..rules import Single, among, capped_ratio, left
 
 GATE, MARGIN, BETA, HALF = 0.3, Fraction(9, 10), Fraction(1, 4), Fraction(1, 2)
@@ -65,6 +65,11 @@ def one(rule: Any) -> OneToken:
     return OneToken(rule, (1,))
 
 
+def chosen(rule: Any) -> OneToken:
+    """The draft is the draft model's likeliest token."""
+    return OneToken(rule, (1,), TOP)
+
+
 LENIENT = single(lambda p, q, x: ratio(p[x], HALF * q[x]), usual_residual)
 FROM_TARGET = single(lambda p, q, x: ratio(p[x], HALF * q[x]), lambda p, q, x: p)
 SIGMOID = one(Single(lambda p, q: capped_ratio(sigmoid(p), sigmoid(q)), lambda p, q: left(sigmoid(p), sigmoid(q))))
@@ -81,8 +86,8 @@ WORKS = (
                  "after a refusal a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
     Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n", "accuracy kept to 99 %; none about the law",
     "an entropy a token",
-         (biased("one position, window without mismatch", one(Single(open_gate, lambda p, q: best(p))), single(gate, lambda p, q,
-         x: mode(p)),
+         (biased("one position, window without mismatch", chosen(Single(open_gate, lambda p, q: best(p))), single(gate, lambda p, q,
+         x: mode(p), mode),
                  "accept a mismatch where the normalised entropy is at least theta", TARGET_SAMPLE,
                  "compare with the target's sample, without a gate"),),
          on_purpose=True),
@@ -106,8 +111,8 @@ WORKS = (
     Work("tensorrt", "TensorRT-LLM's relaxed acceptance", "", "from its description: relaxed_topk 10, relaxed_delta .6",
     "for thinking phases; none about the law",
          "the ten likeliest tokens",
-         (biased("top 10, delta .6", one(ot.rules.lossy.RelaxedAcceptance()),
-                 single(lambda p, q, x: int(x in likeliest(p, 10) and p[x] > max(p) - Fraction(3, 5)), lambda p, q, x: mode(p)),
+         (biased("top 10, delta .6", chosen(ot.rules.lossy.RelaxedAcceptance()),
+                 single(lambda p, q, x: int(x in likeliest(p, 10) and p[x] > max(p) - Fraction(3, 5)), lambda p, q, x: mode(p), mode),
                  "accept a draft among the top tokens with p > max p - delta", TARGET_SAMPLE, "compare with the target's sample"),),
          "NVIDIA/TensorRT-LLM, mtp_relaxed_acceptance_op (not read)", on_purpose=True),
 )  # fmt: skip
