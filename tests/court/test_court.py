@@ -206,3 +206,14 @@ def test_the_formats(tmp_path: Path) -> None:
     assert run(main, ["court", "hsd", "--out", str(file)]).exit_code == 0
     assert "total variation 1/" in file.read_text() and "independent enumeration: the same law" in file.read_text()
     assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
+
+
+@pytest.mark.thorough
+def test_the_tables_of_the_page_are_what_the_command_prints() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "court.md").read_text()
+    for options in (["--short"], ["--page", "variants"], ["--page", "true-units"]):
+        printed = CliRunner().invoke(main, ["court", *options, "--format", "markdown"]).output
+        for table in printed.strip().split("\n\n"):
+            assert table in text, (
+                f"put the output of  ot-draft court {' '.join(options)} --format markdown  into docs/court.md"
+            )

@@ -23,7 +23,7 @@ from ..rules import DrawnFrom, Single, top
 RATE, HALF = Fraction(3, 5), Fraction(1, 2)
 CHOSEN = ot.rules.NaiveTarget(law=TOP)
 RULE = ot.rules.SpeculativeSampling()
-STANDARD = "speculative sampling; Coq"
+STANDARD = "speculative sampling; Coq: sampling.v"
 
 
 def top_two(q: Any) -> Any:
@@ -76,7 +76,7 @@ WORKS = (
          "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling, in copies; issue 47932"),
     Work("vllm", "vLLM's rejection samplers", "", "code of V1; pull's description", "strictly follows Leviathan et al.", "one pass a token",
          (Form("V1, draft_probs given", SPECULATIVE, STANDARD),
-          Form("V1, draft_probs None (n-gram)", OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; exact checks"),
+          Form("V1, draft_probs None (n-gram)", OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; Coq: sampling.v"),
           biased("synthetic acceptance at rate 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
                  single(lambda p, q, x: RATE, lambda p, q, x: p), "acceptance by a given rate, whatever p says", SPECULATIVE,
                  "standard acceptance: the rate is what min(p, q) gives", on_purpose=True),
@@ -86,14 +86,15 @@ WORKS = (
                  rests_on="exact integration of the race")),
          "vllm-project/vllm vllm/v1/sample/rejection_sampler.py@0097a7b; second runner: pull 54282"),
     Work("sglang", "SGLang's target-only tree kernel", "", "code, by text search in copies", "lossless at thresholds 1", "none",
-         (Form("thresholds 1", OneToken(ot.rules.lossy.TwoThresholds(1, 1)), "the output is a draw from p, child by child; exact checks"),
+         (Form("thresholds 1", OneToken(ot.rules.lossy.TwoThresholds(1, 1)),
+         "the output is a draw from p, child by child; Coq: sampling.v"),
           biased("threshold_acc = 1/2", OneToken(ot.rules.lossy.TwoThresholds(1, HALF), (1, 2)), thresholds,
                  "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True)),
          "sgl-project/sglang csrc/speculative/speculative_sampling.cuh, TreeSpeculativeSamplingTargetOnly"),
     Work("llama-cpp", "llama.cpp's samplers", "", "code of the example; the server's sampler from its description",
     "stochastic verification",
          "none (server); one pass over the candidates (example)",
-         (Form("common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; exact checks"),
+         (Form("common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; Coq: sampling.v"),
           biased("examples/speculative, one sequence, temperature > 0", OneToken(RULE, (1,), TOP), single(usual_test, usual_residual, mode),
                  "r <= p_tgt / p_dft, for the token cur_p->data[is].id, which was not drawn", OneToken(CHOSEN, (1,)),
                  "p_dft = 1 and p_tgt = 0 after a refusal; or draw the draft")),

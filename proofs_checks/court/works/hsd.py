@@ -39,7 +39,7 @@ WORK = Work(
     "hsd", "Hierarchical speculative decoding (HSD)", "2601.05724, definitions 4 to 6",
     "paper's definitions, code of one draft (not of several)",
     "lossless; accepts more than block verification", "two passes over the vocabulary a position",
-    (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible (Coq)"),
+    (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
             "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",
             BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well")),

@@ -105,7 +105,7 @@ WORKS = (
     Work("wagner", "Optimized speculative sampling, sigmoid form", "Wagner et al. 2406.11016",
     "from its description; scale 1, normalised logits",
          "exact: identical; sigmoid: a small loss of accuracy", "no softmax over the vocabulary",
-         (Form("exact", SPECULATIVE, "the same rule in another order; Coq"),
+         (Form("exact", SPECULATIVE, "the same rule in another order; Coq: sampling.v"),
           biased("sigmoid", SIGMOID, SQUASHED, "sigmoid in the place of softmax in test and residual", SPECULATIVE, "softmax")),
           on_purpose=True),
     Work("tensorrt", "TensorRT-LLM's relaxed acceptance", "", "from its description: relaxed_topk 10, relaxed_delta .6",

@@ -22,7 +22,8 @@ def sharp_left(p: Any, q: Any) -> Any:
 WORK = Work(
     "sjd", "Speculative Jacobi decoding", "Teng et al. 2410.01699", "description of the test; code", "keeps the law of sampling",
     "one pass over the vocabulary",
-    (Form("test as described; code at temperature 1", SPECULATIVE, "speculative sampling with the law that drew the token; Coq"),
+    (Form("test as described; code at temperature 1", SPECULATIVE,
+    "speculative sampling with the law that drew the token; Coq: sampling.v"),
      biased("code at temperature 1/2", OneToken(Single(residual=sharp_left), (1,)),
             single(usual_test, lambda p, q, x: norm([max(0, rest) ** 2 for rest in minus(p, q)], p)),
             "logits_warper(.., log((p - q)+)) before the residual's softmax, where p and q are warped already", SPECULATIVE,
