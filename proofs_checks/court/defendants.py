@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 from ot_draft import paths
 
+from ..paths.path_cases import Told
 from .cases import Case
 from .rules import among
 
@@ -54,24 +55,6 @@ class Trial:
     def share(self) -> Any:
         """Accepted, of the most that is possible; 1 where nothing is."""
         return self.accepted / self.most if self.most else Fraction(1)
-
-
-class Defendant(Protocol):
-    """A rule of a work."""
-
-    length: int  # tokens along a drafted path
-    ks: tuple[int, ...]  # numbers of drafts or paths
-    beside: str  # what its acceptance is set beside; "" where there is nothing
-
-    def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
-        """Mean of what is accepted on real pairs (B, n), and of the most; None where it cannot be said at that size."""
-
-    @property
-    def errors(self) -> dict[str, Defendant]:
-        """The same with an error planted, by the error's name: each must be found not lossless."""
-
-    def trials(self, cases: Sequence[Case]) -> list[Trial]:
-        """One for every case, in order."""
 
 
 def text_of(masses: Any) -> TEXT:
@@ -117,25 +100,19 @@ class OneToken:
         formula = self.rule.closed_form(ot.Problem(p, q, k, law)) if law == self.rule.law else None
         if formula is not None:
             return float(formula[0].mean()), optimum
-        if k == 1:
-            drafts = np.arange(n)[:, None]
-            chance = law.probability(q[:, None], drafts)
-        else:
-            drafts = law.draw(np.repeat(q[:, None], TUPLES, 1), np.random.default_rng(0).random((len(q), TUPLES, k)))
-            chance = np.full(drafts.shape[:-1], 1 / TUPLES)
-        accepted = 0.0
+        generator, found = np.random.default_rng(0), []
         for row in range(len(p)):
-            mine = drafts if k == 1 else drafts[row]
-            output = self.rule(p[row, None], q[row, None], mine).output(mine)
-            accepted += float((chance[row] * np.where(among(mine, p), output, 0).sum(-1)).sum())
-        return accepted / len(p), optimum
+            drawn = law.draw(np.repeat(q[row, None], TUPLES, 0), generator.random((TUPLES, k)))
+            drafts = np.arange(n)[:, None] if k == 1 else drawn
+            chance = law.probability(q[row], drafts) if k == 1 else np.full(TUPLES, 1 / TUPLES)
+            output = self.rule(p[row, None], q[row, None], drafts).output(drafts)
+            found.append((chance * np.where(among(drafts, p), output, 0).sum(-1)).sum())
+        return float(np.mean(found)), optimum
 
     @property
-    def errors(self) -> dict[str, Defendant]:
-        made: dict[str, Defendant] = {
-            name: replace(self, rule=Wrong(self.rule, name)) for name in (MORE, PLAIN, FORGET)
-        }
-        return made
+    def errors(self) -> dict[str, Any]:
+        """The same with an error planted, by its name: each must be found not lossless."""
+        return {name: replace(self, rule=Wrong(self.rule, name)) for name in (MORE, PLAIN, FORGET)}
 
 
 @dataclass(frozen=True)
@@ -176,56 +153,45 @@ class AlongPath:
     shape: Any = None
     law: ot.DraftLaw | None = None
 
-    def trials(self, cases: Sequence[Case]) -> list[Trial]:
-        return [self.trial(case) for case in cases]
-
-    def trial(self, case: Case) -> Trial:
-        model = case.model
-        drafting = (case.k, self.length) if self.shape is None else self.shape
-        result = paths.evaluate(self.rule, model, drafting, self.law)
-        return Trial(case, result.law, result.target_law, result.expected_length, self.most(case, model, result))
+    @property
+    def best(self) -> Any:
+        """What its acceptance is set beside: block verification, the optimum for one path; else joint selection, no bound."""
+        return None if self.shape is not None else paths.BlockVerification() if self.ks == (1,) else paths.Joint()
 
     @property
     def beside(self) -> str:
-        """One path: block verification, which is optimal. Several: joint selection, a rule and no bound."""
-        return "" if self.shape is not None else OPTIMUM if self.ks == (1,) else JOINT
+        return {None: "", paths.BlockVerification(): OPTIMUM}.get(self.best, JOINT)
 
-    def most(self, case: Case, model: Any, result: Any) -> Any:
-        """What its acceptance is set beside."""
-        best = paths.BlockVerification() if case.k == 1 and self.shape is None else None
-        if best is None and self.shape is None:
-            best = paths.Joint()
-        if best is None or self.rule == best:
-            return result.expected_length
-        return paths.evaluate(best, model, (case.k, self.length)).expected_length
+    def trials(self, cases: Sequence[Case]) -> list[Trial]:
+        made = []
+        for case in cases:
+            drafting = (case.k, self.length) if self.shape is None else self.shape
+            mine = paths.evaluate(self.rule, case.model, drafting, self.law)
+            same = self.best is None or self.rule == self.best
+            most = mine if same else paths.evaluate(self.best, case.model, drafting)
+            made.append(Trial(case, mine.law, mine.target_law, mine.expected_length, most.expected_length))
+        return made
 
     @property
-    def errors(self) -> dict[str, Defendant]:
-        made: dict[str, Defendant] = {name: replace(self, rule=WrongPath(self.rule, name)) for name in (BONUS, UNIFORM)}
-        return made if self.uses_q else {BONUS: made[BONUS]}
+    def errors(self) -> dict[str, Any]:
+        """The same with an error planted, by its name: each must be found not lossless."""
+        planted = (BONUS,) if self.rule == paths.NaivePath() else (BONUS, UNIFORM)
+        return {name: replace(self, rule=wrong_path(self.rule, name)) for name in planted}
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
         """Accepted tokens of drafted paths of three tokens, along strings of the pairs; i.i.d. paths only."""
-        if self.shape is not None:
+        if self.best is None:
             return None
-        k, generator = max(self.ks), np.random.default_rng(0)
-        best: Any = paths.BlockVerification() if k == 1 else paths.Joint()
-        found = []
+        k, generator, found = max(self.ks), np.random.default_rng(0), []
         for start in range(len(p)):
-            model = Strung(np.roll(p, start, 0), np.roll(q, start, 0))
-            for _ in range(6 // k**2 + 1):
-                tokens = (
-                    (generator.choice(p.shape[-1], p=model.q[i] / model.q[i].sum()) for i in range(3)) for _ in range(k)
-                )
-                drafts = tuple(tuple(map(int, path)) for path in tokens)
+            here, there = np.roll(p, start, 0), np.roll(q, start, 0)
+            model = Told(lambda prefix, here=here: here[len(prefix)], lambda prefix, there=there: there[len(prefix)])  # type: ignore[misc]
+            for _ in range(24 // k**2 + 1):
+                drafts = tuple(map(tuple, ot.IID().draw(there[:3], generator.random((3, k))).T.tolist()))
                 mine = accepted(self.rule, model, drafts)
-                found.append((mine, mine if self.rule == best else accepted(best, model, drafts)))
+                found.append((mine, mine if self.rule == self.best else accepted(self.best, model, drafts)))
         mean, most = np.mean(found, 0).tolist()
         return mean, most
-
-    @property
-    def uses_q(self) -> bool:
-        return not isinstance(self.rule, paths.NaivePath)
 
 
 def accepted(rule: Any, model: Any, drafts: Any) -> float:
@@ -235,44 +201,20 @@ def accepted(rule: Any, model: Any, drafts: Any) -> float:
     return float(sum((len(text) - 1) * mass for text, mass in rule(model, drafts).items()))
 
 
-@dataclass(frozen=True)
-class Strung:
-    """A model whose laws depend on the position alone: p, q (B, n)."""
+def wrong_path(rule: Callable[[Any, Any], Any], error: str) -> Callable[[Any, Any], Any]:
+    """A path rule that is told the draft in the place of the target after the first token, or a uniform draft."""
 
-    p: Any
-    q: Any
+    def told(model: Any, drafts: Any) -> Any:
+        def target(prefix: tuple[int, ...]) -> Any:
+            return model.draft(prefix) if error == BONUS and len(prefix) == 1 else model.target(prefix)
 
-    def target(self, prefix: tuple[int, ...]) -> Any:
-        return self.p[len(prefix)]
+        def draft(prefix: tuple[int, ...]) -> Any:
+            q = model.draft(prefix)
+            return 0 * q + Fraction(1, len(q)) if error == UNIFORM else q
 
-    def draft(self, prefix: tuple[int, ...]) -> Any:
-        return self.q[len(prefix)]
+        return rule(Told(target, draft), drafts)
 
-
-@dataclass(frozen=True)
-class WrongPath:
-    """A path rule that is told wrong distributions."""
-
-    rule: Callable[[Any, Any], Any]
-    error: str
-
-    def __call__(self, model: Any, drafts: Any) -> Any:
-        return self.rule(Told(model, self.error), drafts)
-
-
-@dataclass(frozen=True)
-class Told:
-    """A model as the error has it: the draft in the place of the target after the first token, or a uniform draft."""
-
-    model: Any
-    error: str
-
-    def target(self, prefix: tuple[int, ...]) -> Any:
-        return self.model.draft(prefix) if self.error == BONUS and len(prefix) == 1 else self.model.target(prefix)
-
-    def draft(self, prefix: tuple[int, ...]) -> Any:
-        q = self.model.draft(prefix)
-        return 0 * q + Fraction(1, len(q)) if self.error == UNIFORM else q
+    return told
 
 
 @dataclass(frozen=True)
@@ -306,6 +248,11 @@ class Coupled:
         return float(np.mean([self.in_floats(*row) for row in rows])), float(np.mean(ot.optimal_acceptance(p, q, 1)))
 
     @property
-    def errors(self) -> dict[str, Defendant]:
-        made: dict[str, Defendant] = {name: replace(self, law=law) for name, law in self.planted}
-        return made
+    def errors(self) -> dict[str, Any]:
+        """The same with an error planted, by its name: each must be found not lossless."""
+        return {name: replace(self, law=law) for name, law in self.planted}
+
+
+Defendant = (
+    OneToken | AlongPath | Coupled
+)  # each with its length, its ks, what it is set beside, its errors, trials and on_real

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import by_hand, cases
-from .defendants import Trial
+from .defendants import Defendant, Trial
 from .record import LOSSLESS, NOT_LOSSLESS, Form, Work
 
 REAL = "figures/data/smollm2_pairs.npz"
@@ -24,7 +24,7 @@ class Judgement:
 
     example: the simplest case in which the text has another law; confirmed: the independent enumeration found the same law
     there. worst: the trial of the least share of the optimum. found_out: whether each planted error was. repaired: the trial of
-    the repair on the example. real, real_repaired: mean acceptance on real pairs, and its optimum. tried: the cases in words.
+    the repair on the example. tried: the cases in words.
     """
 
     form: Form
@@ -37,8 +37,14 @@ class Judgement:
     found_out: dict[str, bool]
     repaired: Trial | None
     repair_holds: bool
-    real: tuple[float, float] | None
-    real_repaired: tuple[float, float] | None
+
+    @property
+    def real(self) -> tuple[float, float] | None:
+        return on_real(self.form.defendant)
+
+    @property
+    def real_repaired(self) -> tuple[float, float] | None:
+        return on_real(self.form.repair)
 
     @property
     def sound(self) -> bool:
@@ -63,8 +69,13 @@ def judge(form: Form, quick: bool = True) -> Judgement:
         (repaired,) = form.repair.trials([example.case])
     tried = f"{cases.span(quick, defendant.length)}; k = {', '.join(map(str, defendant.ks))}"
     worst = min(trials, key=lambda trial: trial.share)
-    real = [None if each is None else each.on_real(*real_pairs()) for each in (defendant, form.repair)]
-    return Judgement(form, verdict, tried, len(trials), example, confirmed, worst, errors, repaired, holds, *real)
+    return Judgement(form, verdict, tried, len(trials), example, confirmed, worst, errors, repaired, holds)
+
+
+@cache
+def on_real(defendant: Defendant | None) -> tuple[float, float] | None:
+    """Mean of what it accepts on the real pairs, and what that is set beside."""
+    return None if defendant is None else defendant.on_real(*real_pairs())
 
 
 @cache
