@@ -38,12 +38,6 @@ class Case:
     def n(self) -> int:
         return len(self.p[0])
 
-    def p_root(self) -> Masses:
-        return self.p[0]
-
-    def q_root(self) -> Masses:
-        return self.q[0]
-
     def target(self, prefix: Sequence[int] = ()) -> Masses:
         return self._row(self.p, prefix)
 
@@ -89,7 +83,7 @@ def pairs(quick: bool = True) -> tuple[tuple[Masses, Masses], ...]:
     some = sorted(generator.choice(len(of_three), QUICK if quick else FULL, replace=False).tolist())
     twelfths = generator.multinomial(12, np.full(4, 0.25), (2, 10 if quick else 60)).tolist()
     of_four = [tuple(tuple(Fraction(c, 12) for c in row) for row in both) for both in zip(*twelfths, strict=True)]
-    return (*of_two, *(of_three[i] for i in some), *of_four)  # type: ignore[arg-type]
+    return (*of_two, *(of_three[i] for i in some), *of_four)
 
 
 def one_token(ks: tuple[int, ...], quick: bool = True) -> list[Case]:

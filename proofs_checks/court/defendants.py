@@ -80,7 +80,7 @@ class OneToken:
         made: dict[Case, Trial] = {}
         for n, k in sorted({(case.n, case.k) for case in cases}):
             batch = [case for case in cases if (case.n, case.k) == (n, k)]
-            p, q = (np.array([list(side(case)) for case in batch], dtype=object) for side in (Case.p_root, Case.q_root))
+            p, q = (np.array([list(side(case)) for case in batch], dtype=object) for side in (Case.target, Case.draft))
             problem = ot.Problem(p, q, k, self.drafted_by)
             result = ot.evaluate(self.rule, problem)
             most = np.broadcast_to(ot.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
@@ -234,7 +234,7 @@ class Coupled:
     def trials(self, cases: Sequence[Case]) -> list[Trial]:
         made = []
         for case in cases:
-            p, q = case.p_root(), case.q_root()
+            p, q = case.p[0], case.q[0]
             output, accepted = self.law(p, q, case.k)
             due = text_of(np.array(p, dtype=object))
             most = ot.optimal_acceptance(list(p), list(q), case.k)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 from . import by_hand
 from .defendants import OPTIMUM
 from .record import NOT_LOSSLESS, Work
-from .trial import Judgement
+from .trial import Judgement, on_real
 
 Judged = Sequence[tuple[Work, list[Judgement]]]
+ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
 HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the optimum", "cost")
 
 
@@ -39,22 +41,20 @@ def by_design(work: Work, one: Judgement) -> bool:
 
 def example(one: Judgement) -> str:
     """The counterexample: the case and the total variation of the text."""
-    if one.example is None:
-        return ""
-    return f"{one.example.case}: total variation {one.example.total_variation}"
+    return "" if one.example is None else f"{one.example.case}: total variation {one.example.total_variation}"
 
 
 def share(one: Judgement) -> str:
     """Worst share on small cases, mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
-    real = "" if one.real is None else f"{one.real[0]:.3f} of {one.real[1]:.3f}"
+    found, again = on_real(one.form.defendant), on_real(one.form.repair)
+    real = "" if found is None else f"real pairs: {found[0]:.3f} of {found[1]:.3f}"
     if one.verdict == NOT_LOSSLESS:
-        after = "" if one.real_repaired is None else f", repaired {one.real_repaired[0]:.3f}"
-        return f"real pairs: {real}{after}" if real else ""
+        return real + (f", repaired {again[0]:.3f}" if real and again else "")
     beside = one.form.defendant.beside
     if not beside:
         return "nothing to compare with"
     worst = f"worst {float(one.worst.share):.3f}" + ("" if beside == OPTIMUM else f" of {beside}")
-    return worst + (f"; real pairs: {real}" if real else "")
+    return worst + (f"; {real}" if real else "")
 
 
 def law(texts: Any) -> str:
@@ -82,12 +82,11 @@ def note(work: Work, one: Judgement) -> list[str]:
     """Five lines for the authors of a rule that is not lossless."""
     trial, again = one.example, one.repaired
     assert trial is not None
-    on_real = (
-        f"; on 32 real pairs {one.real[0]:.3f} -> {one.real_repaired[0]:.3f}" if one.real and one.real_repaired else ""
-    )
+    before, after = on_real(one.form.defendant), on_real(one.form.repair)
+    real = f"; on 32 real pairs {before[0]:.3f} -> {after[0]:.3f}" if before and after else ""
     what = f"{work.title}, {one.form.name} ({work.code or work.paper})"
     said = ", as the work itself says" if by_design(work, one) else ""
-    cost = f"{trial.accepted} -> {again.accepted} accepted in the example{on_real}" if again else "not judged"
+    cost = f"{trial.accepted} -> {again.accepted} accepted in the example{real}" if again else "not judged"
     return [
         f"1. {what}: the text does not have the target's law{said}.",
         f"2. By hand, {trial.case}: {worked(one)} (total variation {trial.total_variation}).",
@@ -100,15 +99,8 @@ def note(work: Work, one: Judgement) -> list[str]:
 def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
     """Everything about one work, in words; reasoning: what its file says."""
     lines = [f"{work.title} ({work.name})", "", reasoning, ""]
-    said = {
-        "source": work.paper,
-        "code": work.code,
-        "read": work.read,
-        "claim": work.claim,
-        "cost": work.cost,
-        "note": work.remarks,
-    }
-    lines += [f"{what}: {words}" for what, words in said.items() if words]
+    said = zip(("source", "code", "read", "claim", "cost", "note"), ABOUT(work), strict=True)
+    lines += [f"{what}: {words}" for what, words in said if words]
     for one in every:
         trial = one.example
         lines += ["", f"{one.form.name}: {verdict(work, one).upper()}", f"  rests on: {one.form.rests_on}"]
@@ -127,30 +119,18 @@ def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
 
 def as_data(judged: Judged) -> list[dict[str, Any]]:
     """One entry a rule, its numbers in Fractions as texts."""
-    found = []
-    for (work, one), row in zip(((work, one) for work, every in judged for one in every), rows(judged), strict=True):
-        entry = dict(zip(HEADS, row, strict=True)) | {
-            "name": work.name,
-            "paper": work.paper,
-            "code": work.code,
-            "read": work.read,
-        }
-        entry |= {
-            "rests on": one.form.rests_on,
-            "tried": one.tried,
-            "cases": one.cases,
-            "planted": one.found_out,
-            "sound": one.sound,
-            "real": one.real,
-        }
-        if one.example is not None and one.sound:
-            entry |= {
-                "emitted": law(one.example.emitted),
-                "due": law(one.example.due),
-                "confirmed": one.confirmed,
-                "note": note(work, one),
+    found: list[dict[str, Any]] = []
+    for work, every in judged:
+        for one, row in zip(every, rows([(work, every)]), strict=True):
+            entry = dict(zip(HEADS, row, strict=True)) | {
+                "rests on": one.form.rests_on,
+                "real": on_real(one.form.defendant),
             }
-        found.append(entry)
+            entry |= {about: getattr(work, about) for about in ("name", "paper", "code", "read")}
+            entry |= {about: getattr(one, about) for about in ("tried", "found_out", "sound", "confirmed")}
+            if one.example is not None and one.sound:
+                entry |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "note": note(work, one)}
+            found.append(entry)
     return found
 
 
@@ -159,13 +139,8 @@ def markdown(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-SIGNS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
-    "\\": r"\textbackslash ",
-    "^": r"\textasciicircum ",
-    "<": "$<$",
-    ">": "$>$",
-    "·": r"$\cdot$",
-}
+SIGNS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash ", "<": "$<$", ">": "$>$", "·": r"$\cdot$"}
+SIGNS["^"] = r"\textasciicircum "
 
 
 def latex(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:

@@ -1,5 +1,4 @@
-"""What the court knows about one work: where it was read, what it claims, the rules it describes, and what to say to
-its authors."""
+"""What the court knows about one work: where it was read, what it claims, and the rules that it describes."""
 
 from __future__ import annotations
 
@@ -12,19 +11,8 @@ import ot_draft as ot
 from .defendants import AlongPath, Coupled, Defendant, OneToken
 from .rules import TOP
 
-__all__ = [
-    "LOSSLESS",
-    "NOT_LOSSLESS",
-    "SPECULATIVE",
-    "TARGET_SAMPLE",
-    "TOP",
-    "AlongPath",
-    "Coupled",
-    "Form",
-    "OneToken",
-    "Work",
-    "biased",
-]
+__all__ = ["LOSSLESS", "NOT_LOSSLESS", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "AlongPath", "Coupled", "Form", "OneToken", "Work",
+           "biased"]  # fmt: skip
 
 SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen

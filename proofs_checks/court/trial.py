@@ -39,14 +39,6 @@ class Judgement:
     repair_holds: bool
 
     @property
-    def real(self) -> tuple[float, float] | None:
-        return on_real(self.form.defendant)
-
-    @property
-    def real_repaired(self) -> tuple[float, float] | None:
-        return on_real(self.form.repair)
-
-    @property
     def sound(self) -> bool:
         """It came out as the record says, with every control."""
         if self.verdict != self.form.expects or not all(self.found_out.values()):

@@ -9,6 +9,7 @@ its place.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,11 +89,6 @@ class Measured:
     tv: Any
 
 
-def contexts() -> tuple[Any, Any]:
-    p, q = real_pairs()
-    return p[:: len(p) // CONTEXTS], q[:: len(q) // CONTEXTS]
-
-
 def measure(rule: Any, p: Any, q: Any) -> Measured:
     """Exact, over the one draft."""
     n, law = p.shape[-1], []
@@ -146,21 +142,15 @@ def recalibrated(knob: Knob, p: Any, q: Any) -> tuple[str, ...] | None:
         emitted = float((found.kl if unit == "KL" else found.tv).mean())
         if abs(emitted - asked) <= 0.01 * asked:
             best = most(rule, found, p, q)[unit == "TV"]
-            return (
-                knob.name,
-                f"{unit} {asked}",
-                f"{middle:.4g}",
-                f"{emitted:.4f}",
-                f"{found.accepts.mean():.3f}",
-                f"{best:.3f}",
-            )
+            numbers = (f"{middle:.4g}", f"{emitted:.4f}", f"{found.accepts.mean():.3f}", f"{best:.3f}")
+            return knob.name, f"{unit} {asked}", *numbers
         low, high = (middle, high) if emitted < asked else (low, middle)
     return knob.name, f"{unit} {asked}", "none: it jumps", "", "", ""
 
 
 def rows() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """The plane, and the recalibrated knobs."""
-    p, q = contexts()
+    p, q = (side[:: len(side) // CONTEXTS] for side in real_pairs())
     plane = []
     for knob in KNOBS:
         for value in knob.usual:
@@ -180,4 +170,10 @@ def rows() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
 def page(form: str) -> str:
     """Both tables."""
     plane, again = rows()
+    if form == "json":
+        tables = {"plane": (HEADS, plane), "recalibrated": (AGAIN, again)}
+        return json.dumps(
+            {name: [dict(zip(heads, row, strict=True)) for row in rows] for name, (heads, rows) in tables.items()},
+            indent=1,
+        )
     return f"{pages.shown(form, HEADS, plane)}\n\n{pages.shown(form, AGAIN, again)}"

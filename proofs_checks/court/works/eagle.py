@@ -14,8 +14,7 @@ from .specinfer import on_top_tokens
 NAIVE = ot.rules.NaiveTarget(law=TOP)
 WORK = Work(
     "eagle", "EAGLE-1, EAGLE-2 tree verification", "Li et al. 2401.15077, section 4.3; 2406.16858", "code of both; papers' sections",
-    "lossless",
-    "one pass a child (EAGLE-1); none (EAGLE-2)",
+    "lossless", "one pass a child (EAGLE-1); none (EAGLE-2)",
     (Form("code of EAGLE-1", OneToken(ot.rules.RecursiveRejectionWithoutReplacement()), "Coq: sampling.v"),
      Form("code of EAGLE-2, q set to 1", OneToken(NAIVE), "the output is a draw from p, whatever was chosen; Coq: sampling.v"),
      Form("tree of EAGLE-2", AlongPath(paths.NaivePath(), (2,), 2, paths.TreeShape.by_level((2, 1)), TOP), "exact checks"),

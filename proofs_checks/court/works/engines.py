@@ -65,16 +65,17 @@ def thresholds(chance: Any, p: Any, q: Any, k: int) -> Any:
     return (chance.draw(without(target, drafts)),)
 
 
+TRUNCATED = single(usual_test, usual_residual, top_two)
 WORKS = (
     Work("transformers", "transformers' assisted generation", "", "code; issue's description", "lossless (Leviathan et al., Algorithm 1)",
          "one pass over the vocabulary a token",
          (Form("q as drawn", SPECULATIVE, STANDARD),
-          biased("drafts truncated, q reported without", OneToken(RULE, (1,), DrawnFrom(top(2))), single(usual_test, usual_residual,
-          top_two),
+          biased("drafts truncated, q reported without", OneToken(RULE, (1,), DrawnFrom(top(2))), TRUNCATED,
                  "candidate_logits are not those that the candidates were drawn from (as issue 47932 describes)", SPECULATIVE,
                  "report the law after the assistant's own processors")),
          "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling, in copies; issue 47932"),
-    Work("vllm", "vLLM's rejection samplers", "", "code of V1; pull's description", "strictly follows Leviathan et al.", "one pass a token",
+    Work("vllm", "vLLM's rejection samplers", "", "code of V1; pull's description", "strictly follows Leviathan et al.",
+         "one pass a token",
          (Form("V1, draft_probs given", SPECULATIVE, STANDARD),
           Form("V1, draft_probs None (n-gram)", OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; Coq: sampling.v"),
           biased("synthetic acceptance at rate 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
@@ -86,14 +87,12 @@ WORKS = (
                  rests_on="exact integration of the race")),
          "vllm-project/vllm vllm/v1/sample/rejection_sampler.py@0097a7b; second runner: pull 54282"),
     Work("sglang", "SGLang's target-only tree kernel", "", "code, by text search in copies", "lossless at thresholds 1", "none",
-         (Form("thresholds 1", OneToken(ot.rules.lossy.TwoThresholds(1, 1)),
-         "the output is a draw from p, child by child; Coq: sampling.v"),
+         (Form("thresholds 1", OneToken(ot.rules.lossy.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v"),
           biased("threshold_acc = 1/2", OneToken(ot.rules.lossy.TwoThresholds(1, HALF), (1, 2)), thresholds,
                  "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True)),
          "sgl-project/sglang csrc/speculative/speculative_sampling.cuh, TreeSpeculativeSamplingTargetOnly"),
     Work("llama-cpp", "llama.cpp's samplers", "", "code of the example; the server's sampler from its description",
-    "stochastic verification",
-         "none (server); one pass over the candidates (example)",
+         "stochastic verification", "none (server); one pass over the candidates (example)",
          (Form("common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; Coq: sampling.v"),
           biased("examples/speculative, one sequence, temperature > 0", OneToken(RULE, (1,), TOP), single(usual_test, usual_residual, mode),
                  "r <= p_tgt / p_dft, for the token cur_p->data[is].id, which was not drawn", OneToken(CHOSEN, (1,)),

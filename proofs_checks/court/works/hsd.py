@@ -6,6 +6,7 @@ CODE. The tests of all shorter beginnings use capped ratios (a running maximum);
 q), the uncapped ratio, which is larger where an earlier ratio was above 1. The whole path is accepted too often.
 """
 
+from fractions import Fraction
 from typing import Any
 
 from ot_draft import paths
@@ -29,7 +30,7 @@ def code(chance: Any, p: Any, q: Any, k: int, length: int = 2) -> Any:
         return (*path, chance.draw(p(path)))
     for i in range(length - 1, 0, -1):
         missing = minus([weights[i] * mass for mass in p(path[:i])], q(path[:i]))
-        rest = sum(max(0, mass) for mass in missing)
+        rest = sum(max(Fraction(0), mass) for mass in missing)
         if rest + 1 - weights[i] == 0 or chance.flip(rest / (rest + 1 - weights[i])):
             return (*path[:i], chance.draw(norm(missing, p(path[:i]))))
     return (chance.draw(norm(minus(p(), q()), p())),)
@@ -37,8 +38,8 @@ def code(chance: Any, p: Any, q: Any, k: int, length: int = 2) -> Any:
 
 WORK = Work(
     "hsd", "Hierarchical speculative decoding (HSD)", "2601.05724, definitions 4 to 6",
-    "paper's definitions, code of one draft (not of several)",
-    "lossless; accepts more than block verification", "two passes over the vocabulary a position",
+    "paper's definitions, code of one draft (not of several)", "lossless; accepts more than block verification",
+    "two passes over the vocabulary a position",
     (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
             "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",

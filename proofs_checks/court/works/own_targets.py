@@ -20,7 +20,7 @@ ALPHA, BOUND, HALF = Fraction(1, 10), Fraction(3, 2), Fraction(1, 2)
 
 
 def deferred(p: Any, q: Any) -> Any:
-    distance = sum(max(0, difference) for difference in minus(p, q))
+    distance = sum(max(Fraction(0), rest) for rest in minus(p, q))
     return q if max(q) >= max(p) - ALPHA * distance else p
 
 

@@ -5,6 +5,7 @@ settings, and log((p - q)+) goes through the same settings once more: at a tempe
 q)+^(1/T)).
 """
 
+from fractions import Fraction
 from typing import Any
 
 from ot_draft import arrays as xp
@@ -25,7 +26,7 @@ WORK = Work(
     (Form("test as described; code at temperature 1", SPECULATIVE,
     "speculative sampling with the law that drew the token; Coq: sampling.v"),
      biased("code at temperature 1/2", OneToken(Single(residual=sharp_left), (1,)),
-            single(usual_test, lambda p, q, x: norm([max(0, rest) ** 2 for rest in minus(p, q)], p)),
+            single(usual_test, lambda p, q, x: norm([max(Fraction(0), rest) ** 2 for rest in minus(p, q)], p)),
             "logits_warper(.., log((p - q)+)) before the residual's softmax, where p and q are warped already", SPECULATIVE,
             "no warper on the residual")),
     "tyshiwo1/Accelerating-T2I-AR-with-SJD scheduler/jacobi_iteration_lumina_mgpt.py@b389cfb, reject_sampling_single_token",
