@@ -22,15 +22,10 @@ FILES = (
 )
 
 
-def _read() -> dict[str, tuple[Work, str]]:
-    """Every work by its name, with what its file says."""
-    found = {}
-    for file in FILES:
-        module = importlib.import_module(f"proofs_checks.court.works.{file}")
-        for work in getattr(module, "WORKS", None) or (module.WORK,):
-            found[work.name] = work, (module.__doc__ or "").strip()
-    return found
-
-
-REGISTER = _read()
+_MODULES = [importlib.import_module(f"proofs_checks.court.works.{file}") for file in FILES]
+REGISTER: dict[str, tuple[Work, str]] = {  # every work by its name, with what its file says
+    work.name: (work, (module.__doc__ or "").strip())
+    for module in _MODULES
+    for work in getattr(module, "WORKS", None) or (module.WORK,)
+}
 __all__ = ["REGISTER", "Judgement", "Work", "judge_work"]

@@ -12,18 +12,14 @@ from ot_draft.cli import Command
 
 from . import REGISTER, judge_work, pages, true_units, variants
 
+FORMATS = ["text", "markdown", "latex", "json"]
+
 
 @click.command(cls=Command)
 @click.argument("names", nargs=-1, type=click.Choice(list(REGISTER)), metavar="[NAMES]...")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option(
-    "--format", "form", type=click.Choice(["text", "markdown", "latex", "json"]), default="text", show_default=True
-)
-@click.option(
-    "--cases",
-    type=click.Choice(["quick", "all"]),
-    default="quick",
-    show_default=True,
-    help="Ten times as many with `all`.",
+    "--cases", type=click.Choice(["quick", "all"]), default="quick", show_default=True, help="all: many times more."
 )
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
               help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip

@@ -30,17 +30,8 @@ CONTEXTS, TOKENS, TEXTS = 16, 100, 400
 ASKED = {"KL": 0.02, "TV": 0.05}
 SPECULATIVE = ot.rules.SpeculativeSampling()
 # The most is that of the rule's own draft law: SGLang's draft is the likeliest token, the others' is drawn.
-HEADS = (
-    "rule",
-    "knob",
-    "accepts",
-    "KL of a token",
-    "TV of a token",
-    "KL of a text",
-    "TV of a text",
-    "most at that KL",
-    "most at that TV",
-)
+HEADS = ("rule", "knob", "accepts", "KL of a token", "TV of a token", "KL of a text", "TV of a text", "most at that KL",
+         "most at that TV")  # fmt: skip
 AGAIN = ("rule", "asked", "knob for it", "emitted", "accepts", "most at what is emitted")
 
 
@@ -54,15 +45,11 @@ class Knob:
     between: tuple[float, float] | None = None
 
 
-def ears(beta: float) -> Any:
-    return Single(lambda p, q: loosened(p, q, beta))
-
-
 KNOBS = (
     Knob("Cactus, delta", Cactus, (0.02, 0.1, 1.0), (0.0, 1.0)),
     Knob("lenience, 1 - l", lambda x: lossy.LenientSampling(1 - x), (0.1, 0.5), (0.0, 0.99)),
     Knob("lenience with p for the rest, 1 - l", lambda x: lossy.LenientSampling(1 - x, "target"), (0.5,)),
-    Knob("EARS, beta", ears, (0.25,), (0.0, 1.0)),
+    Knob("EARS, beta", lambda beta: Single(lambda p, q: loosened(p, q, beta)), (0.25,), (0.0, 1.0)),
     Knob("SGLang, 1 - threshold_acc", lambda x: lossy.TwoThresholds(1, 1 - x), (0.5,), (0.0, 0.99)),
     Knob(
         "ensemble (DIVERSED), 1 - w",

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from helpers.sizes import first
 
 import ot_draft as ot
+from figures.court_section import court_section
 from ot_draft.cli import main
 from proofs_checks.court import REGISTER, by_hand, judge_work, pages, true_units, variants
 from proofs_checks.court.cases import Case, along_path, one_token, pairs
@@ -191,6 +192,20 @@ def test_recalibrated_knobs_emit_what_is_asked() -> None:
     for row in plane:
         accepts, by_kl, by_tv = float(row[2]), float(row[7]), float(row[8])
         assert accepts <= by_kl + 2e-3 and accepts <= by_tv + 2e-3, row
+
+
+def test_the_section_of_the_report(tmp_path: Path) -> None:
+    file = tmp_path / "court.json"
+    assert court_section(file) == ""
+    assert CliRunner().invoke(main, ["court", "mtad", "--format", "json", "--out", str(file)]).exit_code == 0
+    section = court_section(file)
+    assert (
+        section.startswith('<section id="court">')
+        and "not lossless, by design" in section
+        and "1 works, 1 rules" in section
+    )
+    (tmp_path / "broken.json").write_text('[{"work": 1}]')
+    assert court_section(tmp_path / "broken.json") == ""
 
 
 def test_the_formats(tmp_path: Path) -> None:
