@@ -58,7 +58,7 @@ test: $(STAMP)  ## style, types, documentation and all tests; CASES=all: with al
 
 reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
 	$(BIN)/ot-draft figures
-	$(MAKE) --no-print-directory figures/out/proofs.json
+	$(MAKE) --no-print-directory figures/out/proofs.json figures/out/court.json
 	$(BIN)/ot-draft figures --report
 
 # Like the figures, the table and the proof checks are made again only if something that they come from has changed.
@@ -71,6 +71,11 @@ figures/out/summary.csv: $(REPRODUCE) $(LIBRARY) figures/data/smollm2_pairs.npz
 figures/out/proofs.json: $(REPRODUCE) $(LIBRARY) $(PROOFS)
 	mkdir -p figures/out
 	$(BIN)/ot-draft prove --without formal --cases $(PROOF_CASES) --html figures/out/proofs.html --json $@
+
+# Published verifiers, judged: under a minute.
+figures/out/court.json: $(REPRODUCE) $(LIBRARY) $(PROOFS) figures/data/smollm2_pairs.npz
+	mkdir -p figures/out
+	$(BIN)/ot-draft court --format json --cases $(CASES) --out $@
 
 docs: $(STAMP)  ## the documentation, into docs/out
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out

@@ -11,6 +11,7 @@ from typing import Any
 
 from figures import store, style
 from figures.about import About
+from figures.court_section import court_section
 from figures.report_tables import from_markdown, numbers_table, table
 from figures.scripts import script
 from ot_draft.pairs.plotting import look
@@ -33,7 +34,15 @@ def write(out: Path, names: Sequence[str]) -> Path:
     """index.html of the figures that lie in `out`, in this order; and what is missing, with the command that makes it."""
     present = [name for name in names if (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()]
     parts = [figure_section(out, name, number) for number, name in enumerate(present, 1)]
-    parts += [part for part in (comparison_section(out / "summary.csv"), proofs_section(out / "proofs.json")) if part]
+    parts += [
+        part
+        for part in (
+            comparison_section(out / "summary.csv"),
+            proofs_section(out / "proofs.json"),
+            court_section(out / "court.json"),
+        )
+        if part
+    ]
     missing = [name for name in names if name not in present]
     page = out / PAGE
     page.write_text(_page(present, parts, missing), encoding="utf-8")
@@ -44,7 +53,11 @@ def _page(present: Sequence[str], parts: Sequence[str], missing: Sequence[str]) 
     links = "".join(f'<li><a href="#{name}">{escape(about(name).title)}</a></li>' for name in present)
     others = "".join(
         f'<li><a href="#{name}">{title}</a></li>'
-        for name, title in (("comparison", "All rules on real contexts"), ("proofs", "Proof checks"))
+        for name, title in (
+            ("comparison", "All rules on real contexts"),
+            ("proofs", "Proof checks"),
+            ("court", "Published verifiers, judged"),
+        )
         if any(f'<section id="{name}">' in part for part in parts)
     )
     gaps = f'<p class="made">Not made yet: {_commands(missing)}</p>' if missing else ""

@@ -27,10 +27,12 @@ COMMANDS = {
     "sweep": "ot_draft.cli.sweep:sweep",
 }
 CLONE = {  # not installed with the package
+    "court": "proofs_checks.court.command:main",
     "figures": "figures.__main__:main",
     "prove": "proofs_checks.__main__:main",
 }
 PURPOSE = {  # of these commands, for the help where they are not
+    "court": "Judge published verifiers: lossless, or not and where.",
     "figures": "Make the figures and tables.",
     "prove": "Check the statements of the theory by machine.",
 }

@@ -1,0 +1,168 @@
+"""What the court found, as rows, as a record with its whole reasoning, and in four formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import prod
+from operator import attrgetter
+from typing import Any
+
+from . import by_hand
+from .defendants import OPTIMUM
+from .record import NOT_LOSSLESS, Work
+from .trial import Judgement, on_real
+
+Judged = Sequence[tuple[Work, list[Judgement]]]
+ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
+HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the optimum", "cost")
+
+
+def rows(judged: Judged) -> list[tuple[str, ...]]:
+    """One row a rule, in the order of HEADS."""
+    return [
+        (work.title, work.claim, one.form.name, verdict(work, one), example(one), share(one), work.cost)
+        for work, every in judged
+        for one in every
+    ]
+
+
+def verdict(work: Work, one: Judgement) -> str:
+    if not one.sound:
+        return f"NOT AS RECORDED: {one.verdict}"
+    if one.verdict == NOT_LOSSLESS:
+        return "not lossless, by design" if by_design(work, one) else NOT_LOSSLESS
+    return one.verdict
+
+
+def by_design(work: Work, one: Judgement) -> bool:
+    return work.on_purpose or one.form.on_purpose
+
+
+def example(one: Judgement) -> str:
+    """The counterexample: the case and the total variation of the text."""
+    return "" if one.example is None else f"{one.example.case}: total variation {one.example.total_variation}"
+
+
+def share(one: Judgement) -> str:
+    """Worst share on small cases, mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
+    found, again = on_real(one.form.defendant), on_real(one.form.repair)
+    real = "" if found is None else f"real pairs: {found[0]:.3f} of {found[1]:.3f}"
+    if one.verdict == NOT_LOSSLESS:
+        return real + (f", repaired {again[0]:.3f}" if real and again else "")
+    beside = one.form.defendant.beside
+    if not beside:
+        return "nothing to compare with"
+    worst = f"worst {float(one.worst.share):.3f}" + ("" if beside == OPTIMUM else f" of {beside}")
+    return worst + (f"; {real}" if real else "")
+
+
+def law(texts: Any) -> str:
+    """A law of texts: 00: 1/2, 01: 1/3, .."""
+    return ", ".join(f"{''.join(map(str, text))}: {mass}" for text, mass in sorted(texts.items()))
+
+
+def worked(one: Judgement) -> str:
+    """The example by hand: the text that gains most, with every way in which it comes out."""
+    trial, program = one.example, one.form.by_hand
+    assert trial is not None and program is not None
+    gains = {text: mass - trial.due.get(text, 0) for text, mass in trial.emitted.items()}
+    text = max(gains, key=lambda each: (gains[each], each))
+    ways = []
+    for tokens, factors in by_hand.branches(program, trial.case.target, trial.case.draft, trial.case.k):
+        rest = by_hand.continued(tokens[: len(text)], trial.case.target, len(text)).get(text, 0)
+        parts = [factor for factor in (*factors, rest) if factor != 1]
+        if prod(parts):
+            ways.append("·".join(map(str, parts)) or "1")
+    shown = "".join(map(str, text))
+    return f"{shown} comes out with {' + '.join(sorted(ways))} = {trial.emitted[text]}; the target gives it {trial.due.get(text, 0)}"
+
+
+def note(work: Work, one: Judgement) -> list[str]:
+    """Five lines for the authors of a rule that is not lossless."""
+    trial, again = one.example, one.repaired
+    assert trial is not None
+    before, after = on_real(one.form.defendant), on_real(one.form.repair)
+    real = f"; on 32 real pairs {before[0]:.3f} -> {after[0]:.3f}" if before and after else ""
+    what = f"{work.title}, {one.form.name} ({work.code or work.paper})"
+    said = ", as the work itself says" if by_design(work, one) else ""
+    cost = f"{trial.accepted} -> {again.accepted} accepted in the example{real}" if again else "not judged"
+    return [
+        f"1. {what}: the text does not have the target's law{said}.",
+        f"2. By hand, {trial.case}: {worked(one)} (total variation {trial.total_variation}).",
+        f"3. The line: {one.form.line}.",
+        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried.",
+        f"5. What it costs: {cost}.",
+    ]
+
+
+def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
+    """Everything about one work, in words; reasoning: what its file says."""
+    lines = [f"{work.title} ({work.name})", "", reasoning, ""]
+    said = zip(("source", "code", "read", "claim", "cost", "note"), ABOUT(work), strict=True)
+    lines += [f"{what}: {words}" for what, words in said if words]
+    for one in every:
+        trial = one.example
+        lines += ["", f"{one.form.name}: {verdict(work, one).upper()}", f"  rests on: {one.form.rests_on}"]
+        lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
+        lines += [
+            f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()
+        ]
+        if trial is None:
+            lines += [f"  least share at {one.worst.case}"] if one.worst.share != 1 else []
+            continue
+        lines += [f"  example: {trial.case}", f"  emitted {law(trial.emitted)}", f"  due     {law(trial.due)}"]
+        lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
+        lines += ["  for the authors:", *(f"  {line}" for line in note(work, one))] if one.sound else []
+    return "\n".join(lines)
+
+
+def as_data(judged: Judged) -> list[dict[str, Any]]:
+    """One entry a rule, its numbers in Fractions as texts."""
+    found: list[dict[str, Any]] = []
+    for work, every in judged:
+        for one, row in zip(every, rows([(work, every)]), strict=True):
+            entry = dict(zip(HEADS, row, strict=True)) | {
+                "rests on": one.form.rests_on,
+                "real": on_real(one.form.defendant),
+            }
+            entry |= {about: getattr(work, about) for about in ("name", "paper", "code", "read")}
+            entry |= {about: getattr(one, about) for about in ("tried", "found_out", "sound", "confirmed")}
+            if one.example is not None and one.sound:
+                entry |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "note": note(work, one)}
+            found.append(entry)
+    return found
+
+
+def markdown(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *table]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+SIGNS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash ", "<": "$<$", ">": "$>$", "·": r"$\cdot$"}
+SIGNS["^"] = r"\textasciicircum "
+
+
+def latex(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """A longtable, columns of one width."""
+    body = [
+        " & ".join("".join(SIGNS.get(sign, sign) for sign in cell) for cell in line) + r" \\"
+        for line in (heads, *table)
+    ]
+    columns = f"p{{{0.94 / len(heads):.3f}\\linewidth}}" * len(heads)
+    return "\n".join([rf"\begin{{longtable}}{{{columns}}}", body[0], r"\hline", *body[1:], r"\end{longtable}"])
+
+
+def text(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """Each row as a few lines, for a terminal of any width."""
+    blocks = [
+        [row[0], *(f"{head}: {cell}" for head, cell in zip(heads[1:], row[1:], strict=True) if cell)] for row in table
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def shown(form: str, heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """The table in one of the formats."""
+    if form == "json":
+        return json.dumps([dict(zip(heads, row, strict=True)) for row in table], indent=1, ensure_ascii=False)
+    return {"text": text, "markdown": markdown, "latex": latex}[form](heads, table)

@@ -1,0 +1,48 @@
+"""HSD: block verification on paper, and its last test without the cap in the code.
+
+PAPER. Definitions 4 to 6 with the cap give r* = R_t / max over i <= t of R_i, the weight w_t = min(1, w_{t-1} p/q) of block verification;
+the branch probabilities and residuals are then block verification's as well. So its one-draft rule is that rule.
+CODE. The tests of all shorter beginnings use capped ratios (a running maximum); the test of the whole path uses exp(sum of log p - log
+q), the uncapped ratio, which is larger where an earlier ratio was above 1. The whole path is accepted too often.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+from ot_draft import paths
+
+from ..by_hand import minus, norm
+from ..record import AlongPath, Form, Work, biased
+from ..rules import chain
+
+BLOCK = AlongPath(paths.BlockVerification())
+
+
+def code(chance: Any, p: Any, q: Any, k: int, length: int = 2) -> Any:
+    path: tuple[int, ...] = ()
+    weights, whole = [1], 1
+    for _ in range(length):
+        x = chance.draw(q(path))
+        whole = whole * p(path)[x] / q(path)[x]
+        weights.append(min(1, weights[-1] * p(path)[x] / q(path)[x]))
+        path = (*path, x)
+    if chance.flip(whole):  # block verification flips weights[-1] here
+        return (*path, chance.draw(p(path)))
+    for i in range(length - 1, 0, -1):
+        missing = minus([weights[i] * mass for mass in p(path[:i])], q(path[:i]))
+        rest = sum(max(Fraction(0), mass) for mass in missing)
+        if rest + 1 - weights[i] == 0 or chance.flip(rest / (rest + 1 - weights[i])):
+            return (*path[:i], chance.draw(norm(missing, p(path[:i]))))
+    return (chance.draw(norm(minus(p(), q()), p())),)
+
+
+WORK = Work(
+    "hsd", "Hierarchical speculative decoding (HSD)", "2601.05724, definitions 4 to 6",
+    "paper's definitions, code of one draft (not of several)", "lossless; accepts more than block verification",
+    "two passes over the vocabulary a position",
+    (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
+     biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
+            "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",
+            BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well")),
+    "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2, _speculative_sampling",
+)  # fmt: skip

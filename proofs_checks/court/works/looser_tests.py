@@ -1,0 +1,116 @@
+"""Works that loosen the test of one draft, and keep or change the residual; lossy by design.
+
+FLY takes a draft that is not the target's likeliest token where the target's entropy is high and no further mismatch follows (here: given
+that none follows). MARS takes the target's second token where its mass is near the first's. EARS adds a tolerance that grows with 1 - max
+p. LENIENCE divides q by a factor; SPEC-RL does so with p as the residual. The relaxed acceptance of TENSORRT-LLM takes a draft near the
+target's best. WAGNER et al. put sigmoids in the place of both softmaxes: with normalised logits and scale 1, p/(1 + p) and q/(1 + q).
+"""
+
+from fractions import Fraction
+from math import log
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from ot_draft import arrays as xp
+
+from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
+from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, Form, OneToken, Work, biased
+from ..rules import Single, among, capped_ratio, left
+
+GATE, MARGIN, BETA, HALF = 0.3, Fraction(9, 10), Fraction(1, 4), Fraction(1, 2)
+
+
+def best(p: Any) -> Any:
+    return xp.as_number(among(xp.top_tokens(p, 1), p), p)
+
+
+def open_gate(p: Any, q: Any) -> Any:
+    masses = p.astype(float)
+    entropy = -xp.total(masses * np.log(masses + (masses == 0)))
+    return xp.where(entropy >= GATE * log(p.shape[-1]), 1 + 0 * p, best(p))
+
+
+def gate(p: Any, q: Any, x: int) -> int:
+    entropy = -sum(float(mass) * log(mass) for mass in p if mass)
+    return int([x] == likeliest(p, 1) or entropy >= GATE * log(len(p)))
+
+
+def second_counts(p: Any, q: Any) -> Any:
+    two = xp.top_tokens(p, 2)
+    second = among(two[..., 1:], p)
+    near = xp.gather(p, two[..., 1:]) >= xp.number(MARGIN, p) * xp.gather(p, two[..., :1])
+    return xp.where(second & near, 1 + 0 * p, capped_ratio(p, q))
+
+
+def margin(p: Any, q: Any, x: int) -> Any:
+    first, second = likeliest(p, 2)
+    return 1 if x == second and ratio(p[second], p[first]) >= MARGIN else usual_test(p, q, x)
+
+
+def loosened(p: Any, q: Any, beta: Any = BETA) -> Any:
+    return xp.minimum(xp.divide(p, q, 0) + xp.number(beta, p) * (1 - xp.largest(p)), 1)
+
+
+def sigmoid(p: Any) -> Any:
+    return p / (1 + p)
+
+
+def squashed(masses: Any) -> list[Fraction]:
+    return [mass / (1 + mass) for mass in masses]
+
+
+def one(rule: Any) -> OneToken:
+    return OneToken(rule, (1,))
+
+
+def chosen(rule: Any) -> OneToken:
+    """The draft is the draft model's likeliest token."""
+    return OneToken(rule, (1,), TOP)
+
+
+LENIENT = single(lambda p, q, x: ratio(p[x], HALF * q[x]), usual_residual)
+FROM_TARGET = single(lambda p, q, x: ratio(p[x], HALF * q[x]), lambda p, q, x: p)
+SIGMOID = one(Single(lambda p, q: capped_ratio(sigmoid(p), sigmoid(q)), lambda p, q: left(sigmoid(p), sigmoid(q))))
+SQUASHED = single(
+    lambda p, q, x: ratio(squashed(p)[x], squashed(q)[x]),
+    lambda p, q, x: norm(minus(squashed(p), squashed(q)), norm(squashed(p))),
+)
+GATED = single(gate, lambda p, q, x: mode(p), mode)
+TOLERANT = single(lambda p, q, x: ratio(p[x], q[x]) + BETA * (1 - max(p)), usual_residual)
+RELAXED = single(
+    lambda p, q, x: int(x in likeliest(p, 10) and p[x] > max(p) - Fraction(3, 5)), lambda p, q, x: mode(p), mode
+)
+WORKS = (
+    Work("lenience", "Lenience; SPEC-RL", "Leviathan et al. 2211.17192, A.5; SPEC-RL 2025", "appendix; description",
+         "no token gets more than p/l (holds); rollouts near the policy", "as speculative sampling",
+         (biased("lenience 1/2", one(ot.rules.lossy.LenientSampling(HALF)), LENIENT, "accept with min(1, p / (l q))", SPECULATIVE, "l = 1",
+                 rests_on="exact enumeration; its bound: `prove lossy_claims`"),
+          biased("lenience 1/2, the rest from p", one(ot.rules.lossy.LenientSampling(HALF, "target")), FROM_TARGET,
+                 "after a refusal a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
+    Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n", "accuracy kept to 99 %; none about the law",
+         "an entropy a token",
+         (biased("one position, window without mismatch", chosen(Single(open_gate, lambda p, q: best(p))), GATED,
+                 "accept a mismatch where the normalised entropy is at least theta", TARGET_SAMPLE,
+                 "compare with the target's sample, without a gate"),), on_purpose=True),
+    Work("mars", "MARS", "Song et al. 2601.15498v1", "from the abstract only; margin .9 as a ratio of masses",
+         "quality kept; none about the law", "the two likeliest tokens",
+         (biased("margin on the second token", one(Single(second_counts)), single(margin, usual_residual),
+                 "relax rejection where the two likeliest tokens are near each other", SPECULATIVE, "no margin"),), on_purpose=True),
+    Work("ears", "EARS", "2512.13194", "from its description; tolerance (1 - max p)/4", "throughput for a small loss of accuracy",
+         "as speculative sampling",
+         (biased("tolerance (1 - max p)/4", one(Single(loosened)), TOLERANT,
+                 "accept if u <= p/q + beta (1 - max p)", SPECULATIVE, "beta = 0"),), on_purpose=True),
+    Work("wagner", "Optimized speculative sampling, sigmoid form", "Wagner et al. 2406.11016",
+         "from its description; scale 1, normalised logits", "exact: identical; sigmoid: a small loss of accuracy",
+         "no softmax over the vocabulary",
+         (Form("exact", SPECULATIVE, "the same rule in another order; Coq: sampling.v"),
+          biased("sigmoid", SIGMOID, SQUASHED, "sigmoid for softmax in test and residual", SPECULATIVE, "softmax")), on_purpose=True),
+    Work("tensorrt", "TensorRT-LLM's relaxed acceptance", "", "from its description: relaxed_topk 10, relaxed_delta .6",
+         "for thinking phases; none about the law", "the ten likeliest tokens",
+         (biased("top 10, delta .6", chosen(ot.rules.lossy.RelaxedAcceptance()), RELAXED,
+                 "accept a draft among the top tokens with p > max p - delta", TARGET_SAMPLE,
+                 "compare with the target's sample"),),
+         "NVIDIA/TensorRT-LLM, mtp_relaxed_acceptance_op (not read)", on_purpose=True),
+)  # fmt: skip

@@ -1,0 +1,234 @@
+"""The court of record: verdicts, counterexamples confirmed by another enumeration, planted errors, and its pages."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from helpers.sizes import first
+
+import ot_draft as ot
+from figures.court_section import court_section
+from ot_draft.cli import main
+from proofs_checks.court import REGISTER, by_hand, judge_work, pages, true_units, variants
+from proofs_checks.court.cases import Case, along_path, one_token, pairs
+from proofs_checks.court.defendants import AlongPath, OneToken
+from proofs_checks.court.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
+from proofs_checks.court.rules import chain
+from proofs_checks.court.trial import judge
+from proofs_checks.court.works import cactus, engines, hsd
+
+F = Fraction
+FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
+NOT = [form for _, form in FORMS if form.expects == NOT_LOSSLESS]
+EXACT = OneToken(ot.rules.SpeculativeSampling(), (1,))
+
+
+def test_the_register_is_wide_enough_and_says_what_was_read() -> None:
+    assert len(REGISTER) >= 24
+    for work, reasoning in REGISTER.values():
+        assert work.forms and reasoning and work.read and work.claim and work.cost
+        assert work.paper or work.code
+    for form in NOT:
+        assert form.by_hand is not None and form.line and form.repair is not None and form.fix
+
+
+@pytest.mark.parametrize(
+    "name", first(12, ["hsd", "cactus", *(name for name in REGISTER if name not in ("hsd", "cactus"))])
+)
+def test_every_verdict_comes_out_with_every_control(name: str) -> None:
+    work, reasoning = REGISTER[name]
+    judged = judge_work(work)
+    for one in judged:
+        assert one.sound, (name, one.form.name, one.verdict, one.found_out, one.confirmed, one.repair_holds)
+        if one.example is None:
+            assert one.found_out and 0 < one.worst.share <= 1
+            continue
+        assert one.example.case.n <= 3 and one.confirmed and one.repair_holds
+        assert all(isinstance(mass, Fraction) for mass in one.example.emitted.values())
+        assert sum(one.example.emitted.values()) == 1
+        note = pages.note(work, one)
+        assert [line[:2] for line in note] == ["1.", "2.", "3.", "4.", "5."]
+    assert work.claim in pages.record(work, reasoning, judged)
+
+
+@pytest.mark.parametrize("one", first(6, NOT), ids=lambda form: form.name)
+def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) -> None:
+    make = one_token if one.defendant.length == 1 else along_path
+    some = [case for case in make(one.defendant.ks) if case.n <= 3][::7]
+    for trial in one.defendant.trials(some):
+        case, length = trial.case, len(next(iter(trial.due)))
+        assert by_hand.emitted(one.by_hand, case.target, case.draft, case.k, length) == trial.emitted, case  # type: ignore[arg-type]
+
+
+def test_the_other_enumeration_shares_no_code() -> None:
+    tree = ast.parse(Path(by_hand.__file__).read_text())
+    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    assert {str(name).split(".")[0] for name in names} == {"__future__", "collections", "fractions", "math", "typing"}
+
+
+def test_the_other_enumeration_itself() -> None:
+    """Two coins and a draw, worked out by hand."""
+    masses = (F(1, 4), F(3, 4))
+
+    def program(chance: by_hand.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+        if chance.flip(F(1, 3)):
+            return (0,)
+        return (1, chance.draw(q()))
+
+    law = by_hand.emitted(program, lambda prefix=(): masses, lambda prefix=(): (F(1, 2), F(1, 2)), 1, 2)
+    assert law == {(0, 0): F(1, 12), (0, 1): F(1, 4), (1, 0): F(1, 3), (1, 1): F(1, 3)}
+    assert not by_hand.Chance([]).flip(0) and by_hand.Chance([]).flip(F(7, 5))
+
+
+WRONG_RULES: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...] = (
+    ("test against q alone", lambda p, q, x: q[x]),
+    ("the ratio upside down", lambda p, q, x: by_hand.ratio(q[x], p[x])),
+    ("always", lambda p, q, x: 1),
+)
+
+
+@pytest.mark.parametrize(("name", "test"), WRONG_RULES, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_counterexample_that_the_other_enumeration_denies_is_not_confirmed(
+    name: str, test: Callable[..., Any]
+) -> None:
+    llama = next(form for work, form in FORMS if work == "llama-cpp" and form.expects == NOT_LOSSLESS)
+    wrong = replace(llama, by_hand=by_hand.single(test, by_hand.usual_residual, lambda q: q))
+    one = judge(wrong)
+    assert one.verdict == NOT_LOSSLESS and not one.confirmed and not one.sound
+    assert not judge(replace(llama, by_hand=None)).sound
+
+
+def test_a_verdict_other_than_the_recorded_one_is_not_sound() -> None:
+    assert not judge(Form("claimed", OneToken(ot.rules.RecursiveRejection(), (1, 2), TOP), "nothing")).sound
+    fine = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
+    one = judge(biased("slandered", EXACT, fine, "none", EXACT, "none"))
+    assert one.verdict == LOSSLESS and not one.sound
+    broken = biased("repair that repairs nothing", OneToken(ot.rules.SpeculativeSampling(), (1,), TOP),
+                    by_hand.single(by_hand.usual_test, by_hand.usual_residual, by_hand.mode), "a line",
+                    OneToken(ot.rules.lossy.LenientSampling(), (1,)), "a fix")  # fmt: skip
+    assert not judge(broken).sound
+
+
+def test_the_command_fails_where_a_verdict_is_not_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, said = REGISTER["leviathan"]
+    wrong = replace(work, forms=(Form("claimed", OneToken(ot.rules.lossy.LenientSampling(), (1,)), "nothing"),))
+    monkeypatch.setitem(REGISTER, "leviathan", (wrong, said))
+    result = CliRunner().invoke(main, ["court", "leviathan"])
+    assert result.exit_code == 1 and "NOT AS RECORDED" in result.output
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "length", "paper", "code", "distance"),
+    [
+        ((F(1, 3), F(2, 3)), (F(2, 3), F(1, 3)), 2, F(11, 9), F(4, 3), F(1, 9)),
+        ((F(1, 3), F(2, 3)), (F(2, 3), F(1, 3)), 4, F(166, 81), F(62, 27), F(29, 243)),
+        ((F(1, 2), F(1, 3), F(1, 6)), (F(1, 4), F(1, 4), F(1, 2)), 3, F(151, 96), F(373, 216), None),
+    ],
+)
+def test_the_last_test_of_hsd_without_its_cap(
+    p: Any, q: Any, length: int, paper: F, code: F, distance: F | None
+) -> None:
+    case = Case((p,), (q,), 1)
+    rule = AlongPath(chain(lambda ratio, weight: min(1, ratio)), length=length)
+    (trial,) = rule.trials([case])
+    assert (trial.most, trial.accepted) == (paper, code)
+    assert distance is None or trial.total_variation == distance
+    assert round(float(trial.total_variation), 3) == {2: 0.111, 4: 0.119, 3: 0.101}[length]
+    law = by_hand.emitted(lambda *given: hsd.code(*given, length=length), case.target, case.draft, 1, length + 1)
+    assert law == trial.emitted
+
+
+def test_chain_with_the_weight_is_block_verification() -> None:
+    for trial in AlongPath(chain(lambda ratio, weight: weight)).trials(along_path((1,))):
+        assert trial.lossless and trial.accepted == trial.most
+
+
+def test_no_lossless_rule_for_one_path_accepts_more_than_block_verification() -> None:
+    for _, form in FORMS:
+        if isinstance(form.defendant, AlongPath) and form.defendant.ks == (1,) and form.expects == LOSSLESS:
+            assert all(trial.accepted <= trial.most for trial in form.defendant.trials(along_path((1,))))
+
+
+def test_cactus_emits_more_than_its_knob_says() -> None:
+    p, q = np.full(100, 0.01), np.where(np.arange(100) < 33, 1 / 33, 0.0)
+    found = true_units.measure(cactus.Cactus(0.02), p[None], q[None])
+    assert round(float(found.accepts[0]), 3) == 0.987 and round(float(found.kl[0]), 2) == 1.03
+    assert round(cactus.promised(p, 0.02), 3) == 0.013
+
+
+def test_noise_used_again_is_a_law_and_fresh_noise_is_lossless() -> None:
+    for p, q in pairs():
+        output, accepted = engines.used_again(p, q, 1)
+        assert sum(output) == 1 and accepted == sum(map(min, p, q))
+    output, _ = engines.used_again((F(1, 10), F(6, 10), F(3, 10)), (F(7, 10), F(1, 10), F(2, 10)), 1)
+    assert output[0] == F(1, 10) and output[1] > F(6, 10)
+
+
+def test_the_question_of_tree_verification_is_answered() -> None:
+    sound, table = variants.page("markdown")
+    assert sound and "| not lossless |" in table and "q set to 1" in table
+    worded = {form.name: form.expects for form in variants.VARIANTS}
+    assert worded["top-k children, tested with q as it is"] == NOT_LOSSLESS
+    assert worded["top-k children, q set to 1, a refused child's p set to 0"] == LOSSLESS
+
+
+@pytest.mark.thorough
+def test_recalibrated_knobs_emit_what_is_asked() -> None:
+    plane, again = true_units.rows()
+    for row in again:
+        if row[3]:
+            asked = float(row[1].split()[1])
+            assert abs(float(row[3]) - asked) <= 0.011 * asked
+    for row in plane:
+        accepts, by_kl, by_tv = float(row[2]), float(row[7]), float(row[8])
+        assert accepts <= by_kl + 2e-3 and accepts <= by_tv + 2e-3, row
+
+
+def test_the_section_of_the_report(tmp_path: Path) -> None:
+    file = tmp_path / "court.json"
+    assert court_section(file) == ""
+    assert CliRunner().invoke(main, ["court", "mtad", "--format", "json", "--out", str(file)]).exit_code == 0
+    section = court_section(file)
+    assert (
+        section.startswith('<section id="court">')
+        and "not lossless, by design" in section
+        and "1 works, 1 rules" in section
+    )
+    (tmp_path / "broken.json").write_text('[{"work": 1}]')
+    assert court_section(tmp_path / "broken.json") == ""
+
+
+def test_the_formats(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    found = json.loads(run(main, ["court", "leviathan", "llama-cpp", "--format", "json"]).output)
+    assert [row["verdict"] for row in found] == ["lossless", "lossless", "lossless", "not lossless"]
+    assert found[3]["confirmed"] and len(found[3]["note"]) == 5
+    markdown = run(main, ["court", "leviathan", "--format", "markdown"]).output.splitlines()
+    assert markdown[0].count("|") == len(pages.HEADS) + 1 and len(markdown) == 4
+    latex = run(main, ["court", "tensorrt", "--format", "latex"]).output
+    assert latex.startswith(r"\begin{longtable}") and r"\&" not in latex and r"\_" not in latex.split(r"\hline")[0]
+    file = tmp_path / "court.txt"
+    assert run(main, ["court", "hsd", "--out", str(file)]).exit_code == 0
+    assert "total variation 1/" in file.read_text() and "independent enumeration: the same law" in file.read_text()
+    assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
+
+
+@pytest.mark.thorough
+def test_the_tables_of_the_page_are_what_the_command_prints() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "court.md").read_text()
+    for options in (["--short"], ["--page", "variants"], ["--page", "true-units"]):
+        printed = CliRunner().invoke(main, ["court", *options, "--format", "markdown"]).output
+        for table in printed.strip().split("\n\n"):
+            assert table in text, (
+                f"put the output of  ot-draft court {' '.join(options)} --format markdown  into docs/court.md"
+            )
