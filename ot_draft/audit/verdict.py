@@ -29,9 +29,9 @@ class LeftOut:
         self.tokens = 0
         self.kinds: dict[str, list[Any]] = {}
 
-    def add(self, reason: str, where: str) -> None:
-        """Count one. Reasons that differ in numbers and quoted words alone are of one kind."""
-        self.tokens += 1
+    def add(self, reason: str, where: str, tokens: int = 1) -> None:
+        """Count these. Reasons that differ in numbers and quoted words alone are of one kind."""
+        self.tokens += tokens
         kind = re.sub(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.,e+-]*|\bnan\b|\binf\b", "...", reason)
         if kind not in self.kinds and len(self.kinds) >= KINDS:
             kind = "another reason"
