@@ -159,6 +159,11 @@ class Audit:
         self._flush()
         self._count_out(reason, where, tokens)
 
+    def charge(self, tokens: int) -> None:
+        """Take from every bet what it can lose at most on tokens that nobody saw, and in whose place others came."""
+        self._flush()
+        self._wealth.charge(tokens)
+
     def _count_out(self, reason: str, where: str, tokens: int = 1) -> None:
         self.left_out.add(reason, where, tokens)
         self._wealth.charge(tokens)

@@ -28,6 +28,7 @@ DECIMALS = range(8, 1, -1)
 SINGLE = 6  # decimals up to which numbers of float32 are told from all others
 MANY = 8  # masses of few decimals in lists, between 0 and 1, from which on such lists are rounded ones
 NOTHING = 1e-15  # a probability below this is no mass
+NONE = np.zeros(0)
 VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 
 
@@ -95,7 +96,7 @@ class Rounding:
 
     def read(
         self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array,
-        unlisted: Array = np.zeros(0)
+        unlisted: Array = NONE
     ) -> tuple[Array, Array]:  # fmt: skip
         """Slack of every law, and the mass that its tokens of no reported mass may have at most: (T,) each.
 
@@ -138,6 +139,14 @@ def _exact(values: Array) -> bool:
     """Whether one of these numbers (m,) has more digits than 16 bits or few decimals hold."""
     column = values[:, None]
     return bool(((relative_of(column) == 0) & (decimals_of(column) == EXACT)).any())
+
+
+def step_of(mass: Array) -> float:
+    """The absolute error of probabilities (m,) as they were reported, from their decimals; 0 where these are not few."""
+    decimals = (
+        int(decimals_of(mass[_between(mass)][None], range(DECIMALS[0], 0, -1))[0]) if _between(mass).any() else EXACT
+    )
+    return 10.0**-decimals / 2 if decimals < EXACT else 0.0
 
 
 def log_error(logs: Array) -> float:
