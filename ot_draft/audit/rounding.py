@@ -106,6 +106,9 @@ class Rounding:
         self.exact_own |= _exact(unlisted[unlisted > 0])
         step = self._steps(mass, total, whole, decimals)
         step = np.maximum(np.maximum(step, np.where(relative > 0, SMALLEST, 0.0)), self.stated)
+        exact = not step.any() and not relative.any()
+        if exact and (whole.all() or (self.exact_own and decimals.min() == EXACT)):
+            return step, np.full(len(mass), NOTHING * VOCABULARY)
         positive = np.where(whole, np.count_nonzero(mass, axis=1) + rest * total / np.maximum(step, 1e-300), size)
         short = np.maximum(1 - total, 0.0)
         # What a 0 may hide, though nothing shows it yet: in a list of few decimals, or by a token whose own number was rounded.
