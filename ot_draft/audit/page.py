@@ -11,7 +11,8 @@ from .verdict import Verdict
 OF_VERDICTS = """
 .good { background: #00735a; } .bad { background: #b34700; } .open { background: #5f5f5f; }
 body { overflow-wrap: anywhere; } p { max-width: 45rem; } .verdict { font-weight: bold; white-space: nowrap; }
-@media (max-width: 30rem) { th, td { padding: .25rem .3rem; font-size: .85rem; } }
+@media (max-width: 30rem) { th, td { padding: .25rem .3rem; font-size: .85rem; }
+  thead ~ tbody td:nth-child(2), thead th:nth-child(2) { display: none; } }
 """
 MARKS = {"no bias found": ("good", "\u2713"), "biased": ("bad", "\u2717"), "cannot be decided": ("open", "?")}
 WHAT = (

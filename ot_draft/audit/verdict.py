@@ -162,7 +162,7 @@ class Verdict:
             strongest = self.findings[0]
             return (
                 f"biased: e-value {_power(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
-                f"What gave it away: {strongest.event}: {strongest.came:.4%} came, {strongest.expected:.4%} were reported"
+                f"What gave it away: {strongest.event}: {strongest.came:.2%} came, {strongest.expected:.2%} were reported"
             )
         said = (
             f"no bias found in {self.tokens:,} tokens: on {EVENTS:,} sets of ranks, of probabilities, of parts of the unit interval, what "

@@ -222,6 +222,6 @@ def _table(verdict: Verdict) -> Table:
     )
     for each in verdict.findings[:SHOWN]:
         made.add_row(
-            each.event, f"{each.tokens:,}", f"{each.came:.4%}", f"{each.expected:.4%}", e_value(each.log_e_value)
+            each.event, f"{each.tokens:,}", f"{each.came:.2%}", f"{each.expected:.2%}", e_value(each.log_e_value)
         )
     return made
