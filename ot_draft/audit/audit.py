@@ -150,9 +150,13 @@ class Audit:
         late, request = self._order.read(tokens.request, tokens.position)
         for row in np.flatnonzero(late).tolist():
             self._count_out(OUT_OF_ORDER, f"request {request[row]}, position {tokens.position[row]}")
+        tokens = replace(tokens, request=request)
+        names = request[np.r_[True, request[1:] != request[:-1]]].tolist()
+        if not late.any() and len(set(names)) == len(names):
+            return tokens
         rows = np.flatnonzero(~late)
         _, first, text = np.unique(request[rows], return_index=True, return_inverse=True)
-        return replace(tokens, request=request).take(rows[np.argsort(first[text], kind="stable")])
+        return tokens.take(rows[np.argsort(first[text], kind="stable")])
 
     def leave_out(self, reason: str, where: str, tokens: int = 1) -> None:
         """Count tokens that cannot be read, for a reason that may depend on them: every bet loses what it can lose at most."""
