@@ -2,8 +2,7 @@
 
 from ..errors import CannotAudit
 from .audit import Audit
-from .log import audit_log
+from .log import LogWriter, audit_log, emitted_with_laws
 from .verdict import Finding, Verdict
-from .write_log import LogWriter, emitted_with_laws
 
 __all__ = ["Audit", "CannotAudit", "Finding", "LogWriter", "Verdict", "audit_log", "emitted_with_laws"]

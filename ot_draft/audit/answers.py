@@ -8,12 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
+from .rounding import log_error, step_of
 from .rows import number_of
 
 TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
@@ -26,7 +28,7 @@ UNREADABLE, UNCLEAR = (
 )  # texts that many tokens have: parts of a character, and marks that are not printed
 NAMELESS = -10
 LARGEST_ID = 2**31  # no vocabulary is larger
-OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits; what it does to the bets: `reported.Lists`
+OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits
 CONTRADICTS = 0.02  # two reports of one probability in one answer may differ by this, for the same reason
 NO_LAW = (
     "no log-probabilities in it: let the server report them (vLLM: --max-logprobs 20; llama.cpp and SGLang do by themselves; a hosted "
@@ -57,18 +59,42 @@ class Emitted:
     by_text: bool = False
     as_mass: bool = False
 
+    @cached_property
+    def mass(self) -> Array:
+        """Probabilities of the listed tokens, to the digit where they were said as such."""
+        return np.round(np.exp(self.logs), 12) if self.as_mass else np.exp(self.logs)
+
+    @cached_property
+    def error(self) -> float:
+        """Relative error of the probabilities, from the digits of their logarithms."""
+        return 0.0 if self.as_mass else log_error(self.logs[self.logs > LOWEST])
+
+    @cached_property
+    def step(self) -> float:
+        """Absolute error of each probability, from the digits that it was said in."""
+        return step_of(self.mass) if self.as_mass else 0.0
+
+    @property
+    def slack(self) -> float:
+        """By how much a sum of the probabilities can be off."""
+        return min(1.0, self.error + len(self.mass) * self.step + max(0.0, float(self.mass.sum()) - 1))
+
     def named(self, listed: int) -> tuple[Array, Array]:
         """Of the heaviest `listed` tokens those whose names say which they are, with their probabilities."""
         clear = self.ids[:listed] >= 0
-        return self.ids[:listed][clear], np.exp(self.logs[:listed][clear])
+        return self.ids[:listed][clear], self.mass[:listed][clear]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The tokens of one answer, and how it ended (the server's word, "" if none)."""
+    """The tokens of one answer, how it ended (the server's word, "" if none), and how many more it counts than it reports.
+
+    llama.cpp does not show the tokens of a character that is not whole when an answer ends.
+    """
 
     tokens: tuple[Emitted, ...]
     finish: str
+    missing: int = 0
 
 
 def parsed(body: bytes) -> dict[str, Any]:
@@ -96,18 +122,20 @@ def read_answer(body: bytes, most: int) -> Answer:
         entries = list(_entries(choice["logprobs"]))
         finish = str(choice.get("finish_reason") or "")
         said = (found.get("usage") or {}).get("completion_tokens")
+        if said is not None and type(said) is not int:
+            raise BadAnswer(f"it says that it has {_short(said)} tokens")
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
         if isinstance(error, CannotAudit):
             raise
         raise BadAnswer(f"not a completion with log-probabilities: {type(error).__name__} {str(error)[:60]}") from error
     if len(entries) > most:
         raise BadAnswer(f"{len(entries)} tokens where at most {most} were asked for")
-    if said is not None and said != len(entries):
-        if finish == "stop" and said == len(entries) + 1:
-            finish = UNREPORTED
-        else:
-            raise BadAnswer(f"it says that it has {str(said)[:20]} tokens, and reports {len(entries)}")
-    return Answer(tuple(_emitted(*entry) for entry in entries), finish)
+    missing = 0 if said is None else said - len(entries)
+    if finish == "stop" and missing == 1:
+        finish, missing = UNREPORTED, 0
+    if not 0 <= missing <= most - len(entries):
+        raise BadAnswer(f"it says that it has {_short(said)[:20]} tokens, and reports {len(entries)}")
+    return Answer(tuple(_emitted(*entry) for entry in entries), finish, missing)
 
 
 Named = tuple[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -12,8 +13,8 @@ from ..errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
 from .learner import Learner, in_context
-from .past import Past
-from .records import Tokens, dense_block
+from .past import Order, Past
+from .records import UNNAMED, Tokens, dense_block
 from .rounding import NOTHING, Rounding
 from .rows import Added, dense_row, number_of, probability, stack, top_row, whole_number
 from .verdict import Excess, LeftOut, Verdict
@@ -23,6 +24,7 @@ BLOCK = 512  # tokens whose bets are settled together
 LEVEL = 1e-6
 CONFIDENCE = 0.999
 TOLERANCE = 1e-4
+OUT_OF_ORDER = "not after the token before it in its text: give every token once, each text in its order and with a name of its own"
 
 
 class Audit:
@@ -46,7 +48,7 @@ class Audit:
             raise CannotAudit(f"rounding is {rounding}: give an absolute error from 0 up to 0.1")
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
         self._past, self._wealth, self._bound, self._excess = Past(), Wealth(tolerance), Bound(), Excess()
-        self._learner, self._rounding = Learner(), Rounding(rounding)
+        self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
         self._rows: list[Added] = []
         self._largest = 0.0
         self._crossed: int | None = None
@@ -54,13 +56,14 @@ class Audit:
         self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
 
     def add(
-        self, token: int, law: Array, *, request: object = 0, position: int = -1, batch: object = 0, place: int = -1,
+        self, token: int, law: Array, *, request: object = None, position: int = -1, batch: object = 0, place: int = -1,
         draft_law: Array | None = None
     ) -> None:  # fmt: skip
         """One emitted token and its whole law (n,).
 
-        request, position: the text it belongs to, and where in it (counted here if it is not said). batch: name of the requests that
-        ran together. place: tokens that the same step of speculation emitted before it.
+        request, position: the text it belongs to, and where in it (counted here if it is not said; a position that does not go on is
+        left out, or begins another text where none is named). batch: name of the requests that ran together. place: tokens that the
+        same step of speculation emitted before it.
         draft_law: the draft model's law (n,). CannotAudit if a law is no law, or the token is outside it.
         """
         where = f"token {self.tokens}"
@@ -77,7 +80,7 @@ class Audit:
         self._take(Added(token, row, float(law[token]), *_names(request, position, batch, place, where), draft))
 
     def add_top(
-        self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = 0,
+        self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = None,
         position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
         error: float = 0.0
     ) -> None:  # fmt: skip
@@ -116,10 +119,12 @@ class Audit:
 
     def _read(self, tokens: Tokens) -> None:
         """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
-        tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
+        tokens = self._in_order(tokens)
+        if not len(tokens):
+            return
         seen = self._past.read(tokens)
         slack, nothing = self._rounding.read(tokens.mass, tokens.rest, tokens.total, tokens.size, tokens.whole,
-                                             tokens.relative, tokens.decimals)  # fmt: skip
+                                             tokens.relative, tokens.decimals, tokens.own[tokens.slot < 0])  # fmt: skip
         scored = scores(tokens, self._past, seen)
         y_scored, m_scored = scored.outcomes(tokens)
         y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
@@ -137,11 +142,35 @@ class Audit:
         if self._crossed is None and self._largest >= -log(self.level):
             self._crossed = self._bound.count
 
-    def leave_out(self, reason: str, where: str) -> None:
-        """Count a token that cannot be read, for a reason that may depend on it: every bet loses what it can lose at most."""
+    def _in_order(self, tokens: Tokens) -> Tokens:
+        """Those that can be judged, text by text, texts in the order in which they came: one may quote another that came before it.
+
+        A law tells the tokens before it: a token that is read after one that followed it, or twice, no longer looks drawn by its law.
+        """
+        late, request = self._order.read(tokens.request, tokens.position)
+        for row in np.flatnonzero(late).tolist():
+            self._count_out(OUT_OF_ORDER, f"request {request[row]}, position {tokens.position[row]}")
+        tokens = replace(tokens, request=request)
+        names = request[np.r_[True, request[1:] != request[:-1]]].tolist()
+        if not late.any() and len(set(names)) == len(names):
+            return tokens
+        rows = np.flatnonzero(~late)
+        _, first, text = np.unique(request[rows], return_index=True, return_inverse=True)
+        return tokens.take(rows[np.argsort(first[text], kind="stable")])
+
+    def leave_out(self, reason: str, where: str, tokens: int = 1) -> None:
+        """Count tokens that cannot be read, for a reason that may depend on them: every bet loses what it can lose at most."""
         self._flush()
-        self.left_out.add(reason, where)
-        self._wealth.charge(1)
+        self._count_out(reason, where, tokens)
+
+    def charge(self, tokens: int) -> None:
+        """Take from every bet what it can lose at most on tokens that nobody saw, and in whose place others came."""
+        self._flush()
+        self._wealth.charge(tokens)
+
+    def _count_out(self, reason: str, where: str, tokens: int = 1) -> None:
+        self.left_out.add(reason, where, tokens)
+        self._wealth.charge(tokens)
 
     def skip(self, tokens: int = 1) -> None:
         """Count tokens that were left out, for a reason that does not depend on them."""
@@ -172,5 +201,5 @@ class Audit:
 
 def _names(request: object, position: int, batch: object, place: int, where: str) -> tuple[int, int, int, int]:
     """Request, position, batch and place as numbers; CannotAudit where they are none."""
-    return (number_of(request, where), whole_number(position, "position", where, -1),
+    return (UNNAMED if request is None else number_of(request, where), whole_number(position, "position", where, -1),
             number_of(batch, where), whole_number(place, "place", where, -1))  # fmt: skip

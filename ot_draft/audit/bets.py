@@ -41,25 +41,20 @@ class Bet:
     event: str
 
 
+def _bets(family: str, events: dict[str, str]) -> list[Bet]:
+    return [Bet(name, family, event) for name, event in events.items()]
+
+
 SCORED = (
-    *(Bet(f"rank {r}", "rank", f"one of the {r} likeliest tokens" if r > 1 else "the likeliest token") for r in RANKS),
+    *_bets("rank", {f"rank {r}": f"one of the {r} likeliest tokens" if r > 1 else "the likeliest token" for r in RANKS}),
     Bet("second", "rank", "the second likeliest token"),
     Bet("third", "rank", "the third likeliest token"),
     Bet("listed", "rank", "one of the tokens that the law lists, not of the rest"),
-    *(Bet(f"mass {mass:g}", "mass", f"a token of probability {mass:g} or more") for mass in MASSES),
+    *_bets("mass", {f"mass {mass:g}": f"a token of probability {mass:g} or more" for mass in MASSES}),
     Bet("surprise", "mass", "an unlikely token, by the logarithm of its probability"),
     *(
-        Bet(
-            f"likeliest, entropy from {low:g}",
-            "entropy",
-            f"the likeliest token, where the entropy is {low:g} to {high:g}",
-        )
-        for low, high in ENTROPIES
-    ),
-    *(
-        Bet(
-            f"surprise, entropy from {low:g}", "entropy", f"an unlikely token, where the entropy is {low:g} to {high:g}"
-        )
+        Bet(f"{name}, entropy from {low:g}", "entropy", f"{event}, where the entropy is {low:g} to {high:g}")
+        for name, event in (("likeliest", "the likeliest token"), ("surprise", "an unlikely token"))
         for low, high in ENTROPIES
     ),
     Bet("typical", "entropy", "a token that typical acceptance would take"),
@@ -72,7 +67,7 @@ SCORED = (
     Bet("common token", "learned", "a token that is likelier on average than here"),
     Bet("repeat of the last", "repeat", "the token before, again"),
     Bet("repeat of the last but one", "repeat", "the token before the last, again"),
-    *(Bet(f"repeat within {w}", "repeat", f"one of the last {w} tokens, again") for w in WINDOWS),
+    *_bets("repeat", {f"repeat within {w}": f"one of the last {w} tokens, again" for w in WINDOWS}),
     Bet("law before", "neighbours", "a token that the law of the place before prefers"),
     Bet("token of another request", "requests", "the token of another request at this position under the same law"),
     Bet("draft law", "draft law", "a token that the draft model prefers"),
@@ -80,63 +75,27 @@ SCORED = (
     Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
     Bet("likeliest draft", "draft law", "the draft model's likeliest token"),
     Bet("likely and drafted", "draft law", "a token of probability 0.0625 or more that the draft model prefers"),
-    *(
-        Bet(
-            f"drafted {low:g} to {high:g} times",
-            "draft law",
-            f"a token that the draft model gives {low:g} to {high:g} times its mass",
-        )
-        for low, high in RATIOS
-    ),
+    *_bets("draft law", {f"drafted {low:g} to {high:g} times": f"a token that the draft model gives {low:g} to {high:g} times its mass"
+                         for low, high in RATIOS}),
     Bet("noise of the draft", "draft law", "a token that the draft's noise, used again, would give"),
     Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
-)
+)  # fmt: skip
+COMPARED = {  # by rank and by id
+    ("same number", "neighbours"): "the token that the random number of the token before would give",
+    ("same side", "neighbours"): "a token on the same side of the median as the one before",
+    ("number of another request", "requests"): "the token that another request's random number would give",
+    ("number of an earlier batch", "requests"): "the token that an earlier batch's random number would give",
+    ("numbers of the batch", "requests"): "a token where the random numbers of the batch's other requests lie",
+}
 OVERLAPS = (
     Bet("rank last quarter", "calibration", "a token of the lightest quarter of the mass"),
     Bet("rank last sixteenth", "calibration", "a token of the lightest sixteenth of the mass"),
-    *(Bet(f"id quarter {i}", "calibration", f"a token of quarter {i} of the mass, by token id") for i in range(1, 5)),
-    Bet(
-        "same number by rank", "neighbours", "the token that the random number of the token before would give, by rank"
-    ),
-    Bet("same number by id", "neighbours", "the token that the random number of the token before would give, by id"),
-    Bet("same side by rank", "neighbours", "a token on the same side of the median as the one before, by rank"),
-    Bet("same side by id", "neighbours", "a token on the same side of the median as the one before, by id"),
-    Bet(
-        "number of another request by rank",
-        "requests",
-        "the token that another request's random number would give, by rank",
-    ),
-    Bet(
-        "number of another request by id",
-        "requests",
-        "the token that another request's random number would give, by id",
-    ),
-    Bet(
-        "number of an earlier batch by rank",
-        "requests",
-        "the token that an earlier batch's random number would give, by rank",
-    ),
-    Bet(
-        "number of an earlier batch by id",
-        "requests",
-        "the token that an earlier batch's random number would give, by id",
-    ),
-    Bet(
-        "numbers of the batch by rank",
-        "requests",
-        "a token where the random numbers of the batch's other requests lie, by rank",
-    ),
-    Bet(
-        "numbers of the batch by id",
-        "requests",
-        "a token where the random numbers of the batch's other requests lie, by id",
-    ),
-    *(Bet(f"likeliest at place {i}", "place", f"the likeliest token, at place {i} of a step") for i in range(PLACES)),
-    *(
-        Bet(f"middle at place {i}", "place", f"a token far down the ranks, at place {i} of a step")
-        for i in range(PLACES)
-    ),
-)
+    *_bets("calibration", {f"id quarter {i}": f"a token of quarter {i} of the mass, by token id" for i in range(1, 5)}),
+    *(Bet(f"{name} by {how}", family, f"{event}, by {how}")
+      for (name, family), event in COMPARED.items() for how in ("rank", "id")),
+    *_bets("place", {f"likeliest at place {i}": f"the likeliest token, at place {i} of a step" for i in range(PLACES)}),
+    *_bets("place", {f"middle at place {i}": f"a token far down the ranks, at place {i} of a step" for i in range(PLACES)}),
+)  # fmt: skip
 BETS = SCORED + OVERLAPS
 
 

@@ -43,7 +43,7 @@ class Bound:
     """Sums over tokens, for every partition: constant memory."""
 
     def __init__(self) -> None:
-        self.count, self._slack = 0, 0.0
+        self.count, self._slack, self._rest = 0, 0.0, 0.0
         self._sum = np.zeros((len(PARTITIONS), CELLS))
         self._square = np.zeros((len(PARTITIONS), CELLS, CELLS))
 
@@ -51,6 +51,7 @@ class Bound:
         """Count a block; slack (T,): by how much the reported laws may miss the true ones (`rounding`)."""
         self.count += len(tokens)
         self._slack += float(slack.sum())
+        self._rest += float(tokens.rest.sum())
         for i, (y, m) in enumerate((_ranks(tokens), _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
             difference = y - m
             self._sum[i] += difference.sum(0)
@@ -67,7 +68,17 @@ class Bound:
             room = (-log(share) + _psi(SLOPES) * spread[:, None]) / SLOPES
             found.append(float((np.abs(UNIONS @ total) + room.min(axis=1)).max() / self.count))
         worst = int(np.argmax(found))
-        return min(1.0, found[worst] + tolerance + self._slack / self.count), PARTITIONS[worst]
+        return min(1.0, found[worst] + tolerance + self.slack), PARTITIONS[worst]
+
+    @property
+    def slack(self) -> float:
+        """By how much the reported laws may miss the true ones, on average, by their rounding."""
+        return self._slack / max(self.count, 1)
+
+    @property
+    def rest(self) -> float:
+        """Mass of the tokens that no law names, on average."""
+        return self._rest / max(self.count, 1)
 
     def seen(self) -> tuple[float, str]:
         """Total variation between what came and what was reported, on average, on the partition where it is largest."""

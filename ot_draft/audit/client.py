@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ KEYS = ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY")  # of the environment, the first
 MOST_BYTES = 8 * 2**20  # of an answer
 RETRIES = 3  # of a request that met a busy server, an error of the server's, or a connection that broke off
 BUSY = (408, 425, 429)  # beside all from 500 on
+REFUSED_AT_ONCE = (*BUSY, 503)  # before any token is drawn
 BACKOFF = (
     0.25  # seconds before the first of them, doubled for each further one, where the server names no time (Retry-After)
 )
@@ -81,11 +83,11 @@ def endpoint(url: str) -> str:
 
 
 class Busy(BadAnswer):
-    """The server may answer later: after so many seconds, if it said when."""
+    """The server may answer later: after so many seconds, if it said when. drawn: it may have drawn tokens, and failed by them."""
 
-    def __init__(self, said: str, seconds: float | None = None) -> None:
+    def __init__(self, said: str, seconds: float | None = None, drawn: bool = True) -> None:
         super().__init__(said)
-        self.seconds = seconds
+        self.seconds, self.drawn = seconds, drawn
 
 
 class RefusedRequest(BadAnswer):
@@ -125,6 +127,8 @@ class Client:
         self._http = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False, trust_env=False,
                                        limits=httpx.Limits(max_connections=256))  # fmt: skip
         self._loop, self._waited, self._until = asyncio.Runner(), 0.0, 0.0
+        self.again: Counter[str] = Counter()  # requests that were sent again, by reason
+        self._lost = 0
 
     def close(self) -> None:
         """Close all connections."""
@@ -148,6 +152,11 @@ class Client:
         bodies = self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
         return [_answer(body, int(fields["max_tokens"])) for body, fields in zip(bodies, requests, strict=True)]
 
+    def lost(self) -> int:
+        """Tokens, at most, of answers since the last call that the server may have drawn, and not sent: others came in their place."""
+        lost, self._lost = self._lost, 0
+        return lost
+
     async def _ask(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
         for attempt in range(RETRIES):
             try:
@@ -156,6 +165,8 @@ class Client:
                 asked = BACKOFF * 2**attempt if error.seconds is None else error.seconds
                 if not self._patient(wait := min(asked, LONGEST_WAIT)):
                     raise
+                self.again[str(error)] += 1
+                self._lost += int(fields["max_tokens"]) if fields and error.drawn else 0
                 await asyncio.sleep(wait)
         return await self._exchange(method, path, fields)
 
@@ -185,7 +196,7 @@ class Client:
 
     def _judge(self, status: int, headers: Any, path: str, body: bytes) -> None:
         if status >= 500 or status in BUSY:
-            raise Busy(f"status {status}", _seconds(headers.get("retry-after", "")))
+            raise Busy(f"status {status}", _seconds(headers.get("retry-after", "")), status not in REFUSED_AT_ONCE)
         if status >= 400:
             said = self._clean(body.decode("utf-8", "replace"))
             raise RefusedRequest(f"{self.url}{path} refuses with status {status}: {said}")

@@ -13,13 +13,13 @@ token puts it into A every time.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log
 
 import numpy as np
 
 from ..arrays import Array
-from .answers import UNREPORTED, Answer
+from .answers import UNREPORTED, Answer, Emitted
 from .rows import number_of
 
 CONTEXTS = 32_768  # remembered
@@ -47,18 +47,18 @@ class Contexts:
         self._last: OrderedDict[int, tuple[Array, Array, int]] = OrderedDict()
         self._places, self._sure = 0, 0
 
-    def add(self, prompt: str | Sequence[int], answer: Answer, listed: int, slack: float) -> None:
-        """Compare an answer with what was reported before. listed: tokens of each list that count; slack: error of a sum of masses."""
+    def add(self, prompt: str | Sequence[int], answer: Answer, heavy: Callable[[Emitted], int]) -> None:
+        """Compare an answer with what was reported before. heavy: how many tokens of each list count."""
         key = hash((number_of(prompt) if isinstance(prompt, str) else tuple(prompt),))
         for emitted in answer.tokens:
-            ids, mass = emitted.named(listed)
+            ids, mass = emitted.named(heavy(emitted))
             if not len(ids):
                 break
             self._places += 1
             self._sure += bool(mass[0] > 1 - SURE)
             before = self._last.pop(key, None)
             if before is not None:
-                self._compare((ids, mass, emitted.token), before, slack)
+                self._compare((ids, mass, emitted.token), before, emitted.slack)
             self._last[key] = (ids, mass, emitted.token)
             if emitted.token < 0:  # any of several tokens
                 break

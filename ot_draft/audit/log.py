@@ -1,4 +1,4 @@
-"""Logs of emitted tokens and their laws: one JSON object a line, or the arrays of an .npz file; read piece by piece."""
+"""Logs of emitted tokens and their laws, one JSON object a line, or the arrays of an .npz file: read piece by piece, and written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
@@ -16,11 +17,13 @@ from ..errors import CannotAudit
 from .audit import Audit
 from .records import real_numbers
 from .rounding import log_error
+from .rows import dense_row, whole_number
 
 LONGEST = 64 * 2**20  # bytes of a line
 KNOWN = ("request", "position", "batch", "place")
 KEYS = {*KNOWN, "token", "law", "ids", "probabilities", "logprobs", "own", "whole", "draft_law"}
 WHOLE = ("token", "ids", "position", "place")  # arrays that hold whole numbers
+WANTED = {"iu": "whole numbers", "iuUS": "names or whole numbers", "b": "truth values", "fiu": "real numbers"}
 PIECE = 4096  # rows of an .npz file that are worked on at once
 Advance = Callable[[float], None]
 
@@ -164,16 +167,7 @@ def _arrays(path: Path) -> dict[str, Array]:
     for name, array in arrays.items():
         kinds = "iu" if name in WHOLE else "b" if name == "whole" else "iuUS" if name in ("request", "batch") else "fiu"
         if array.dtype.kind not in kinds and array.size:
-            wanted = (
-                "whole numbers"
-                if kinds == "iu"
-                else "names or whole numbers"
-                if "U" in kinds
-                else "truth values"
-                if kinds == "b"
-                else "real numbers"
-            )
-            raise CannotAudit(f"{path}: {name} is of type {array.dtype}: give {wanted}")
+            raise CannotAudit(f"{path}: {name} is of type {array.dtype}: give {WANTED[kinds]}")
     return arrays
 
 
@@ -201,3 +195,61 @@ def _entry(piece: dict[str, Array], row: int) -> dict[str, Any]:
     if "whole" in entry:
         entry["whole"] = bool(entry["whole"])
     return entry
+
+
+class LogWriter:
+    """A .jsonl log, one line a token, each law by its heaviest 64 tokens. FileExistsError where the file is there already."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("x", encoding="utf-8")
+        self.tokens = 0
+
+    def add(self, token: int, law: Array, *, draft_law: Array | None = None, **known: Any) -> None:
+        """One emitted token and its whole law (n,); draft_law (n,); known: request, position, batch, place as in `Audit.add`.
+
+        CannotAudit where the law is none.
+        """
+        where = f"token {self.tokens}"
+        ids, mass, rest = dense_row(law, where).cut()
+        if whole_number(token, "token", where) >= len(law):
+            raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
+        line = {"token": int(token), "ids": ids.tolist(), "probabilities": mass.tolist(), "own": float(law[token])}
+        line |= known
+        if rest == 0:
+            line["whole"] = True
+        if draft_law is not None:
+            line["draft_law"] = np.asarray(draft_law, dtype=np.float64)[ids].tolist()
+        self._file.write(json.dumps(line) + "\n")
+        self.tokens += 1
+
+    def flush(self) -> None:
+        """Hand what was added to the operating system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        self._file.close()
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array | None]]:
+    """Token, target's law (n,) and draft model's law (n,) for every token that a step added to one text.
+
+    The law of a token is that at the node it follows: the root, or the accepted draft before it. The draft model's law is None
+    behind the last drafted token. No place in the step is given: with a rule that decides on whole paths, a token that is known to
+    be the third of its step does not follow the target's law, though the text does. CannotAudit for a step without laws.
+    """
+    if step.p is None or step.q is None:
+        raise CannotAudit(f"step {step.number} has no laws: decode with DecodeOptions(laws=True)")
+    p, q = step.p[row].double().cpu().numpy(), step.q[row].double().cpu().numpy()
+    nodes = [0, *step.nodes[row].tolist()]
+    for token, node in zip(step.tokens(row), nodes, strict=False):
+        drafted = q[node] if node < len(q) and abs(q[node].sum() - 1) < 1e-3 else None
+        yield token, p[node], drafted

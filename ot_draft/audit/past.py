@@ -13,11 +13,12 @@ import numpy as np
 
 from ..arrays import Array
 from .moments import FACTOR, Crowd, Groups, Last, mixed
-from .records import NO_TOKEN, Tokens
+from .records import NO_TOKEN, UNNAMED, Tokens
 
 WINDOW = 16  # tokens before that are remembered
 HEAVIEST = 8  # tokens of the law before that are remembered
 REQUESTS = 4096
+TEXTS = 2**18  # whose last position is remembered
 CELLS = (
     4096,
     65_536,
@@ -51,6 +52,29 @@ class Seen:
     earlier_by_id: tuple[Array, Array]
     crowd: Array
     cells: tuple[Array, ...]
+
+
+class Order:
+    """Whether every token comes after those before it in its text, where its position is said."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[int, int] = OrderedDict()
+        self._unnamed = UNNAMED
+
+    def read(self, request: Array, position: Array) -> tuple[Array, Array]:
+        """Which rows of a block (T,) do not, and the requests (T,): unnamed texts are told apart by where positions begin anew."""
+        late, request = np.zeros(len(request), dtype=bool), request.copy()
+        for row in np.flatnonzero(position >= 0).tolist():
+            at, name = int(position[row]), int(request[row])
+            if name == UNNAMED:
+                if at <= self._last.get(self._unnamed, -1):
+                    self._unnamed -= 1
+                request[row] = name = self._unnamed
+            last = self._last.pop(name, -1)
+            late[row], self._last[name] = at <= last, max(at, last)
+        while len(self._last) > TEXTS:
+            self._last.popitem(last=False)
+        return late, request
 
 
 @dataclass

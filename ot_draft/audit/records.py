@@ -20,12 +20,9 @@ from .rounding import OFF, decimals_of, explains, relative_of
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
 MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are below
-NUMBERS = {
-    "request": 0,
-    "position": -1,
-    "batch": 0,
-    "place": -1,
-}  # what is known of a token beside its law, and what stands for unknown
+UNNAMED = -(2**62)  # the text of a token that names none
+# What is known of a token beside its law, and what stands for unknown.
+NUMBERS = {"request": UNNAMED, "position": -1, "batch": 0, "place": -1}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""What reported log-probabilities mean: how exact they are, and, under temperature, top-k and top-p, the law that tokens are drawn from."""
+"""What reported log-probabilities mean: under temperature, top-k and top-p, the law that tokens are drawn from."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,12 +15,7 @@ from .answers import ALL, Answer, Emitted
 MODES = ("raw", "tempered", "processed")
 TIE = 1e-3  # log-probabilities so near each other may change places between the server's sampler and its report
 EDGE = 1e-4  # and so may tokens whose mass before them is so near top_p
-DIGITS = (1, 2, 3, 4)  # after the point, of numbers that are called rounded; what has more is as good as exact
-VARIETY = 16  # different numbers of so few digits are no chance
-EXACT = 1e-6  # by how much a sum may exceed 1 in single precision
-SIGNIFICANT = 20.0  # nothing is bet on a rounded probability below so many times its error,
-SIGNIFICANT_REST = 5.0  # nor on what a list leaves over, below so many times the error of its sum
-ROUGHEST = 0.25  # where nothing could be bet on masses up to this, nothing can be concluded
+ROUGHEST = 0.25  # relative error from which on a law that was cut or tempered is not computed
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Reported:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise CannotAudit(f"log-probabilities are {self.mode!r}: give one of {', '.join(MODES)}")
-        if not self.temperature >= 0 or not 0 < self.top_p <= 1 or self.top_k < 0 or self.listed < 1:
+        if not 0 <= self.temperature < math.inf or not 0 < self.top_p <= 1 or self.top_k < 0 or self.listed < 1:
             raise CannotAudit(
                 f"temperature {self.temperature}, top-k {self.top_k}, top-p {self.top_p}, {self.listed} listed: give a temperature "
                 "from 0 on, top-k from 0 on (0: all), top-p above 0 and up to 1, and at least one listed token"
@@ -69,8 +65,8 @@ class Reported:
         """Whether the tokens that are listed are all that can be drawn."""
         return self.mode != "processed" and (self.temperature == 0 or self.top_k > 0 or self.top_p < 1)
 
-    def law(self, logs: Array) -> Array | None:
-        """Probabilities of the listed tokens, from their log-probabilities (N,) in descending order.
+    def law(self, logs: Array, slack: float = 0.0) -> Array | None:
+        """Probabilities of the listed tokens, from their log-probabilities (N,) in descending order; slack: error of a sum of these.
 
         None where two tokens at the edge of what is cut off are too near each other to say which of them stays, or the list ends
         before top-k or top-p does. That depends on the law alone: tokens left out for it bias nothing.
@@ -89,11 +85,21 @@ class Reported:
             cut /= cut.sum()
         if self.top_p < 1:
             before = np.cumsum(cut) - cut
-            if cut.sum() < self.top_p or np.abs(before - self.top_p).min() < EDGE or _tie(cut, before < self.top_p):
+            if (
+                cut.sum() < self.top_p
+                or np.abs(before - self.top_p).min() < EDGE + slack
+                or _tie(cut, before < self.top_p)
+            ):
                 return None
             logs = np.where(before < self.top_p, logs, -np.inf)
         mass = np.exp(logs / temperature)
         return mass / mass.sum()
+
+    def error(self, mass: Array, emitted: Emitted) -> float:
+        """Relative error of the probabilities of `law` for tokens of these masses (N,): at a low temperature an error grows."""
+        off = emitted.error + emitted.step / max(float(mass.min()), 1e-300)
+        temperature = self.temperature if self.mode == "raw" and self.temperature > 0 else 1.0
+        return float(np.expm1(min(np.log1p(off) / temperature, 1.0)))
 
 
 def _tie(mass: Array, kept: Array) -> bool:
@@ -102,77 +108,49 @@ def _tie(mass: Array, kept: Array) -> bool:
 
 
 class Lists:
-    """How a server lists tokens: how many of them, and how exact their probabilities are, as far as its answers show.
+    """How many tokens a server lists for their mass alone, as far as its answers show.
 
-    What is learned only ever tightens, and is learned from a whole wave before any token of it is bet on.
+    It only ever shrinks, and is learned from a whole wave before any token of it is bet on.
     """
 
     def __init__(self, reported: Reported) -> None:
         self._reported, self._shortest, self._by_text = reported, reported.listed, False
-        self._digits: tuple[int, ...] = DIGITS  # that fit all numbers so far
-        self._as_mass = False
-        self._values: set[float] = set()
-        self._zero, self._over = False, 0.0
 
     def learn(self, answers: Iterable[Answer]) -> None:
         """From the answers of a wave."""
         for emitted in (each for answer in answers for each in answer.tokens):
-            mass = np.exp(emitted.logs)
-            if mass.sum() < 1 - ALL:
-                self._shortest = min(self._shortest, len(mass))
+            if emitted.mass.sum() < 1 - ALL:
+                self._shortest = min(self._shortest, len(emitted.logs))
             self._by_text |= emitted.by_text
-            self._as_mass |= emitted.as_mass
-            self._over = max(self._over, float(mass[: self._reported.listed].sum()) - 1)
-            self._zero |= bool(mass[-1] == 0)
-            if self._digits:
-                numbers = (mass if emitted.as_mass else emitted.logs)[(mass > 0) & (mass < 1)]
-                self._digits = tuple(d for d in self._digits if (np.abs(numbers - np.round(numbers, d)) < 1e-9).all())
-                self._values.update(np.round(numbers[: VARIETY - len(self._values)], 9).tolist())
 
-    @property
-    def listed(self) -> int:
-        """Tokens of a list that stand there for their mass.
+    def heavy(self, emitted: Emitted) -> int:
+        """How many of the listed tokens, the heaviest, are listed whatever was emitted.
 
-        One more may be there because it was emitted, or stand in the place of the last, so that one is left away unless it can be told
-        by its mass. By text two tokens can fall together, and the list is shorter then.
+        One more may stand there because it was emitted, or in the place of the last. So the last is left away, and what weighs the same:
+        of tokens of one mass a server lists some, and the emitted one. By text two tokens can fall together, and the list is shorter.
         """
-        spare = 2 * self._by_text + (not self._reported.whole)
-        return max(1, self._shortest - spare)
+        logs, kept = emitted.logs, max(1, self._shortest - 2 * self._by_text - (not self._reported.whole))
+        if self._reported.whole or len(logs) < kept:
+            return min(kept, len(logs))
+        edge = kept - 1 if kept > 1 else 1
+        return int(np.searchsorted(-logs[:kept], -logs[edge])) if edge < len(logs) else kept
 
-    @property
-    def rounding(self) -> float:
-        """Half a unit of the last digit that is printed; 0 where the numbers are as exact as floats are."""
-        rounded = self._digits and (
-            len(self._values) >= VARIETY or self._over > EXACT or (self._zero and self._as_mass)
-        )
-        return 0.5 * 10.0 ** -min(self._digits) if rounded and self._values else 0.0
-
-    @property
-    def error(self) -> float:
-        """Error of a sum of masses."""
-        return max(self.rounding, self._over if self._over > EXACT else 0.0)
-
-    @property
-    def least(self) -> float:
-        """The least mass that anything is bet on."""
-        return max(SIGNIFICANT * self.rounding if self._as_mass else 0.0, SIGNIFICANT_REST * self.error)
-
-    def law(self, emitted: Emitted) -> tuple[Array, Array] | None:
-        """Tokens and their masses, those that are too light for their error left to the rest; None where nothing remains.
-
-        It is seen by the law alone which these are.
-        """
-        ids, mass = emitted.ids[: self.listed], self._reported.law(emitted.logs[: self.listed])
-        if mass is None or not mass.sum() > 0 or (emitted.by_text and self._reported.whole and (ids < 0).any()):
-            return None
-        ids, mass = ids[ids >= 0], mass[ids >= 0]
-        if not len(ids):
-            return None
-        if not self.error:
-            return ids, mass
-        mass = mass / max(1.0, mass.sum())
+    def law(self, emitted: Emitted) -> tuple[Array, Array, float] | None:
+        """Tokens, their masses, and the relative error of these; None where the law cannot be known, which is seen by the law alone."""
+        kept = self.heavy(emitted)
+        ids, logs = emitted.ids[:kept], emitted.logs[:kept]
         if self._reported.whole:
-            return None if (mass[mass > 0] < self.least).any() else (ids, mass)
-        heavy = np.ones(len(mass), bool) if not self._as_mass else mass >= self.least
-        kept = int(np.count_nonzero(heavy & (1 - np.cumsum(mass) >= self.least)))
-        return (ids[:kept], mass[:kept]) if kept else None
+            mass = self._reported.law(logs, emitted.slack)
+            if mass is None or (emitted.by_text and (ids < 0).any()):
+                return None
+            error = self._reported.error(emitted.mass[:kept][mass > 0], emitted)
+            return (ids, mass, error) if error <= ROUGHEST else None
+        known = ids >= 0
+        over = max(0.0, float(emitted.mass[:kept].sum()) - 1)
+        return (ids[known], emitted.mass[:kept][known], max(emitted.error, over)) if known.any() else None
+
+    def outside(self, emitted: Emitted) -> bool:
+        """Whether nobody can say if the emitted token is one of a law that was cut: by its name, or since it weighs what the last does."""
+        kept = self.heavy(emitted)
+        tied = emitted.log > emitted.logs[kept - 1] - TIE and emitted.token not in emitted.ids[:kept]
+        return self._reported.whole and (emitted.token < 0 or tied)

@@ -14,7 +14,7 @@ smaller, so that evidence of rounding may come from any law of the log so far.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,9 +26,9 @@ SMALLEST = 2.0**-24  # of float16, below which a mass is 0
 EXACT = 99  # decimals of a law that is not written in few of them
 DECIMALS = range(8, 1, -1)
 SINGLE = 6  # decimals up to which numbers of float32 are told from all others
-MANY = 8  # masses of a list, or of all lists that come together, that all have few decimals are rounded ones
-FEW = 4  # logarithms below which nothing is concluded from their decimals
+MANY = 8  # masses of few decimals in lists, between 0 and 1, from which on such lists are rounded ones
 NOTHING = 1e-15  # a probability below this is no mass
+NONE = np.zeros(0)
 VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 
 
@@ -50,12 +50,12 @@ def _in_bfloat16(mass: Array) -> Array:
     return ((single == mass) & ((single.view(np.uint32) & 0xFFFF) == 0)).all(1)
 
 
-def decimals_of(mass: Array) -> Array:
-    """The fewest decimals, from 2 to 8, that write all masses of a row (T, N): (T,), EXACT where there are none."""
+def decimals_of(mass: Array, tried: range = DECIMALS) -> Array:
+    """The fewest decimals, of those tried, that write all masses of a row (T, N): (T,), EXACT where there are none."""
     found = np.full(len(mass), EXACT)
     first = mass[:, :1]
     rows = np.flatnonzero(_written(first, DECIMALS[0]) | _written(first, SINGLE))
-    for decimals in DECIMALS if len(rows) else ():
+    for decimals in tried if len(rows) else ():
         found[rows[_written(mass[rows], decimals)]] = decimals
     return found
 
@@ -83,45 +83,79 @@ def explains(mass: Array, size: int, whole: bool) -> bool:
 
 @dataclass
 class Rounding:
-    """What the laws so far show of their rounding; stated: an absolute error that every reported probability may have."""
+    """What the laws so far show of their rounding.
+
+    stated: an absolute error that every reported probability may have. decimals: of the finest print so far. exact_own: whether a
+    probability of an emitted token beyond its list was ever said in more digits than rounding leaves: else 0 may be a rounded one.
+    """
 
     stated: float = 0.0
-    decimals: int = 0  # of the finest print so far
+    decimals: int = 0
+    exact_own: bool = False
+    few: int = field(default=0, init=False)  # masses of lists, between 0 and 1, that few decimals write
 
     def read(
-        self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array
-    ) -> tuple[Array, Array]:
+        self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array,
+        unlisted: Array = NONE
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Slack of every law, and the mass that its tokens of no reported mass may have at most: (T,) each.
 
-        mass (T, N), rest (T,): normalised; the others (T,) as in `Tokens`.
+        mass (T, N), rest (T,): normalised; unlisted: reported probabilities of emitted tokens beyond their lists; the others (T,) as in
+        `Tokens`.
         """
-        listed = np.count_nonzero(mass, axis=1)
-        missing = np.where(whole, np.abs(total - 1), np.maximum(total - 1, 0))
-        shows = (missing > 10.0 ** -decimals.astype(float) / 2) | (~whole & (size >= MANY))
-        shows &= decimals < EXACT
+        self.exact_own |= _exact(unlisted[unlisted > 0])
+        step = self._steps(mass, total, whole, decimals)
+        step = np.maximum(np.maximum(step, np.where(relative > 0, SMALLEST, 0.0)), self.stated)
+        exact = not step.any() and not relative.any()
+        if exact and (whole.all() or (self.exact_own and decimals.min() == EXACT)):
+            return step, np.full(len(mass), NOTHING * VOCABULARY)
+        positive = np.where(whole, np.count_nonzero(mass, axis=1) + rest * total / np.maximum(step, 1e-300), size)
+        short = np.maximum(1 - total, 0.0)
+        # What a 0 may hide, though nothing shows it yet: in a list of few decimals, or by a token whose own number was rounded.
+        finest = np.where(decimals < EXACT, 10.0 ** -decimals.astype(float) / 2, 0.0)
+        hidden = np.where(~whole & _between(mass).any(1), np.maximum(step, finest), step)
+        most = relative * total + np.where(whole, positive * step, size * hidden) + short
+        nothing = np.minimum(np.where(whole, size, VOCABULARY) * hidden, most)
+        if not self.exact_own:
+            nothing = np.where(whole, nothing, most)
+        spread = relative * total + positive * step
+        slack = np.minimum(relative * total + size * step, np.where(whole, 2 * spread + short, np.inf))
+        return np.minimum(slack, 1.0), np.minimum(nothing + NOTHING * VOCABULARY, 1.0)
+
+    def _steps(self, mass: Array, total: Array, whole: Array, decimals: Array) -> Array:
+        """Half a unit in the last decimal of every law that is in print, 0 for the others: (T,)."""
+        few, missing = decimals < EXACT, np.where(whole, np.abs(total - 1), np.maximum(total - 1, 0))
+        between = np.where(~whole & few, _between(mass).sum(1), 0)
+        self.few += int(between.sum())
+        shows = few & ((missing > 10.0 ** -decimals.astype(float) / 2) | ((between > 0) & (self.few >= MANY)))
         self.decimals = int(max(self.decimals, decimals[shows].max(initial=0)))
-        lists = decimals[~whole]
-        if size[~whole].sum() >= MANY and lists.max() < EXACT:  # short lists show it together
-            self.decimals = int(max(self.decimals, lists.max()))
         # A law that shows no rounding itself, in no more decimals than one that did: [1.00, 0.00] after [0.71, 0.15, 0.15].
         decimals = np.where(shows, decimals, np.where(decimals <= self.decimals, self.decimals, EXACT))
-        step = np.maximum(
-            np.where(decimals < EXACT, 10.0 ** -decimals.astype(float) / 2, 0.0), np.where(relative > 0, SMALLEST, 0.0)
-        )
-        step = np.maximum(step, self.stated)
-        if not step.any() and not relative.any():
-            return np.zeros(len(mass)), np.full(len(mass), NOTHING * VOCABULARY)
-        positive = np.where(whole, listed + rest * total / np.maximum(step, 1e-300), size)
-        spread, short = relative * total + positive * step, np.maximum(1 - total, 0.0)
-        slack = np.minimum(relative * total + size * step, np.where(whole, 2 * spread + short, np.inf))
-        nothing = np.minimum(np.where(whole, size, VOCABULARY) * step, spread + short)
-        return np.minimum(slack, 1.0), np.minimum(nothing + NOTHING * VOCABULARY, 1.0)
+        return np.where(decimals < EXACT, 10.0 ** -decimals.astype(float) / 2, 0.0)
+
+
+def _between(mass: Array) -> Array:
+    return (mass > 0) & (mass < 1)
+
+
+def _exact(values: Array) -> bool:
+    """Whether one of these numbers (m,) has more digits than 16 bits or few decimals hold."""
+    column = values[:, None]
+    return bool(((relative_of(column) == 0) & (decimals_of(column) == EXACT)).any())
+
+
+def step_of(mass: Array) -> float:
+    """The absolute error of probabilities (m,) as they were reported, from their decimals; 0 where these are not few."""
+    decimals = (
+        int(decimals_of(mass[_between(mass)][None], range(DECIMALS[0], 0, -1))[0]) if _between(mass).any() else EXACT
+    )
+    return 10.0**-decimals / 2 if decimals < EXACT else 0.0
 
 
 def log_error(logs: Array) -> float:
     """The relative error of exp of logarithms (m,) as they were reported: from 16 bits, or few decimals; 0 for all others."""
     finite = -logs[np.isfinite(logs) & (logs < 0)][None]
-    if finite.size < FEW:
+    if not finite.size:
         return 0.0
-    relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite)[0])
+    relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite, range(DECIMALS[0], 0, -1))[0])
     return float(np.expm1(max(relative * finite.max(), 10.0**-decimals / 2 if decimals < EXACT else 0.0)))

@@ -14,7 +14,7 @@ from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
 from .records import MOST_IDS
-from .reported import ROUGHEST, Lists, Reported
+from .reported import Lists, Reported
 
 PROMPTS = (
     "The old lighthouse keeper climbed the stairs and",
@@ -44,7 +44,6 @@ MIX = (
 )  # requests at a time and tokens an answer, wave by wave, over and over
 UNNAMED = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
-UNREADABLE = 0.05  # share of answers that may be unreadable
 
 Prompt = str | list[int]
 
@@ -76,15 +75,14 @@ def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple
 class Outcome:
     """What happened beside the tokens.
 
-    answers, and the unreadable ones by reason. left_out: shapes of waves that the server would not answer, with its reason. contexts,
-    rounding: a line each, for the reader.
+    answers, and the unreadable ones by reason. left_out: shapes of waves that the server would not answer, with its reason. contexts:
+    a line for the reader.
     """
 
     answers: int = 0
     unreadable: Counter[str] = field(default_factory=Counter)
     left_out: dict[tuple[int, int], str] = field(default_factory=dict)
     contexts: str = ""
-    rounding: str = ""
 
 
 def audit_server(
@@ -129,13 +127,20 @@ class _Run:
             return []
         self.outcome.answers += len(answers)
         self.outcome.unreadable.update(str(each) for each in bad)
+        self._audit.charge(self._client.lost())
+        for each in bad:
+            self._audit.leave_out(str(each), f"an answer of {shape[1]} tokens", shape[1])
         good = [(i, prompt, answer) for i, prompt, answer in zip(numbers, prompts, answers, strict=True)
                 if not isinstance(answer, BadAnswer)]  # fmt: skip
         self._lists.learn(answer for _, _, answer in good)
         for request, prompt, answer in good:
             self._ends.add(prompt, answer, shape[1])
-            self._contexts.add(prompt, answer, self._lists.listed, self._lists.error)
+            self._contexts.add(prompt, answer, self._lists.heavy)
             self._bet(answer, request)
+            if answer.missing:
+                self._audit.leave_out(
+                    "counted, and not reported", f"an answer of {len(answer.tokens)} tokens", answer.missing
+                )
         self._give_up(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
         return [(prompt, answer) for _, prompt, answer in good]
 
@@ -158,16 +163,15 @@ class _Run:
 
     def _bet(self, answer: Answer, request: int) -> None:
         for position, emitted in enumerate(answer.tokens):
-            found = self._lists.law(emitted)
-            if found is None or (
-                self._reported.whole and emitted.token < 0
-            ):  # a name that does not say which of the kept it is
+            law = self._lists.law(emitted)
+            if law is None or self._lists.outside(emitted):
                 self._audit.skip()
                 continue
-            own = 0.0 if self._reported.whole else math.nan if self._lists.error else math.exp(emitted.log)
+            ids, mass, error = law
+            own = 0.0 if self._reported.whole else math.exp(emitted.log)
             token = emitted.token if emitted.token >= 0 else UNNAMED
-            self._audit.add_top(token, *found, own, request=request, position=position, batch=self._waves,
-                                whole=self._reported.whole)  # fmt: skip
+            self._audit.add_top(token, ids, mass, own, request=request, position=position, batch=self._waves,
+                                whole=self._reported.whole, error=error)  # fmt: skip
 
     def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
         """CannotAudit where it is clear that no more will come of it."""
@@ -184,7 +188,7 @@ class _Run:
         if not self._waves:
             return False
         audit, outcome = self._audit, self.outcome
-        outcome.contexts, outcome.rounding = str(self._contexts), self._said_of_rounding()
+        outcome.contexts = str(self._contexts)
         audit.undecided = self._ends.refusal() or self._contexts.refusal(self._reported.leaves_to_chance)
         if (audit.undecided and self._contexts.partings >= PARTINGS) or self._ends.refusal():
             return True
@@ -193,28 +197,11 @@ class _Run:
         found = audit.biased and self._contexts.partings >= PARTINGS
         if not (found or broken or audit.tokens + audit.skipped >= self._plan.tokens):
             return False
-        audit.undecided = audit.undecided or self._too_little()
+        if not audit.tokens and not unreadable:
+            audit.undecided = (
+                f"no token of {audit.skipped} has a law that can be known: list more tokens, or ask without top-p"
+            )
         return True
-
-    def _too_little(self) -> str:
-        """Why too much is missing to conclude anything: answers that are left out may have been of one kind."""
-        audit, outcome = self._audit, self.outcome
-        unreadable = outcome.unreadable.total()
-        if unreadable > UNREADABLE * outcome.answers:
-            return f"{unreadable} of {outcome.answers} answers cannot be read, too many to leave out: {self._reasons()}"
-        if self._lists.least > ROUGHEST:
-            return f"the probabilities are too rough: {outcome.rounding}"
-        if not audit.tokens:
-            return f"no token of {audit.skipped} has a law that can be known: list more tokens, or ask without top-p"
-        return ""
-
-    def _said_of_rounding(self) -> str:
-        lists = self._lists
-        return (
-            f"masses are off by up to {lists.error:.2g}; nothing is bet on less than {lists.least:.2g}"
-            if lists.error
-            else ""
-        )
 
     def _reasons(self) -> str:
         return "; ".join(f"{reason} ({times} times)" for reason, times in self.outcome.unreadable.most_common(3))
@@ -223,6 +210,8 @@ class _Run:
 def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
     """The plan with model and engine named, as far as the server has to be asked for them, and what the engine understands."""
     model, engine = plan.model, plan.engine
+    if not model.isprintable():
+        raise CannotAudit(f"{model!a} is no name of a model: give it as the server has it")
     if not model or engine == "auto":
         models = client.models()
         if not models:

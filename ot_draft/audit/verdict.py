@@ -17,6 +17,8 @@ from .wealth import NO_MASS, Wealth
 
 SUSPICIOUS = log(20)  # an e-value of which one says how many tokens would decide
 TARGETS = (0.05, 0.01, 0.001)  # bounds for which the number of tokens is told
+ROUGHEST = 0.25  # mean error of the reported laws above which nothing is decided
+TOLD = 0.001  # mass of unnamed tokens, and error of the laws, from which on a sentence tells them
 UNREADABLE = 0.05  # share of tokens left out above which nothing is decided
 KINDS = 20  # of reasons that are told apart
 SHOWN = 3  # of them in a sentence
@@ -29,9 +31,9 @@ class LeftOut:
         self.tokens = 0
         self.kinds: dict[str, list[Any]] = {}
 
-    def add(self, reason: str, where: str) -> None:
-        """Count one. Reasons that differ in numbers and quoted words alone are of one kind."""
-        self.tokens += 1
+    def add(self, reason: str, where: str, tokens: int = 1) -> None:
+        """Count these. Reasons that differ in numbers and quoted words alone are of one kind."""
+        self.tokens += tokens
         kind = re.sub(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.,e+-]*|\bnan\b|\binf\b", "...", reason)
         if kind not in self.kinds and len(self.kinds) >= KINDS:
             kind = "another reason"
@@ -95,7 +97,8 @@ class Verdict:
     kind in left_out. undecided: why neither "biased" nor "no bias found" can be said, "" if one can: what the audit was told, or, where
     the rest is not biased, too many unreadable tokens. The wealth is charged for these, so that `biased` holds whatever they were.
     bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
-    on average over the tokens (see `bound`), those left out included; seen: by how much it differed in those that were read.
+    on average over the tokens (see `bound`), those left out included; seen: by how much it differed in those that were read. unnamed:
+    mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
     families: logarithm of each family's own e-value.
     findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
     for_bounds: tokens in all after which the bound would be so small, about.
@@ -114,6 +117,8 @@ class Verdict:
     bound: float
     confidence: float
     seen: float
+    unnamed: float
+    rounding: float
     loosest: str
     families: dict[str, float]
     findings: tuple[Finding, ...]
@@ -145,9 +150,10 @@ class Verdict:
         need = -log(audit.level)
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
-        undecided = audit.undecided or ("" if crossed is not None else _too_many(tokens, audit.left_out))
-        return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed, audit.level,
-                   now, largest, most, audit.confidence, bound.seen()[0], loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
+        undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound.slack))
+        return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed,
+                   audit.level, now, largest, most, audit.confidence, bound.seen()[0], bound.rest, bound.slack,
+                   loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
 
     def __str__(self) -> str:
         if self.undecided:
@@ -156,13 +162,19 @@ class Verdict:
             strongest = self.findings[0]
             return (
                 f"biased: e-value {_power(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
-                f"What gave it away: {strongest.event}: {strongest.came:.4%} came, {strongest.expected:.4%} were reported"
+                f"What gave it away: {strongest.event}: {strongest.came:.2%} came, {strongest.expected:.2%} were reported"
             )
         said = (
             f"no bias found in {self.tokens:,} tokens: on {EVENTS:,} sets of ranks, of probabilities, of parts of the unit interval, what "
-            f"came differs from what was reported by less than {self.bound:.3g}, on average over all tokens, with {self.confidence:.4g} "
+            f"came differs from what was reported by less than {self.bound:.2g}, on average over all tokens, with {self.confidence:.4g} "
             f"confidence (no bound for a bias whose sign changes from context to context); e-value {_power(self.log_e_value)}"
         )
+        if self.unnamed > TOLD:
+            said += f". Beyond the listed tokens lie {self.unnamed:.1%} of the mass: there nothing was looked at"
+        if self.rounding > TOLD:
+            said += f". The reported laws are rounded, and off by up to {self.rounding:.2g}"
+        if self.skipped:
+            said += f". {self.skipped:,} tokens more were left out, since their law cannot be known"
         return (
             said if self.more is None else f"{said}. It hints at a bias: about {self.more:,} tokens more would decide"
         )
@@ -177,11 +189,11 @@ class Verdict:
         return "cannot be decided" if self.undecided else "biased" if self.biased else "no bias found"
 
 
-def _too_many(read: int, left_out: LeftOut) -> str:
-    """Why what was read cannot be called right, if over UNREADABLE of all tokens were left out."""
+def _too_little(read: int, left_out: LeftOut, slack: float) -> str:
+    """Why what was read cannot be called right: over UNREADABLE of all tokens were left out, or the reports are too rough."""
     every = read + left_out.tokens
     if left_out.tokens <= UNREADABLE * every:
-        return ""
+        return f"the reported probabilities are too rough: off by up to {slack:.2g}" if slack > ROUGHEST else ""
     return (
         f"{left_out.tokens:,} of {every:,} tokens cannot be read, and what is left out may depend on the tokens (at most "
         f"{UNREADABLE:.0%} may be): {left_out}"

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ..audit import Audit, Verdict
-from ..audit.page import html_page
+from ..audit.page import SHOWN, e_value, html_page
 from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
 from .console import one_line, print_json, progress_bar, table_console
-from .options import Numbers
+from .options import Numbers, can_write
 from .refused import Refused
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
-ROWS = 8  # bets in the table
 UNDECIDED = 2  # exit status
 MOST_TOGETHER = 256
+LONGEST = 65_536  # tokens of an answer
 
 
 @click.command()
@@ -40,11 +40,13 @@ MOST_TOGETHER = 256
 @click.option(
     "--lengths",
     "--length",
-    type=Numbers(),
+    type=Numbers(LONGEST),
     help="Tokens an answer, in turn [default: 16, and 256 in two waves of five].",
 )
 @click.option(
-    "--concurrency", type=Numbers(), help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32]."
+    "--concurrency",
+    type=Numbers(MOST_TOGETHER),
+    help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32].",
 )
 @click.option("--temperature", type=float, default=1.0, show_default=True)
 @click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
@@ -82,11 +84,20 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
     with one_line((DraftSelectionError, OSError, UnicodeDecodeError)):
         judge = Audit(level, confidence, tolerance)
         is_url = subject.startswith(("http://", "https://"))
+        for name, file in (("--json", json_file), ("--html", html)):
+            if file is not None and file != Path("-"):
+                _can_write(name, file, None if is_url else Path(subject))
         notes = _ask(subject, judge, given) if is_url else _read(Path(subject), judge, given)
         verdict = judge.verdict()
         _write(verdict, subject, notes, json_file, html)
     differs = dict(notes).get("reference", "").startswith(DIFFERS)
     sys.exit(1 if differs else UNDECIDED if verdict.undecided else int(verdict.biased))
+
+
+def _can_write(name: str, file: Path, log: Path | None) -> None:
+    if log is not None and file.exists() and log.exists() and file.samefile(log):
+        raise Refused(f"{name} {file}: is the log that is audited: name another file")
+    can_write(name, file)
 
 
 def _read(path: Path, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]:
@@ -108,8 +119,6 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]
     from ..audit.client import Client
     from ..audit.server import PROMPTS, Plan, audit_server, introduce, mixed
 
-    if max(given["concurrency"] or (1,)) > MOST_TOGETHER:
-        raise Refused(f"--concurrency {max(given['concurrency'])}: give at most {MOST_TOGETHER}")
     plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], mixed(given["concurrency"] or (), given["lengths"] or ()),
                 ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
     if given["mode"]:
@@ -132,7 +141,7 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> list[tuple[str, str]]
              ("laws of equal contexts", outcome.contexts)]  # fmt: skip
     notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
     notes += [("answer left out", f"{reason} ({times} times)") for reason, times in outcome.unreadable.most_common(5)]
-    notes += [("rounding", outcome.rounding)] if outcome.rounding else []
+    notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
     if reference is not None and not judge.undecided:
         notes.append(("reference", str(reference.comparison())))
     return notes
@@ -211,7 +220,8 @@ def _table(verdict: Verdict) -> Table:
         title=f"{verdict.tokens:,} tokens",
         title_justify="left",
     )
-    for each in verdict.findings[:ROWS]:
-        power = f"10^{each.log_e_value / 2.302585:.1f}"
-        made.add_row(each.event, f"{each.tokens:,}", f"{each.came:.4%}", f"{each.expected:.4%}", power)
+    for each in verdict.findings[:SHOWN]:
+        made.add_row(
+            each.event, f"{each.tokens:,}", f"{each.came:.2%}", f"{each.expected:.2%}", e_value(each.log_e_value)
+        )
     return made

@@ -34,7 +34,8 @@ class Source:
 
     noise: spread of what every batch adds to the logits of sampler and report alike. ends: mass of END, which ends a text then;
     hides_end: and is not shown. raw: whether the report is before temperature, top-k and top-p, or after. late, crowded: from this
-    position on, or with more requests at a time, six of ten tokens are the likeliest ones, whatever the law.
+    position on, or with more requests at a time, six of ten tokens are the likeliest ones, whatever the law. grid: of which all logits are
+    multiples, as those of 16 bits are.
     """
 
     report: Report = as_it_is
@@ -45,11 +46,14 @@ class Source:
     seed: int = 0
     late: int = 10**6
     crowded: int = 10**6
+    grid: float = 0.0
     at_once: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.p = random_pair(self.seed, N).p
+        if self.grid:
+            self.p = softmax(np.round(np.log(self.p) / self.grid) * self.grid)
         if self.ends:
             self.p[:, END] = 0
             self.p *= (1 - self.ends) / self.p.sum(1, keepdims=True)
@@ -171,6 +175,17 @@ LIES: dict[str, Report] = {
 # How a server writes its lists.
 
 
+def ties_by_high_id(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:
+    """Of tokens of one mass those of high ids are listed, and the emitted one."""
+    made = columns(tokens, laws, listed)
+    for name, row, law in zip(made["tokens"], made["top_logprobs"], laws, strict=True):
+        top = len(law) - 1 - np.argsort(-law[::-1], kind="stable")[:listed]
+        own = row[name]
+        row.clear()
+        row.update({name: own} | {f"token_id:{x}": float(np.log(law[x])) for x in top.tolist()})
+    return made
+
+
 def only_own(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:
     """The emitted token and its true probability, and no other."""
     logs = np.log(laws[np.arange(len(tokens)), tokens]).tolist()
@@ -236,6 +251,13 @@ def rounded_logs(digits: int) -> Callable[..., dict[str, Any]]:
         return made
 
     return style
+
+
+def in_bfloat16(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:
+    """Log-probabilities in bfloat16."""
+    logs = np.log(np.maximum(laws, 1e-30)).astype(np.float32)
+    short = ((logs.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+    return columns(tokens, np.exp(short.astype(np.float64)), listed)
 
 
 def in_half_precision(tokens: Array, laws: Array, listed: int) -> dict[str, Any]:

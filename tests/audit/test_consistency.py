@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ot_draft.audit.answers import UNREPORTED, Answer, Emitted
+from ot_draft.audit.answers import LOWEST, UNREPORTED, Answer, Emitted
 from ot_draft.audit.consistency import STAKES, Contexts, Ends
 from ot_draft.audit.reported import Lists, Reported
 
@@ -24,8 +24,8 @@ def test_the_bet_on_equal_contexts_is_fair_whatever_moved_the_reports_apart() ->
             mean = np.zeros(len(STAKES))
             for token in range(6):
                 contexts = Contexts(1e-6)
-                contexts.add("a", Answer((emitted(0, first),), ""), listed, 0.0)
-                contexts.add("a", Answer((emitted(token, second),), ""), listed, 0.0)
+                contexts.add("a", Answer((emitted(0, first),), ""), lambda each, n=listed: n)
+                contexts.add("a", Answer((emitted(token, second),), ""), lambda each, n=listed: n)
                 mean += second[token] * np.exp(contexts._wealth)
             assert (mean <= 1 + 1e-12).all() and (mean > 1 - 2e-4).all()
 
@@ -37,7 +37,7 @@ def test_rounding_in_other_batches_is_no_reason(spread: float) -> None:
     for prompt in np.tile(np.arange(16), 40).tolist():
         mass = np.exp(logits[prompt] + spread * generator.normal(size=50))
         mass /= mass.sum()
-        contexts.add([prompt], Answer((emitted(int(generator.choice(50, p=mass)), mass),), ""), 20, 0.0)
+        contexts.add([prompt], Answer((emitted(int(generator.choice(50, p=mass)), mass),), ""), lambda each: 20)
     assert contexts.compared == 16 * 39
     assert contexts.refusal(leaves_to_chance=True) == ""
 
@@ -58,26 +58,34 @@ def test_which_ends_are_none() -> None:
     assert "--ignore-eos" in hidden.refusal() and "--ignore-eos" in counted.refusal()
 
 
-@pytest.mark.parametrize(("digits", "as_mass", "least"), [(2, True, 0.1), (3, True, 0.01), (3, False, 0.0025)])
-def test_nothing_is_bet_on_what_rounding_may_have_made(digits: int, as_mass: bool, least: float) -> None:
-    generator, lists, rows = np.random.default_rng(2), Lists(Reported()), []
-    for mass in generator.dirichlet(np.full(30, 0.2), size=40):
-        order = np.argsort(-mass)[:20]
-        with np.errstate(divide="ignore"):
-            logs = (
-                np.maximum(np.log(np.round(mass[order], digits)), -1e4)
-                if as_mass
-                else np.round(np.log(mass[order]), digits)
-            )
-        rows.append(Emitted(int(order[0]), float(logs[0]), order, logs, as_mass=as_mass))
-    lists.learn([Answer(tuple(rows), "")])
-    assert lists.least == pytest.approx(least, rel=0.2)
-    for row in rows:
-        law = lists.law(row)
-        if law is not None:
-            assert 1 - law[1].sum() >= lists.least * (1 - 1e-9)
-            assert not as_mass or law[1].min() >= lists.least
-    toy = np.array([0.5, 0.3, 0.2])
-    exact = Lists(Reported())
-    exact.learn([Answer(tuple(emitted(i % 3, toy, as_mass=as_mass) for i in range(40)), "")])
-    assert exact.error == 0.0  # a law of few digits is no rounded one
+def reported(mass: np.ndarray, digits: int, as_mass: bool) -> Emitted:
+    order = np.argsort(-mass)[:20]
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.round(mass[order], digits)) if as_mass else np.round(np.log(mass[order]), digits)
+    logs = np.maximum(logs, LOWEST)
+    return Emitted(int(order[0]), float(logs[0]), order, logs, as_mass=as_mass)
+
+
+@pytest.mark.parametrize(("digits", "as_mass"), [(2, True), (3, True), (1, False), (2, False), (3, False)])
+def test_the_error_of_a_report_is_read_from_its_digits(digits: int, as_mass: bool) -> None:
+    for mass in np.random.default_rng(2).dirichlet(np.full(30, 0.2), size=40):
+        row = reported(mass, digits, as_mass)
+        true = np.sort(mass)[::-1][:20]
+        assert np.all(np.abs(true - row.mass) <= row.error * row.mass + row.step + 1e-12)
+        assert abs(true.sum() - row.mass.sum()) <= row.slack
+        assert emitted(0, mass, as_mass=as_mass).slack < 1e-10
+        for law in (Reported(top_k=5), Reported(top_k=5, temperature=0.5)):
+            found, sharp = Lists(law).law(row), true ** (1 / law.temperature)
+            if found is not None:
+                sharp = sharp[:5] / sharp[:5].sum()
+                assert np.abs(found[1][:5] - sharp).sum() / 2 <= 2 * found[2] + 1e-12
+
+
+def test_tokens_of_one_mass_are_in_no_list_where_it_ends() -> None:
+    """Which of them a server lists is its own choice, and the emitted one is always there."""
+    law = np.array([0.3, 0.2, *np.full(10, 0.05)])
+    lists = Lists(Reported(listed=6))
+    for token in range(12):
+        ids = np.array([0, 1, *sorted({8, 9, 10, 11} | ({token} - {0, 1}))])
+        ids_and_masses = lists.law(Emitted(token, float(np.log(law[token])), ids, np.log(law[ids])))
+        assert ids_and_masses is not None and ids_and_masses[0].tolist() == [0, 1]

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from ot_draft.cli import main
 
 from . import kinds_of_servers as kinds
-from .completions_server import Handler, Server, columns, entries, serving
+from .completions_server import Handler, Server, columns, completion, entries, serving
 from .kinds_of_servers import LIES, Source, as_probabilities, body, plain, rounded_logs, send
 
 pytest.importorskip("httpx")
@@ -110,6 +111,11 @@ RIGHT: dict[str, tuple[dict[str, Any], Any, str, tuple[str, ...]]] = {
        for words in (("--temperature", "0"), ("--temperature", ".7", "--top-k", "5"), ("--top-k", "20"), ("--top-p", ".9"),
                      ("--top-p", ".8", "--top-k", "8"))
        for raw, style in ((True, columns), (False, entries))},
+    **{f"ties in steps of {grid}, {words}": ({"grid": grid}, kinds.ties_by_high_id, "vllm", words)
+       for grid in (0.25, 1.0, 4.0) for words in ((), ("--top-k", "20"), ("--listed", "5"), ("--listed", "2"))},
+    "logarithms in bfloat16": ({}, kinds.in_bfloat16, "vllm", ()),
+    "1 digit, logarithms": ({}, rounded_logs(1), "vllm", ()),
+    "top-p by 2 digits": ({"raw": True}, rounded_logs(2), "vllm", ("--top-p", ".8")),
     "processed at .3": ({}, columns, "vllm", ("--temperature", ".3", "--logprobs", "processed")),
     "one at a time": ({"noise": 0.05}, columns, "vllm", ("--concurrency", "1")),
     "two listed": ({"noise": 0.05}, columns, "vllm", ("--listed", "2")),
@@ -348,6 +354,60 @@ def test_one_refusal_does_not_end_an_audit(line: bytes) -> None:
     assert ("answer left out" in done.output) == (line[:3] == b"400")
 
 
+# Answers that are lost by a token that is in them: the others lean, and it is not the sampler's fault.
+
+LOST = {
+    "bytes that are no text": lambda handler: send(handler, plain(b'{"choices": "\xe9"}')),
+    "an error of the server's": lambda handler: send(handler, plain(b"{}", b"500 Internal Server Error")),
+    "a connection that breaks off": lambda handler: send(handler, OK + b"content-length: 2000\r\n\r\n{}"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", LOST)
+def test_what_a_token_breaks_is_not_held_against_the_sampler(name: str) -> None:
+    source = Source()
+    rare = int(source.p.mean(0).argmin())
+
+    def lost(handler: Handler, fields: dict[str, Any]) -> bool:
+        tokens, laws = source(fields)
+        if rare in tokens.tolist():
+            return LOST[name](handler)
+        handler.give(completion(tokens, columns(tokens, laws, fields["logprobs"]), fields["max_tokens"]))
+        return True
+
+    done, _ = asked(source, "--length", "16", misbehave=lost, tokens=16_000)
+    assert done.exit_code in (0, 2), done.output
+    assert ("cannot be read" if name == "bytes that are no text" else "asked again") in said(done)
+
+
+def test_what_no_list_shows_is_said() -> None:
+    """Tokens beyond the first two are drawn as the server likes."""
+    source = Source()
+
+    def wrong(fields: dict[str, Any]) -> Any:
+        tokens, laws = source(fields)
+        order = np.argsort(-laws, axis=1)
+        beyond = (order[:, :2] != tokens[:, None]).all(1)
+        return np.where(beyond, order[:, 2], tokens), laws
+
+    done, _ = asked(wrong, style=lambda tokens, laws, listed: columns(tokens, laws, 2), tokens=2000)
+    assert done.exit_code == 2 or "Beyond the listed tokens lie" in said(done), done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "must_say"),
+    [
+        (("--temperature", "inf", "--top-k", "3"), 2, "temperature inf"),
+        (("--model", "\ud800"), 2, "no name of a model"),
+        (("--lengths", "16,512"), 0, "8 x 512"),
+    ],
+)
+def test_odd_options(words: tuple[str, ...], exit_code: int, must_say: str) -> None:
+    done, _ = asked(Source(), *words, tokens=3000)
+    assert done.exit_code == exit_code and must_say in said(done), done.output
+
+
 # What the waves are like.
 
 
@@ -381,3 +441,20 @@ def test_the_waves_of_the_default_reach_what_is_wrong_there_alone(position: int,
 def test_there_are_enough_of_them() -> None:
     assert len(LYING) + len(BROKEN) + len(DRIPPING) >= 90
     assert len(RIGHT) >= 40
+
+
+def test_tokens_that_are_counted_and_not_shown_are_left_out_and_counted() -> None:
+    """llama.cpp keeps the tokens of half a character back when an answer ends: the others are judged."""
+
+    def half(handler: Handler, fields: dict[str, Any]) -> bool:
+        def change(whole: dict[str, Any]) -> None:
+            found = whole["choices"][0]["logprobs"]
+            for name in ("tokens", "token_logprobs", "top_logprobs"):
+                found[name] = found[name][: -1 - len(fields["prompt"]) % 2]
+
+        return len(fields["prompt"]) % 5 == 0 and send(handler, plain(body(fields, change, handler.server.generate)))
+
+    done, _ = asked(Source(), "--length", "64", misbehave=half, tokens=2500)
+    assert done.exit_code == 0 and "answer left out" not in said(done), done.output
+    done, _ = asked(Source(late=0), "--length", "64", misbehave=half, tokens=2500)
+    assert done.exit_code == 1, done.output

@@ -122,3 +122,59 @@ def test_logarithms_of_few_digits_have_an_error() -> None:
     assert log_error(np.round(logs, 2)) == pytest.approx(0.005, rel=0.01)
     half = logs.astype(np.float16).astype(float)
     assert np.abs(np.exp(logs - half) - 1).max() < log_error(half) < 0.01
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("looked_at", [False, True])
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize(("listed", "digits"), [(3, 4), (3, 3), (5, 3), (1, 3)])
+def test_a_zero_in_few_decimals_is_no_evidence(listed: int, digits: int, every: int, looked_at: bool) -> None:
+    """Short lists, asked about after every token, alone or mixed with exact ones: a light token is reported as 0."""
+    generator, audit = np.random.default_rng(5), Audit()
+    p = softmax(generator.uniform(1, 3, (50, 1)) * generator.normal(size=(50, 2000)))
+    at = generator.integers(50, size=1500)
+    token = inverse(p[at], generator.random(1500))
+    for i, (x, law) in enumerate(zip(token.tolist(), p[at], strict=True)):
+        ids = np.argsort(-law)[:listed]
+        mass, own = (
+            (law[ids], float(law[x])) if i % every else (np.round(law[ids], digits), round(float(law[x]), digits))
+        )
+        audit.add_top(x, ids, mass, own)
+        assert not looked_at or i % 7 or not audit.biased
+    assert audit.log_e_value < 5
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+@pytest.mark.parametrize("listed", [1, 3, 20])
+def test_a_zero_beside_logarithms_is_no_evidence(listed: int, digits: int) -> None:
+    """The logarithms of a list have few digits, and so has the emitted token's own probability."""
+    generator, audit = np.random.default_rng(6), Audit()
+    p = softmax(2 * generator.normal(size=(50, 5000)))
+    at = generator.integers(50, size=1500)
+    for x, law in zip(inverse(p[at], generator.random(1500)).tolist(), p[at], strict=True):
+        ids = np.argsort(-law)[:listed]
+        logs = np.round(np.log(law[ids]), digits)
+        audit.add_top(x, ids, np.exp(logs), round(float(law[x]), digits), error=log_error(logs))
+    assert not audit.biased and audit.log_e_value < 5
+
+
+def test_a_zero_among_exact_numbers_is_enough() -> None:
+    """Tokens beyond the list that have been reported in all digits, then one of mass 0: top-k was lost."""
+    generator, audit, ids = np.random.default_rng(7), Audit(), np.arange(3)
+    for _ in range(600):
+        law = generator.dirichlet(np.ones(10))
+        law = law[np.argsort(-law)]
+        token = int(generator.choice(10, p=law))
+        audit.add_top(token, ids, law[:3], float(law[token]))
+    assert not audit.biased
+    for _ in range(3):
+        audit.add_top(9, ids, np.array([0.51, 0.29, 0.11]) + generator.random(3) / 100, 0.0)
+    assert audit.biased and audit.verdict().findings[0].name == "no mass"
+
+
+def test_reports_that_are_too_rough_decide_nothing() -> None:
+    generator, audit = np.random.default_rng(8), Audit()
+    for _ in range(300):
+        law = generator.dirichlet(np.ones(60))
+        audit.add(int(generator.choice(60, p=law)), np.round(law, 2))
+    assert "too rough" in audit.verdict().undecided
