@@ -145,8 +145,12 @@ class Client:
 
     def complete(self, requests: Sequence[dict[str, Any]]) -> list[Answer | BadAnswer]:
         """The answers to requests that are sent together; BadAnswer where one cannot be read."""
-        bodies = self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
+        bodies = self.bodies(requests)
         return [_answer(body, int(fields["max_tokens"])) for body, fields in zip(bodies, requests, strict=True)]
+
+    def bodies(self, requests: Sequence[dict[str, Any]]) -> list[bytes | BadAnswer]:
+        """What the server sends for requests that are sent together, unread; BadAnswer where nothing came."""
+        return self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
 
     async def _ask(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
         for attempt in range(RETRIES):
