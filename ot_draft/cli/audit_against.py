@@ -26,7 +26,7 @@ def against(
     json_file: Path | None,
 ) -> int:  # fmt: skip
     """Ask both and print the verdict; the exit status."""
-    from ..audit.against import LENGTHS, SETTINGS, Match, Server, settings_of
+    from ..audit.against import LENGTHS, SETTINGS, Match, settings_of
     from ..audit.server import PROMPTS, Plan
 
     chosen = list(SETTINGS) if names == "all" else [name.strip() for name in names.split(",")]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sizes import first
 
 from ot_draft.arrays import Array
 from ot_draft.audit.against import SETTINGS, Agreement, Match, Setting
 from ot_draft.audit.two_sided import TwoSided
 from ot_draft.cli import main
-from sizes import first
 
 from .chains import random_pair, residual, softmax
 from .completions_server import completion, serving
