@@ -29,7 +29,7 @@ from .verdict import UNREADABLE
 END = 2**31 - 1  # stands for the end that an answer came to by itself
 PIECE = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")  # of a text whose tokens are not known
 LENGTHS = (2, 2, 8, 2, 2, 16)  # tokens an answer where settings are asked together, in turn
-SHORT = (1, 2)  # tokens of many answers to one request, whichever tells more: the first token may not be drafted for
+SHORT = (1, 2, 5)  # tokens of many answers to one request, whichever tells most: the first token may not be drafted for
 TOGETHER = 4  # every so many waves all settings are asked together
 SMALL, SMALL_UNTIL, LARGE = 2, 600, 8  # copies of a request in a block, tokens of a setting until there are more
 MORE = 3  # requests of the first setting in a wave of all settings

@@ -202,7 +202,7 @@ class Race:
     """
 
     SPREADS = np.array([0.01, 0.03, 0.06, 0.12, 0.25, 0.6])
-    EVERY, PLACES = 4, 2  # blocks with one request before another is chosen; tokens of an answer that count
+    EVERY, PLACES = 4, 5  # blocks with one request before another is chosen; tokens of an answer that count
 
     def __init__(self, requests: int) -> None:
         self._seen: list[dict[tuple[int, ...], list[int]]] = [{} for _ in range(requests)]
