@@ -149,13 +149,17 @@ class Client:
 
     def complete(self, requests: Sequence[dict[str, Any]]) -> list[Answer | BadAnswer]:
         """The answers to requests that are sent together; BadAnswer where one cannot be read."""
-        bodies = self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
+        bodies = self.bodies(requests)
         return [_answer(body, int(fields["max_tokens"])) for body, fields in zip(bodies, requests, strict=True)]
 
     def lost(self) -> int:
         """Tokens, at most, of answers since the last call that the server may have drawn, and not sent: others came in their place."""
         lost, self._lost = self._lost, 0
         return lost
+
+    def bodies(self, requests: Sequence[dict[str, Any]]) -> list[bytes | BadAnswer]:
+        """What the server sends for requests that are sent together, unread; BadAnswer where nothing came."""
+        return self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
 
     async def _ask(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
         for attempt in range(RETRIES):

@@ -16,6 +16,7 @@ from ..audit import Audit, Verdict
 from ..audit.page import SHOWN, e_value, html_page
 from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
+from .audit_against import against, options
 from .console import one_line, print_json, progress_bar, table_console
 from .options import Numbers, can_write
 from .refused import Refused
@@ -71,7 +72,9 @@ LONGEST = 65_536  # tokens of an answer
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the verdict as JSON; -: print."
 )
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page.")
-def audit(subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None,
+@options[0]
+@options[1]
+def audit(subject: str, other: str | None, settings: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None,
           **given: Any) -> None:  # fmt: skip
     """Whether tokens follow the law that is reported for them, from a running server or from a log.
 
@@ -82,6 +85,12 @@ def audit(subject: str, level: float, confidence: float, tolerance: float, json_
     was given, 70 for an error of ours.
     """
     with one_line((DraftSelectionError, OSError, UnicodeDecodeError)):
+        if other is not None:
+            if html is not None or given["mode"] or given["reference"] is not None or not subject.startswith("http"):
+                raise Refused(
+                    "--against compares the texts of two servers: leave --html, --logprobs and --reference away"
+                )
+            sys.exit(against(subject, other, settings, _prompts(given["prompts"]), given, level, confidence, json_file))
         judge = Audit(level, confidence, tolerance)
         is_url = subject.startswith(("http://", "https://"))
         for name, file in (("--json", json_file), ("--html", html)):

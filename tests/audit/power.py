@@ -2,18 +2,25 @@
 
     python -m tests.audit.power wrong --bias .01 --tokens 100000
     python -m tests.audit.power right --runs 1000 --tokens 2000
+    python -m tests.audit.power against
 
 Not part of the tests: minutes. What came out stands in docs/audit.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import click
 import numpy as np
 
 from ot_draft.audit import Audit
+from ot_draft.audit.against import Agreement, Match, Setting
 
-from .chains import Emitted, Pair, random_pair, right, run, share_for
+from .chains import Emitted, Pair, Tables, distance, random_pair, run, share_for
+from .chains import right as right_tables
 from .wrong_samplers import RANDOMNESS, TABLES, share_of_old_numbers
 
 REQUESTS = 50
@@ -76,6 +83,38 @@ def wrong(bias: float, tokens: int, level: float, seeds: int, draft: bool | None
         click.echo(f"{name:40s} {'; '.join(said)}")
 
 
+@dataclass
+class Texts:
+    """A side of a match that writes as a sampler of such tables does; a prompt is the token before."""
+
+    pair: Pair
+    tables: Tables
+    generator: np.random.Generator
+
+    def ask(self, requests: Sequence[tuple[str, Any]], tokens: int) -> list[Any]:
+        start = np.array([prompt[0] * self.pair.n + prompt[0] for _, prompt in requests])
+        return list(run(self.pair, self.tables, 1.0, len(start), tokens, self.generator, start).token)
+
+
+def match(name: str, seed: int, tokens: int) -> Agreement:
+    """A wrong sampler beside a right one, from texts alone."""
+    pair, generator = random_pair(seed), np.random.default_rng([seed, 2])
+    sides = Texts(pair, TABLES[name](pair), generator), Texts(pair, right_tables(pair), generator)
+    return Match(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed).until(tokens)
+
+
+@main.command()
+@click.option("--tokens", default=100_000, help="Of both sides.")
+@click.option("--seeds", default=3)
+@click.argument("names", nargs=-1)
+def against(tokens: int, seeds: int, names: tuple[str, ...]) -> None:
+    """Tokens of both sides until a wrong sampler, at its full strength, is told from a right one by texts alone, level 1e-6."""
+    for name in names or TABLES:
+        far = [distance(random_pair(seed), TABLES[name](random_pair(seed))) for seed in range(seeds)]
+        took = [match(name, seed, tokens).decided_at for seed in range(seeds)]
+        click.echo(f"{name:40s} {np.mean(far):.4f} a token: {', '.join(f'{x:,}' if x else '-' for x in took)}")
+
+
 @main.command(name="right")
 @click.option("--runs", default=1000)
 @click.option("--tokens", default=2000)
@@ -87,7 +126,7 @@ def right_ones(runs: int, tokens: int, level: float) -> None:
         pair, generator = random_pair(seed % 20), np.random.default_rng([seed, 2])
         audit = Audit(level=level)
         feed(
-            audit, pair, run(pair, right(pair), 0.0, REQUESTS, tokens // REQUESTS, generator), with_draft=bool(seed % 2)
+            audit, pair, run(pair, right_tables(pair), 0.0, REQUESTS, tokens // REQUESTS, generator), with_draft=bool(seed % 2)
         )
         alarms += audit.biased
         largest.append(audit.verdict().log_largest)
