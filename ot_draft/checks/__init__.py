@@ -1,17 +1,15 @@
 """What users point at their own rule: properties, tried on problems that Hypothesis draws and shrinks. Needs `hypothesis`."""
 
 from . import strategies
-from .reports.answers import Answers
-from .reports.report import PropertyOutcome, Report, check_property, check_rule
-from .rules.claims import CLAIMS
-from .rules.counterexample import Counterexample
-from .rules.properties import ALL
-from .rules.pytest_parametrize import parametrize_with_rule_checks
-from .rules.rule_property import RuleProperty, rule_property
-from .samplers.draws import check_draws
-from .samplers.sampler import check_sampler
-from .samplers.sampler_report import SamplerOutcome, SamplerReport
-from .samplers.step import check_step
+from .answers import Answers
+from .parametrize import parametrize_with_rule_checks
+from .properties import ALL, CLAIMS
+from .report import PropertyOutcome, Report, check_property, check_rule
+from .rule_property import RuleProperty, rule_property
+from .sampler_report import SamplerOutcome, SamplerReport
+from .samplers import check_draws, check_sampler
+from .source import Counterexample
+from .step import check_step
 
 __all__ = [
     "ALL",

@@ -80,8 +80,7 @@ def check(
     wrong input, or a package is missing.
     """
     try:
-        from ..checks.reports.records import as_record
-        from ..checks.reports.report_files import json_text, write_reports
+        from ..checks.report_files import as_record, json_text, write_reports
 
         reports = _reports(targets, max_examples, seed, properties)
         records = [as_record(name, outcome) for name, report in reports.items() for outcome in report.outcomes]
@@ -109,8 +108,8 @@ def status_of(reports: Sequence[Report], strict: bool) -> int:
 def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> dict[str, Report]:
     """Report of each rule, by its name; by the whole target where two rules have one name."""
     from ..checks import Report, check_rule
-    from ..checks.reports.answers import answers
-    from ..checks.rules.properties import LOSSLESS, properties_of
+    from ..checks.answers import answers
+    from ..checks.properties import LOSSLESS, properties_of
     from .rule_target import rule_at
 
     rules = {text: rule_at(text) for text in targets}

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import laws, rules
-from ..checks.rules.rule_source import RuleSource, import_lines, rule_source
+from ..checks.source import RuleSource, import_lines, rule_source
 from ..selection import SelectionRule
 from .refused import Refused
 

@@ -10,8 +10,8 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.checks import check_draws
-from ot_draft.checks.samplers.corners import Case, corner_problems
-from ot_draft.checks.samplers.draws import DraftSampler
+from ot_draft.checks.corners import Case, corner_problems
+from ot_draft.checks.samplers import DraftSampler
 
 Array = Any
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()]

@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ot_draft.checks.reports.records import is_wrong, verdict
-from ot_draft.checks.reports.report_files import junit_text, write_reports
+from ot_draft.checks.report_files import is_wrong, junit_text, verdict, write_reports
 
 USER_TEST = """
 import ot_draft as ot

@@ -14,9 +14,8 @@ from mutants import Step, chosen, plain_residual
 from planted import PLANTED, Planted
 
 import ot_draft as ot
-from ot_draft.checks.samplers.dependence import Dependence
-from ot_draft.checks.samplers.step import numbered_back, renumbered
-from ot_draft.checks.samplers.views import PARTS, View, part, pooled
+from ot_draft.checks.step import numbered_back, renumbered
+from ot_draft.checks.views import PARTS, Dependence, View, part, pooled
 
 Array = Any
 TWO = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6], k=1)]

@@ -11,10 +11,9 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.checks import Report, check_rule
-from ot_draft.checks.reports.answers import Result, answers
-from ot_draft.checks.reports.records import as_record
-from ot_draft.checks.reports.report_files import json_text
-from ot_draft.checks.rules.properties import ALL, LOSSLESS, ROBUST
+from ot_draft.checks.answers import Result, answers
+from ot_draft.checks.properties import ALL, LOSSLESS, ROBUST
+from ot_draft.checks.report_files import as_record, json_text
 
 Decide = Callable[[Any, Any, Any], Any]
 

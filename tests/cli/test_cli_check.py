@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 from sizes import Sized
 
-from ot_draft.checks.rules.number_texts import fraction_source, number
-from ot_draft.checks.rules.properties import LOSSLESS as LOSSLESS_PROPERTIES
-from ot_draft.checks.rules.rule_source import rule_source
+from ot_draft.checks.properties import LOSSLESS as LOSSLESS_PROPERTIES
+from ot_draft.checks.source import fraction_source, number, rule_source
 from ot_draft.cli import main
 from ot_draft.cli.rule_target import rule_at
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..rules.properties import ALL, LOSSLESS
-from ..rules.rule_property import Category
-from ..rules.watched import Range
+from .properties import ALL, LOSSLESS
+from .rule_property import Category
+from .search import Range
 
 Status = Literal["passed", "failed", "skipped"]
 Lossless = Literal["yes", "no", "not decided"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, to_host
-from ...errors import InvalidArgument
-from ...laws import IID, DraftLaw
-from ...problem import Problem
-from ...selection import SelectionRule
+from ..arrays import Array, to_host
+from ..errors import InvalidArgument
+from ..laws import IID, DraftLaw
+from ..problem import Problem
+from ..selection import SelectionRule
 from .black_box import BlackBox, NoOutcome, numbers_shown, one_token, some_drafts
 from .corners import Case
 from .sampler_report import SamplerReport

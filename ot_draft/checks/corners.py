@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import to_host
-from ...errors import InvalidArgument
-from ...laws import DraftLaw
-from ...problem import Problem
+from ..arrays import to_host
+from ..errors import InvalidArgument
+from ..laws import DraftLaw
+from ..problem import Problem
 
 CORNERS = {  # weights of p, weights of q
     "plain": ((5, 1, 4, 2, 6, 2), (2, 6, 1, 5, 1, 5)),

@@ -12,26 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
-from ...problem import Problem
-from ...selection import SelectionRule
-from ..strategies import Strategy, hypothesis, large_problems
+from ..arrays import Array
+from ..problem import Problem
+from ..selection import SelectionRule
 from .calls import Convert, NoProbabilities, Tuples, as_given, law_apart, law_of_rows, law_together, tuples_of
-from .counterexample import Counterexample
-from .number_texts import number, numbers
 from .rule_property import rule_property, without_torch
+from .source import Counterexample, number, numbers
+from .strategies import Strategy, large_problems, st
 from .validity import slack_of
 
-st = hypothesis.strategies
 CALLS, PATIENCE = 6_000, 1.5  # calls without a look at the law, and seconds of the CPU that they may take
 REPEATED = (
-    "from ot_draft.checks.rules.engine_sizes import repeated_calls\n"
+    "from ot_draft.checks.engine_sizes import repeated_calls\n"
     "repeated_calls(rule, problem)  # raises what was seen: it calls the rule thousands of times"
 )
 EXACT = 1_500  # tuples times tokens times pairs that are looked at in Fractions
 NEAR = {"float64": 1e-11, "float32": 1e-5}  # sum of the differences that rounding may make in a law
 SHOWN_IN = (
-    "from ot_draft.checks.rules.engine_sizes import as_given, in_numpy, in_torch, output_of\n"
+    "from ot_draft.checks.engine_sizes import as_given, in_numpy, in_torch, output_of\n"
     "output = output_of(rule, problem, {}({!r}))\n"
     "for place in zip(*np.nonzero(abs(output - problem.p) > 1e-11)):\n    print(*place, output[place], problem.p[place])"
 )

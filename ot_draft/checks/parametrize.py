@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import InvalidArgument
-from ...selection import SelectionRule
-from ..reports.records import as_record
-from ..reports.report import check_property
+from ..errors import InvalidArgument
+from ..selection import SelectionRule
 from .properties import properties_of
+from .report import check_property
+from .report_files import Record, as_record
 from .rule_property import RuleProperty
 
 
-@dataclass(frozen=True)
+@dataclass
 class RuleCheck:
-    """One property, as a function of the rule that raises AssertionError with the smallest counterexample."""
+    """One property, as a function of the rule that raises AssertionError with the smallest counterexample.
+
+    ot_records: what came out, for the plugin of pytest, which may also set max_examples.
+    """
 
     property: RuleProperty
     max_examples: int
+    ot_records: list[Record] = field(default_factory=list)
 
     def __call__(self, rule: SelectionRule) -> None:
         import pytest
 
-        from ...pytest_plugin import RUNNING
-
-        running = RUNNING.get()
-        asked = running and running.max_examples
-        outcome = check_property(self.property, rule, asked or self.max_examples)
-        if running:
-            running.records.append(as_record(rule.name, outcome))
+        outcome = check_property(self.property, rule, self.max_examples)
+        self.ot_records.append(as_record(rule.name, outcome))
         if outcome.status == "skipped":
             pytest.skip(outcome.reason)
         if outcome.status == "failed":

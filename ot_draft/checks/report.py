@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from ...selection import SelectionRule
-from ..rules.counterexample import Counterexample
-from ..rules.properties import properties_of
-from ..rules.rule_property import Category, RuleProperty
-from ..rules.search import Drawn, Tried, search
-from ..rules.watched import Range
-from ..samplers.draws import check_draws
+from ..selection import SelectionRule
 from .answers import Answers, Lossless, Result, Status, answers, refutes
+from .properties import properties_of
+from .rule_property import Category, RuleProperty
+from .samplers import check_draws
+from .search import Drawn, Range, Tried, search
+from .source import Counterexample
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
 
