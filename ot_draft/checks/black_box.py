@@ -74,7 +74,7 @@ class BlackBox(ABC):
         try:
             for row in zip(*rows, strict=True):
                 outcomes.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             shown = self.shown(tuple(x[len(outcomes)] for x in rows), problem)
             raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
         return np.array(outcomes, dtype=np.int64)
@@ -86,7 +86,7 @@ class BlackBox(ABC):
             if len(outcomes) != len(which):
                 raise NoOutcome(f"gave {len(outcomes)} rows for {len(which)}")
             return outcomes
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Impossible(group[0], f"{_said(error)}; in a batch of {len(which)} rows") from error
 
 
@@ -94,7 +94,7 @@ class NoOutcome(ValueError):
     """What came out is no token, or no drafts."""
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return str(error) if isinstance(error, NoOutcome) else f"raised {type(error).__name__}: {error}"
 
 

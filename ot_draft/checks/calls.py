@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, broadcast, copy, to_host
+from ..arrays import Array, broadcast, copy, is_exact, to_host
 from ..laws import DraftLaw
 from ..problem import Problem
 from ..selection import Selection, checked
@@ -104,29 +104,77 @@ def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples) -> Array:
     return _averaged(selection, drafts, weight)
 
 
+def law_alone(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> Array:
+    """Output law (n,) of a single pair without any axis before the last: p and q (n,), call after call of one draft tuple (k,)."""
+    p, q = convert(problem.p), convert(problem.q)
+    parts = []
+    for drafts, weight in zip(tuples[0], tuples[1][:, None], strict=True):
+        selection = _on_host(rule(copy(p), copy(q), _like(drafts, p)), p, drafts)
+        parts.append(_of_kind(weight, selection) * selection.output(drafts))
+    return np.sum(parts, axis=0)
+
+
 def law_apart(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert = as_given) -> Array:
     """Output laws (..., n) of a batch of requests: p, q (..., n) and one draft tuple each (..., k), call after call.
 
     The requests take their tuples in different orders, and every call gets its arrays in another memory.
     """
-    calls, output = max(len(weight) for _, weight in tuples), np.zeros(problem.p.shape, dtype=object)
+    output = np.zeros(problem.p.shape, dtype=object)
+    for call, (drafts, weight) in enumerate(_in_calls(problem, tuples)):
+        p, q, drafted = _given(problem, drafts, call + problem.n, convert)
+        selection = _on_host(rule(p, q, drafted), p, drafts)
+        output = output + _of_kind(weight, selection)[..., None] * selection.output(drafts)
+    return output
+
+
+def is_no_function(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert) -> bool:
+    """Whether the same arguments get another answer the second time, and all tuples in one call get the right law.
+
+    Then it is for the way in which tuples were spread over calls that `law_apart` had another law.
+    """
+    calls = _in_calls(problem, tuples)
+    same = True
+    for call, (drafts, _) in enumerate(calls):
+        given = _given(problem, drafts, call, convert)
+        one, two = (_on_host(rule(*given), given[0], drafts).output(drafts) for _ in range(2))
+        same = same and np.array_equal(one, two)
+    if same:
+        return False
+    drafts, weight = (np.stack(parts) for parts in zip(*calls, strict=True))
+    p, q = (convert(np.repeat(x[None], len(calls), 0)) for x in (problem.p, problem.q))
+    selection = _on_host(rule(p, q, _like(drafts, p)), p, drafts)
+    output = (_of_kind(weight, selection)[..., None] * selection.output(drafts)).sum(0)
+    return bool((abs(output - problem.p) <= (0 if output.dtype == object else NEAR)).all())
+
+
+def _in_calls(problem: Problem, tuples: list[Tuples]) -> list[Tuples]:
+    """Drafts (..., k) and their probabilities (...) of call after call."""
+    calls, found = max(len(weight) for _, weight in tuples), []
     for call in range(calls):
         turn = [(call + place) % calls for place in range(len(tuples))]
         drafts = np.stack([drafts[i % len(drafts)] for (drafts, _), i in zip(tuples, turn, strict=True)])
         weight = np.array([w[i] if i < len(w) else 0 * w[0] for (_, w), i in zip(tuples, turn, strict=True)])
-        drafts, weight = drafts.reshape(*problem.batch, problem.k), weight.reshape(problem.batch)
-        memory = MEMORY[call % len(MEMORY)]
-        p, q = memory(problem.p, convert), memory(problem.q, convert)
-        selection = _on_host(rule(p, q, memory(drafts, partial(_like, p=p))), p, drafts)
-        output = output + _of_kind(weight, selection)[..., None] * selection.output(drafts)
-    return output
+        found.append((drafts.reshape(*problem.batch, problem.k), weight.reshape(problem.batch)))
+    return found
+
+
+def _given(problem: Problem, drafts: Array, call: int, convert: Convert) -> tuple[Any, Any, Any]:
+    """p, q and drafts in the memory whose turn it is."""
+    of_p, of_q, of_drafts = MEMORY[call % len(MEMORY)]
+    if of_p is _side_by_side:
+        both = convert(np.stack((problem.p, problem.q), -1).reshape(*problem.batch, -1))
+        p, q = both[..., ::2], both[..., 1::2]
+    else:
+        p, q = of_p(problem.p, convert), of_q(problem.q, convert)
+    drafts = drafts.astype(np.int32) if of_drafts is _backwards and type(p) is np.ndarray else drafts
+    return p, q, of_drafts(drafts, lambda x: _like(x, p))
 
 
 def _plain(x: Array, convert: Convert) -> Any:
     return convert(x.copy())
 
 
-def _every_second(x: Array, convert: Convert) -> Any:
+def _side_by_side(x: Array, convert: Convert) -> Any:
     return convert(np.repeat(x, 2, -1))[..., ::2]
 
 
@@ -134,7 +182,31 @@ def _transposed(x: Array, convert: Convert) -> Any:
     return convert(x.swapaxes(0, -1).copy()).swapaxes(0, -1)
 
 
-MEMORY = (_plain, _every_second, _transposed)
+def _backwards(x: Array, convert: Convert) -> Any:
+    """Steps of -1, which torch does not have."""
+    y = convert(x[..., ::-1].copy())
+    return y[..., ::-1] if type(y) is np.ndarray else y.flip(-1)
+
+
+def _expanded(x: Array, convert: Convert) -> Any:
+    """One row in memory, where all rows are equal, as engines have it where requests share a law."""
+    if not x.size or x.ndim == 1 or not (x == x.reshape(-1, x.shape[-1])[0]).all():
+        return _plain(x, convert)
+    row = convert(x.reshape(-1, x.shape[-1])[0].copy())
+    if type(row) is not np.ndarray:
+        return row.expand(x.shape)
+    return np.lib.stride_tricks.as_strided(row, x.shape, (*(0 for _ in x.shape[1:]), row.strides[0]))
+
+
+# Of p, q and the drafts, call after call.
+MEMORY = (
+    (_plain, _plain, _plain),
+    (_side_by_side, _side_by_side, _side_by_side),
+    (_transposed, _plain, _transposed),
+    (_expanded, _expanded, _plain),
+    (_plain, _side_by_side, _plain),
+    (_backwards, _transposed, _backwards),
+)
 
 
 def _like(drafts: Array, p: Any) -> Any:
@@ -146,7 +218,10 @@ def _on_host(given: Any, p: Any, drafts: Array) -> Selection:
     """What the rule gave, as numpy; floats in float64, so that nothing is rounded after the rule. Raises NoProbabilities."""
     selection = checked(given, p, drafts)
     parts = [to_host(x) for x in (selection.accept, selection.residual)]
-    accept, residual = (x if x.dtype == object else x.astype(np.float64) for x in parts)
+    whole = [
+        x.dtype == object or (is_exact(p) and x.dtype.kind in "iu") for x in parts
+    ]  # 0 and 1 are as exact as Fractions
+    accept, residual = (x.astype(object if each else np.float64) for x, each in zip(parts, whole, strict=True))
     least, sums = min(accept.min(), residual.min()), (np.max(accept.sum(-1)), np.max(abs(residual.sum(-1) - 1)))
     if not (least >= -NEAR and sums[0] <= 1 + NEAR and sums[1] <= NEAR):
         raise NoProbabilities(

@@ -43,6 +43,7 @@ CORNERS = {  # weights of p, weights of q
 IN_TURN = 4  # numbers of drafts that the corners take in turn
 OWN = {  # numbers of drafts of some corners, where the law allows them
     "plain": (1, 2, 3, 4, 8),
+    "p == q": (3, 8),  # all of eight drafts are kept
     "repeated drafts": (4,),
     "second draft in doubt": (3,),
     "nearly the same": (1,),

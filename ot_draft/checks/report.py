@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +13,7 @@ from .answers import Answers, Lossless, Result, Status, answers, refutes
 from .properties import properties_of
 from .rule_property import Category, RuleProperty
 from .samplers import check_draws
-from .search import Drawn, Range, Tried, search
+from .search import Drawn, Range, Tried, check_once, search
 from .source import Counterexample
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
@@ -27,6 +28,7 @@ class PropertyOutcome:
     claimed. category: the question that it helps to answer, as in `RuleProperty`. decides: False where it failed because the
     rule raised an error, or gave floats that are right up to rounding: then it is not refuted. crash: that error, if it was one.
     refused, refusal: number of problems that the rule does not take, in its words. ranges: what it was called with.
+    interrupted: whether the rule was stopped in the middle of a call; endless: whether it came to no end.
     """
 
     name: str
@@ -44,6 +46,8 @@ class PropertyOutcome:
     refused: int = 0
     refusal: str = ""
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    interrupted: bool = False
+    endless: bool = False
 
     @property
     def result(self) -> Result:
@@ -139,19 +143,51 @@ def check_rule(
     """
     outcomes: list[PropertyOutcome] = []
     drawn: Drawn = {}
+    unused = _copy_of(rule)
     for each in properties_of(rule, properties):
-        settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
-        if each.large and settled:  # a wrong rule is to be known as one within seconds
+        if reason := _settled(outcomes, each):
             about: dict[str, Any] = {"statement": each.statement, "category": each.category}
-            reason = f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
             outcomes.append(PropertyOutcome(each.name, "skipped", reason, **about))
         else:
-            outcomes.append(check_property(each, rule, max_examples, seed, drawn))
+            outcome = check_property(each, rule, max_examples, seed, drawn)
+            stopped = any(x.interrupted for x in (*outcomes, outcome))
+            outcomes.append(_judged_anew(outcome, each, unused) if stopped and outcome.counterexample else outcome)
         on_outcome(outcomes[-1])
     if draft_sampler is not None:
         outcomes.append(check_declared_law(rule, draft_sampler, seed))
         on_outcome(outcomes[-1])
     return Report(rule, tuple(outcomes))
+
+
+def _settled(outcomes: list[PropertyOutcome], claim: RuleProperty) -> str:
+    """Why a property need not be looked at, after these outcomes: a wrong rule is to be known as one within seconds."""
+    if endless := next((x for x in outcomes if x.endless), None):
+        return f"in {endless.name} the rule {endless.crash}"
+    settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
+    if claim.large and settled:
+        return f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
+    return ""
+
+
+def _copy_of(rule: SelectionRule) -> SelectionRule | None:
+    """The rule as it was made, with all that it keeps; None where it cannot be copied."""
+    try:
+        return copy.deepcopy(rule)
+    except Exception:  # whatever a user's rule holds
+        return None
+
+
+def _judged_anew(outcome: PropertyOutcome, claim: RuleProperty, unused: SelectionRule | None) -> PropertyOutcome:
+    """An outcome after the rule was stopped in the middle of a call, which may have left half of what it keeps: it decides
+    only if a copy of the rule that was never stopped fails on the same problem, too."""
+    assert outcome.counterexample is not None
+    try:
+        again = unused and check_once(claim, copy.deepcopy(unused), outcome.counterexample.problem)
+    except Exception:  # a refusal, or what does not copy
+        again = None
+    if again and again.decides == outcome.decides:
+        return outcome
+    return replace(outcome, decides=False, reason=f"{outcome.reason}; seen only after the rule was stopped half-way")
 
 
 def check_property(
@@ -166,6 +202,12 @@ def check_property(
     seconds, tried = perf_counter() - start, tuple(searched.by_k[k] for k in sorted(searched.by_k))
     cases, shown = sum(each.cases for each in tried), searched.counterexample
     about |= {"refused": searched.refused, "refusal": searched.refusal, "ranges": searched.ranges}
+    about["interrupted"] = searched.interrupted
+    if searched.endless:
+        about |= {"decides": False, "crash": searched.endless, "endless": True}
+        return PropertyOutcome(claim.name, "failed", searched.endless, seconds, cases, by_k=tried, **about)
+    if shown is None and searched.interrupted and not cases:
+        return PropertyOutcome(claim.name, "skipped", "every problem took too long", seconds, **about)
     if shown is None and cases and searched.refused == cases:
         reason = f"the rule refuses every problem: {searched.refusal}"
         return PropertyOutcome(claim.name, "skipped", reason, seconds, cases, by_k=tried, **about)

@@ -127,6 +127,22 @@ def write_reports(formats: Iterable[str], records: Sequence[Record], folder: Pat
     return written
 
 
+def try_places(formats: Iterable[str], folder: Path) -> None:
+    """Raise OSError now where a report could not be written later; nothing is left behind."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for name in formats:
+            file = folder / NAMES[name]
+            there = file.exists()
+            file.open("a").close()
+            if not there:
+                file.unlink()
+    finally:
+        for each in new:
+            each.rmdir()
+
+
 def json_text(records: Sequence[Record]) -> str:
     """{"ot_draft": version, "python": version, "passed": all as they should be, "rules": answers, "outcomes": records}.
 
@@ -204,19 +220,25 @@ def _clean(text: str) -> str:
 
 
 OF_REPORTS = """
-.answers { list-style: none; padding: 0; } .answers li:first-child { font-size: 1.2rem; font-weight: bold; }
-small { opacity: .75; display: block; }
+.answer { font-size: 1.3rem; font-weight: bold; display: inline-block; } .answers { list-style: none; padding: 0; }
+small { opacity: .75; display: block; } summary { cursor: pointer; margin: .6rem 0; }
 pre { background: var(--code); padding: .8rem; overflow-x: auto; border-radius: 4px; }
-.verdict { white-space: nowrap; }
+.verdict { white-space: nowrap; } td { overflow-wrap: anywhere; }
 .passed { background: #00735a; } .failed, .unexpected { background: #b34700; }
-.expected { background: #8a5c00; } .skipped { background: #666; }
+.expected, .open { background: #8a5c00; } .skipped { background: #666; }
+@media (max-width: 40rem) { .number { display: none; } td, th { padding: .3rem .2rem; } }
 @media print { pre { white-space: pre-wrap; } }
 """
 WORDS = {"expected": "fails as expected", "unexpected": "passes unexpectedly"}
+SIGNS = {
+    "yes": ("passed", "\u2713 lossless"),
+    "no": ("failed", "\u2717 not lossless"),
+    "not decided": ("open", "? not decided"),
+}
 
 
 def html_page(records: Sequence[Record]) -> str:
-    """A summary, then for each rule the answers, a table of its properties, and the counterexamples as code."""
+    """For each rule the verdict, a sentence, the smallest counterexample as code, what else failed; what passed is folded."""
     from .. import __version__
 
     rules = by_rule(records)
@@ -227,26 +249,55 @@ def html_page(records: Sequence[Record]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Selection rules, checked</title>\n<style>{STYLE}{OF_REPORTS}</style>\n</head>\n<body>\n"
-        f"<h1>Selection rules, checked</h1>\n<p>{len(records)} checks of {len(rules)} rules, {outcome}. "
-        f"Checked by ot_draft {__version__}.</p>\n{body}</body>\n</html>\n"
+        f"<h1>Selection rules, checked</h1>\n{body}<p>{len(records)} checks of {len(rules)} rules, {outcome}. "
+        f"Checked by ot_draft {__version__}.</p>\n</body>\n</html>\n"
     )
 
 
 def _rule(name: str, records: Sequence[Record]) -> str:
-    heads = "".join(f'<th class="number">{head}</th>' for head in ("k", "cases", "seconds"))
-    rows = "".join(_row(record) for record in records)
-    shown = "".join(
-        f"<h3>{escape(record['property'])}: smallest {'crash' if record.get('crash') else 'counterexample'}</h3>\n"
-        f"<p>{escape(record['reason'])}</p>\n"
-        f"<pre><code>{escape(record['code'])}</code></pre>\n"
-        for record in records
-        if record["code"]
-    )
-    said = "".join(f"<li>{escape(line)}</li>\n" for line in answers_of(records).lines())
+    answers = answers_of(records)
+    style, word = SIGNS[answers.lossless]
+    if answers.lossless == "yes" and answers.refuted:
+        style, word = (
+            "failed",
+            "\u2717 lossless in Fractions only" if answers.in_floats == "no" else "\u2717 overwrites its arguments",
+        )
+    with_code = sorted((each for each in records if each["code"]), key=lambda each: not refutes(result_of(each)))
+    shown = "".join(map(_shown, with_code[:1])) + "".join(map(_folded, with_code[1:]))
+    passed = [each for each in records if verdict(each) == "passed"]
+    others = [each for each in records if verdict(each) != "passed"]
+    said = "".join(f"<li>{escape(line)}</li>\n" for line in answers.lines())
+    folded = f"<details><summary>{len(passed)} passed</summary>\n{_table(passed)}</details>\n" if passed else ""
     return (
-        f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<ul class="answers">\n{said}</ul>\n<div class="wide"><table>\n'
-        f"<thead><tr><th>property</th><th>verdict</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n{shown}"
+        f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<p class="verdict answer {style}">{word}</p>\n'
+        f'<p>{escape(answers.sentence)}</p>\n{shown}<ul class="answers">\n{said}</ul>\n'
+        f"{_table(others) if others else ''}{folded}"
     )
+
+
+def _table(records: Sequence[Record]) -> str:
+    heads = "".join(f'<th class="number">{head}</th>' for head in ("k", "cases", "seconds"))
+    rows = "".join(map(_row, records))
+    return (
+        '<div class="wide"><table>\n<thead><tr><th>property</th><th>verdict</th>'
+        f"{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+
+
+def _shown(record: Record) -> str:
+    return f"<h3>{_headline(record)}</h3>\n{_code(record)}"
+
+
+def _folded(record: Record) -> str:
+    return f"<details><summary>{_headline(record)}</summary>\n{_code(record)}</details>\n"
+
+
+def _headline(record: Record) -> str:
+    return f"{escape(record['property'])}: smallest {'crash' if record.get('crash') else 'counterexample'}"
+
+
+def _code(record: Record) -> str:
+    return f"<p>{escape(record['reason'])}</p>\n<pre><code>{escape(record['code'])}</code></pre>\n"
 
 
 def _row(record: Record) -> str:

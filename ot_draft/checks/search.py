@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import ceil, log10, prod
@@ -31,6 +31,10 @@ SHAPES = (
     " drafts[..., i : i + 1], and end with  return ot.Selection(accept, residual)"
 )
 REMEDIES = {"ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"}
+FRACTIONS = (
+    "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
+    " p is (n,), a sum over its axis is a bare number, which xp.total is not"
+)
 OTHERS = {"numpy", "torch", "scipy"}
 
 
@@ -81,14 +85,16 @@ class Watched:
         before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
         try:
             given = self.rule(p, q, drafts)
-        except Exception as error:
+        except (KeyboardInterrupt, TooLong):
+            raise
+        except BaseException as error:  # SystemExit, too: its status would be ours
             if _is_refusal(error):
                 raise Refusal(" ".join(str(error).split())) from error
-            raise _crash(error) from error
+            raise _crash(error, exact=is_exact(p)) from error
         try:
             selection = checked(given, p, drafts)
         except InvalidArgument as error:
-            raise _crash(error) from error
+            raise _crash(error, exact=False) from error
         kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
         self.ranges.setdefault(kind, Range()).add(before)
         return selection
@@ -102,12 +108,13 @@ class Watched:
         return Range(size, prod(axes), sum(axis > 1 for axis in axes), max(least, 5e-324), 1)
 
 
-def _crash(error: Exception) -> Crash:
+def _crash(error: BaseException, exact: bool) -> Crash:
     text, name = " ".join(str(error).split()), type(error).__name__
-    return Crash(f"raised {name}: {text}. Remedy: {REMEDIES.get(name, SHAPES)}")
+    remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES)
+    return Crash(f"raised {name}: {text}. Remedy: {remedy}")
 
 
-def _is_refusal(error: Exception) -> bool:
+def _is_refusal(error: BaseException) -> bool:
     """Whether an error is raised on purpose: one of ot_draft's, or a ValueError, with words, of a `raise` of the user's."""
     if isinstance(error, DraftSelectionError):  # what a rule raises is anybody's
         return True
@@ -123,35 +130,65 @@ def _is_refusal(error: Exception) -> bool:
     return raised and module not in OTHERS | set(sys.stdlib_module_names) - {"__main__"}
 
 
-# Seconds of the CPU: after which a property of an engine's sizes is tried on nothing more, and on nothing larger.
-ENOUGH, SLOW, NO_LIMIT, AGAIN = 5.0, 0.25, 1e6, 0.02
+# Seconds of the CPU: for one property of an engine's sizes, for another one, for a problem after which no larger one is
+# tried, for the first problem. Of the clock ten times as many: a rule may sleep, and the machine may have other work.
+ENOUGH, LONG, SLOW, PATIENCE, AGAIN = 5.0, 20.0, 0.25, 12.0, 0.02
+CLOCK = 10
 TIMES = 4  # as many problems of such a property
+# Whose Python code is never stopped half-way: a module that was imported in part, or compiled in part, stays broken.
+WHOLE = ("importlib", "_frozen_importlib", "numba", "llvmlite", "torch", "jax", "gc")
 
 
 class TooLong(BaseException):
     """A problem that took longer than what is left of the time."""
 
 
+@dataclass
+class Alarm:
+    """Whether the body was stopped, whatever came out of it: a rule may catch everything."""
+
+    rung: bool = False
+
+
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raise TooLong in the body after so many seconds of the CPU. No limit outside of the main thread, nor where no such clock is."""
+def at_most(seconds: float) -> Iterator[Alarm]:
+    """Raise TooLong in the body after so many seconds of the CPU, or ten times as many of the clock.
+
+    No limit outside of the main thread, and none on the clock where another alarm is set.
+    """
+    alarm = Alarm()
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
+        yield alarm
         return
 
     def stop(_: int, frame: FrameType | None) -> None:
-        if (
-            frame is None or "gc" not in frame.f_code.co_name
-        ):  # what a collector's callback raises is lost: the next alarm
-            raise TooLong
+        while frame is not None and frame.f_globals is not globals():
+            module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if module in WHOLE or "gc" in frame.f_code.co_name:
+                return  # the next alarm comes soon
+            frame = frame.f_back
+        alarm.rung = True
+        raise TooLong
 
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, AGAIN)
+    timers = {signal.ITIMER_VIRTUAL: signal.SIGVTALRM}
+    if signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0):
+        timers[signal.ITIMER_REAL] = signal.SIGALRM
+    before = {number: signal.signal(number, stop) for number in timers.values()}
     try:
-        yield
+        for timer in timers:
+            signal.setitimer(timer, seconds * (CLOCK if timer == signal.ITIMER_REAL else 1), AGAIN)
+        yield alarm
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        with suppress(TooLong):  # an alarm on the way out
+            _silence(timers)
+        _silence(timers)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _silence(timers: Iterable[int]) -> None:
+    for timer in timers:
+        signal.setitimer(timer, 0)
 
 
 @dataclass
@@ -169,7 +206,8 @@ class Search:
     """A search: what was tried, by the number of drafts, and the smallest counterexample, if there is one.
 
     ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
-    does not take, and its words. slow: sizes (n, k, rows) of problems that took long.
+    does not take, and its words. slow: sizes (n, k, rows) of problems that took long. interrupted: whether the rule was ever
+    stopped half-way; endless: what is said of a rule that does not come to an end.
     """
 
     by_k: dict[int, Tried] = field(default_factory=dict)
@@ -180,28 +218,36 @@ class Search:
     slow: list[tuple[int, int, int]] = field(default_factory=list)
     spent: float = 0.0
     begun: bool = False
+    interrupted: bool = False
+    endless: str = ""
 
     def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it."""
-        if claim.large and (self.spent > ENOUGH or self._is_larger_than_a_slow_one(problem)):
+        most = ENOUGH if claim.large else LONG
+        if self.spent > most or self.endless or (claim.large and self._is_larger_than_a_slow_one(problem)):
             return None
         tried = self.by_k.setdefault(problem.k, Tried(problem.k))
         tried.cases += 1
         start, cpu = perf_counter(), process_time()
         ranges: dict[str, Range] = {}
-        # Nothing larger than the first one may go on for ever: a rule may enumerate all drafts itself.
-        limit = max(ENOUGH - self.spent, SLOW) if claim.large and self.begun else NO_LIMIT
+        counterexample, alarm = None, Alarm()
+        limit = max(most - self.spent, SLOW) if claim.large and self.begun else PATIENCE
         try:
-            with at_most(limit):
+            with at_most(limit) as alarm:
                 counterexample = check_once(claim, rule, problem, ranges)
         except TooLong:
-            counterexample, ranges = None, {}
-            tried.cases -= 1
+            pass
         except Refusal as refusal:
-            counterexample, ranges = None, {}
-            self.refused, self.refusal = self.refused + 1, self.refusal or str(refusal)
-        tried.seconds += perf_counter() - start
-        took = process_time() - cpu if self.begun else 0.0  # the first one may import torch
+            self.refused, self.refusal, ranges = self.refused + 1, self.refusal or str(refusal), {}
+        if alarm.rung:  # a rule that enumerates may go on for ever; what it gave when it was stopped says nothing
+            counterexample, ranges, self.interrupted = None, {}, True
+            tried.cases -= 1
+            if limit == PATIENCE:
+                within = f"{PATIENCE:.0f} s of the CPU or {CLOCK * PATIENCE:.0f} s in all"
+                self.endless = f"gave no answer within {within} for n = {problem.n}, k = {problem.k}"
+        clock = perf_counter() - start
+        tried.seconds += clock
+        took = max(process_time() - cpu, clock / CLOCK) if self.begun else 0.0  # the first one may import torch
         self.begun = True
         self.spent += took
         self.slow += [_size(problem)] if took > SLOW else []

@@ -34,6 +34,7 @@ MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 NO_AXES = st.just(())
+ALIKE = ("", "", "p", "q", "pq")  # what all requests of a batch have in common
 RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
 SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
 
@@ -136,12 +137,17 @@ def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int =
     decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
+    alike = draw(st.sampled_from(ALIKE)) if shape else ""
+    p, q = (x[:1] * len(x) if name in alike else x for name, x in (("p", p), ("q", q)))
     return Problem(np.array(p).reshape(*shape, n), np.array(q).reshape(*shape, n), k, law)
 
 
 def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation: str) -> tuple[list[Fraction], ...]:
     """p and q (n,): q on so many tokens, p on the same, on others, on all, or next to q."""
-    q = _on(rng, n, rng.permutation(n)[:held], decades)
+    order = rng.permutation(n)
+    if rng.integers(4) == 0:  # tokens that are one in a mask of 64 bits
+        order = order[np.argsort(order % 64 != order[0] % 64, kind="stable")]
+    q = _on(rng, n, order[:held], decades)
     if relation == "near":
         p, share = q.copy(), Fraction(1, 10 ** max(1, decades))
         return list((1 - share) * p + share * _on(rng, n, rng.permutation(n)[:2], decades)), list(q)

@@ -134,6 +134,17 @@ def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
         return  # lossy on purpose, for so many positions: another number is another law
     drafts = a_few(possible_drafts(problem), ROWS)
     fewer = rule(problem.p, problem.q, drafts).output(drafts)
+    if k > 1 and problem.law.is_defined(k - 1):  # every second row has a draft less than the others
+        ragged = np.concatenate((drafts, drafts))
+        ragged[::2, -1] = -1
+        alone = np.concatenate(
+            [rule(problem.p, problem.q, row[None][:, row >= 0]).output(row[None][:, row >= 0]) for row in ragged]
+        )
+        together = rule(problem.p[None], problem.q[None], ragged).output(ragged)
+        if not np.array_equal(together, alone) and np.array_equal(kept, rule.kept_law(problem.p, problem.q, k - 1)):
+            row = int(np.flatnonzero((together != alone).any(-1))[0])
+            seen = f"drafts {ragged[row].tolist()} in a batch output {numbers(together[row])} instead of {numbers(alone[row])}"
+            raise Counterexample(problem, seen, drafts_shown(ragged))
     for place in range(k + 1):
         padded = np.insert(drafts, place, -1, axis=1)
         law = rule(problem.p, problem.q, padded).output(padded)
