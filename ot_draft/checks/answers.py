@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .properties import ALL, LOSSLESS
 from .rule_property import Category
@@ -19,6 +19,7 @@ from .search import Range
 
 Status = Literal["passed", "failed", "skipped"]
 Lossless = Literal["yes", "no", "not decided"]
+Record = dict[str, Any]  # an outcome as plain data, of JSON's types only
 
 
 class Result(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
+from ..errors import InvalidArgument
 from ..selection import SelectionRule
-from .answers import Answers, Lossless, Result, Status, answers, refutes
+from .answers import Answers, Lossless, Record, Result, Status, answers, refutes
 from .properties import properties_of
 from .rule_property import Category, RuleProperty
 from .samplers import check_draws
@@ -255,3 +256,93 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
         decides=failed.name in WRONG_DRAFTS,
         **about,
     )
+
+
+def as_record(rule: str, outcome: PropertyOutcome) -> Record:
+    """One property of the rule of that name, with one entry for each number of drafts; masses as text, exact."""
+    by_k = [
+        {"k": each.k, "cases": each.cases, "seconds": each.seconds, "status": "failed" if each.failed else "passed"}
+        for each in outcome.by_k
+    ]
+    return {
+        "rule": rule,
+        "property": outcome.name,
+        "category": outcome.category,
+        "statement": outcome.statement,
+        "status": outcome.status,
+        "decides": outcome.decides,
+        "reason": outcome.reason,
+        "seconds": outcome.seconds,
+        "cases": outcome.cases,
+        "by_k": by_k,
+        "counterexample": _problem(outcome),
+        "code": outcome.counterexample_code,
+        "crash": outcome.crash,
+        "refused": outcome.refused,
+        "refusal": outcome.refusal,
+        "ranges": {kind: asdict(each) for kind, each in outcome.ranges.items()},
+    }
+
+
+def _problem(outcome: PropertyOutcome) -> Record | None:
+    if outcome.counterexample is None:
+        return None
+    problem = outcome.counterexample.problem
+    return {"p": _texts(problem.p.tolist()), "q": _texts(problem.q.tolist()), "k": problem.k, "law": repr(problem.law)}
+
+
+def _texts(masses: Any) -> Any:
+    return [_texts(mass) for mass in masses] if isinstance(masses, list) else str(masses)
+
+
+@dataclass
+class RuleCheck:
+    """One property, as a function of the rule that raises AssertionError with the smallest counterexample.
+
+    ot_records: what came out, for the plugin of pytest, which may also set max_examples.
+    """
+
+    property: RuleProperty
+    max_examples: int
+    ot_records: list[Record] = field(default_factory=list)
+
+    def __call__(self, rule: SelectionRule) -> None:
+        import pytest
+
+        outcome = check_property(self.property, rule, self.max_examples)
+        self.ot_records.append(as_record(rule.name, outcome))
+        if outcome.status == "skipped":
+            pytest.skip(outcome.reason)
+        if outcome.status == "failed":
+            raise AssertionError(f"{outcome.reason}\n\n{self.property.statement}\n\n{outcome.counterexample_code}")
+
+
+def parametrize_with_rule_checks(
+    rules: Iterable[SelectionRule],
+    expected_failures: Mapping[str, str] | None = None,
+    *,
+    properties: Iterable[str | RuleProperty] | None = None,
+    max_examples: int = 100,
+) -> Any:
+    """Decorator for a test with the arguments `rule` and `check`, whose body is `check(rule)`.
+
+    Ids are like KSeq-output_law, to be selected with -k. Without `properties`, all of them, and of the claims those that
+    the rule makes. max_examples: as in `check_rule`; pytest's option --ot-max-examples takes its place.
+    expected_failures: {property or id: reason}; such a test must fail, and is reported as an expected failure.
+    """
+    import pytest
+
+    expected, properties = dict(expected_failures or {}), None if properties is None else list(properties)
+    tests = [(rule, each, f"{rule.name}-{each.name}") for rule in rules for each in properties_of(rule, properties)]
+    ids = {name for _, _, name in tests}
+    unknown = set(expected) - ids - {each.name for _, each, _ in tests}
+    if unknown:
+        raise InvalidArgument(
+            f"expected_failures names no test: {', '.join(sorted(unknown))}; ids are {', '.join(sorted(ids))}"
+        )
+    cases = []
+    for rule, each, name in tests:
+        reason = expected.get(name, expected.get(each.name))
+        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason is not None else []
+        cases.append(pytest.param(rule, RuleCheck(each, max_examples), id=name, marks=marks))
+    return pytest.mark.parametrize(("rule", "check"), cases)

@@ -6,56 +6,14 @@ import json
 import platform
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from ..page_style import STYLE
-from .answers import Answers, Result, answers, refutes
-from .report import PropertyOutcome
+from .answers import Answers, Record, Result, answers, refutes
 from .search import Range
-
-Record = dict[str, Any]  # of JSON's types only
-
-
-def as_record(rule: str, outcome: PropertyOutcome) -> Record:
-    """One property of the rule of that name, with one entry for each number of drafts; masses as text, exact."""
-    by_k = [
-        {"k": each.k, "cases": each.cases, "seconds": each.seconds, "status": "failed" if each.failed else "passed"}
-        for each in outcome.by_k
-    ]
-    return {
-        "rule": rule,
-        "property": outcome.name,
-        "category": outcome.category,
-        "statement": outcome.statement,
-        "status": outcome.status,
-        "decides": outcome.decides,
-        "reason": outcome.reason,
-        "seconds": outcome.seconds,
-        "cases": outcome.cases,
-        "by_k": by_k,
-        "counterexample": _problem(outcome),
-        "code": outcome.counterexample_code,
-        "crash": outcome.crash,
-        "refused": outcome.refused,
-        "refusal": outcome.refusal,
-        "ranges": {kind: asdict(each) for kind, each in outcome.ranges.items()},
-    }
-
-
-def _problem(outcome: PropertyOutcome) -> Record | None:
-    if outcome.counterexample is None:
-        return None
-    problem = outcome.counterexample.problem
-    return {"p": _texts(problem.p.tolist()), "q": _texts(problem.q.tolist()), "k": problem.k, "law": repr(problem.law)}
-
-
-def _texts(masses: Any) -> Any:
-    return [_texts(mass) for mass in masses] if isinstance(masses, list) else str(masses)
 
 
 def by_rule(records: Iterable[Record]) -> dict[str, list[Record]]:

@@ -19,7 +19,7 @@ from ..errors import InvalidArgument, MissingPackage
 from .refused import Refused
 
 if TYPE_CHECKING:
-    from ..checks import PropertyOutcome, Report
+    from ..checks.report import PropertyOutcome, Report
     from .rule_target import NamedRule
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
@@ -81,7 +81,8 @@ def check(
     nothing was checked: wrong input, or a package is missing.
     """
     try:
-        from ..checks.report_files import as_record, json_text, try_places, write_reports
+        from ..checks.report import as_record
+        from ..checks.report_files import json_text, try_places, write_reports
 
         if formats:
             try_places(formats, out)

@@ -12,8 +12,9 @@ import pytest
 from sizes import first, thorough
 
 import ot_draft as ot
-from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks, rule_property
-from ot_draft.checks.properties import choose
+from ot_draft.checks import check_rule, parametrize_with_rule_checks
+from ot_draft.checks.properties import ALL, choose
+from ot_draft.checks.rule_property import rule_property
 from ot_draft.checks.strategies import (
     batches,
     boundary_list,

@@ -12,8 +12,9 @@ from scipy import stats
 from sizes import first, thorough
 
 import ot_draft as ot
-from ot_draft.checks import SamplerReport, check_property, check_sampler
+from ot_draft.checks import SamplerReport, check_sampler
 from ot_draft.checks.black_box import EndUniforms
+from ot_draft.checks.report import check_property
 from ot_draft.checks.statistics import smallest_distance
 from ot_draft.checks.structure import LIMIT, sampled_frequencies
 from ot_draft.checks.views import Dependence, View

@@ -20,7 +20,8 @@ import ot_draft as ot
 from ot_draft.checks import Report, check_rule, search
 from ot_draft.checks.answers import Result, answers
 from ot_draft.checks.properties import ALL, LOSSLESS, ROBUST
-from ot_draft.checks.report_files import as_record, json_text
+from ot_draft.checks.report import as_record
+from ot_draft.checks.report_files import json_text
 
 Decide = Callable[[Any, Any, Any], Any]
 

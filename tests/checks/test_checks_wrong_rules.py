@@ -13,8 +13,9 @@ from sizes import first
 
 import ot_draft as ot
 from ot_draft.arrays import as_number, gather, is_exact, is_torch, namespace, normalise, to_host, where
-from ot_draft.checks import check_property, engine_sizes, search
+from ot_draft.checks import engine_sizes, search
 from ot_draft.checks.properties import FLOATS, LOSSLESS, choose
+from ot_draft.checks.report import check_property
 from ot_draft.checks.search import Drawn
 
 Array = Any
