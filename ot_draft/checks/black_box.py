@@ -31,6 +31,7 @@ class BlackBox(ABC):
 
     possible: ClassVar[str]  # name of the check that no outcome is impossible
     called: ClassVar[str]  # the public function
+    names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
         self.function, self.batched = function, batched
@@ -39,9 +40,10 @@ class BlackBox(ABC):
     def views(self, cases: list[Case]) -> list[View]:
         """What is counted of the outcomes of a group of cases; the first says whether they are random at all."""
 
-    @abstractmethod
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         """Arguments of calls for the cases `which` (m,) of a group: arrays (m, ...)."""
+        laws = [name for name in self.names if name in ("p", "q")]
+        return tuple(np.stack([getattr(case.problem, name) for case in group])[which] for name in laws)
 
     @abstractmethod
     def read(self, returned: Any, problem: Problem) -> Any:
@@ -51,9 +53,9 @@ class BlackBox(ABC):
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
         """An outcome, int (width,), in a text."""
 
-    @abstractmethod
     def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
         """The arguments of one call, in a text."""
+        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(self.names, row, strict=True))
 
     def needs_randomness(self, case: Case) -> bool:
         """Whether all randomness of the outcome is the function's own."""
@@ -61,7 +63,7 @@ class BlackBox(ABC):
 
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         """One call of the function."""
-        return self.function(*row, generator)
+        return self.function(*row, problem.k, generator)
 
     def outcomes(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
         """What the function gives: int (m, width). Raises Impossible where that is none, or where it raises an error."""

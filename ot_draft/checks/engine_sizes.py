@@ -6,6 +6,7 @@ is off beyond rounding, Fractions have the last word, so that what refutes is ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from time import process_time
 from typing import Any
@@ -214,16 +215,17 @@ def all_sizes_of(rule: SelectionRule) -> Strategy:
 @rule_property(cases=all_sizes_of, category="floats", large=True)
 def law_in_floats(rule: SelectionRule, problem: Problem) -> None:
     """In float64 and float32 the output law is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
-    for dtype, near in NEAR.items():
-        if seen := _wrong_in(rule, problem, in_numpy(dtype), near):
-            shows = SHOWN_IN.format("in_numpy", dtype)
-            raise Counterexample(problem, *_settled(rule, problem, in_numpy(dtype), f"numpy {dtype}: {seen}", shows))
+    _compare_in("numpy", in_numpy, rule, problem)
 
 
 @rule_property(cases=all_sizes_of, most=60, reason_to_skip=without_torch, category="floats", large=True)
 def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
     """On torch tensors, too."""
+    _compare_in("torch", in_torch, rule, problem)
+
+
+def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: Problem) -> None:
     for dtype, near in NEAR.items():
-        if seen := _wrong_in(rule, problem, in_torch(dtype), near):
-            shows = SHOWN_IN.format("in_torch", dtype)
-            raise Counterexample(problem, *_settled(rule, problem, in_torch(dtype), f"torch {dtype}: {seen}", shows))
+        if seen := _wrong_in(rule, problem, of(dtype), near):
+            shows = SHOWN_IN.format(f"in_{library}", dtype)
+            raise Counterexample(problem, *_settled(rule, problem, of(dtype), f"{library} {dtype}: {seen}", shows))

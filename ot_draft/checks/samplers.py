@@ -11,7 +11,7 @@ from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..problem import Problem
 from ..sampling import draw
-from .black_box import BlackBox, Impossible, numbers_shown, one_token, some_drafts
+from .black_box import BlackBox, Impossible, one_token, some_drafts
 from .corners import Case
 from .sampler_report import SamplerReport
 from .trial import examine
@@ -47,25 +47,16 @@ def check_draws(
 class DraftSampler(BlackBox):
     """fn(q, k, generator) -> drafts; the outcome is the drafts."""
 
-    possible, called = "possible_drafts", "check_draws"
+    possible, called, names = "possible_drafts", "check_draws", ("q",)
 
     def views(self, cases: list[Case]) -> list[View]:
         return [draft_view("declared_law", cases)]
-
-    def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
-        return (np.stack([case.problem.q for case in group])[which],)
-
-    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
-        return self.function(*row, problem.k, generator)
 
     def read(self, returned: Any, problem: Problem) -> Any:
         return some_drafts(returned, problem, self.batched)
 
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
         return f"drafts {outcome.tolist()}"
-
-    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return f"q = {numbers_shown(row[0])}"
 
 
 def check_sampler(
@@ -111,7 +102,7 @@ def check_sampler(
 class TokenSampler(BlackBox):
     """fn(p, q, drafts, generator) -> token; the outcome is the token."""
 
-    possible, called = "possible_tokens", "check_sampler"
+    possible, called, names = "possible_tokens", "check_sampler", ("p", "q", "drafts")
 
     def __init__(self, function: Callable[..., Any], batched: bool, draft: Callable[..., Any] | None) -> None:
         super().__init__(function, batched)
@@ -121,7 +112,7 @@ class TokenSampler(BlackBox):
         return [token_view("output_law", cases, lambda which, outcomes, generator: outcomes, 1)]
 
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
-        p, q = (np.stack([getattr(case.problem, name) for case in group])[which] for name in "pq")
+        p, q = super().rows(group, which, generator)
         problem = group[0].problem
         if self.drafter is not None:
             try:
@@ -140,8 +131,8 @@ class TokenSampler(BlackBox):
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
         return f"token {outcome[0]}"
 
-    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(("p", "q", "drafts"), row, strict=True))
+    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
+        return self.function(*row, generator)
 
     def needs_randomness(self, case: Case) -> bool:
         return case.fixed_drafts
