@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Generator
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +15,6 @@ import pytest
 FORMATS = ("html", "json", "junit")
 
 
-@dataclass
-class Running:
-    """The test that is running: how many examples it was asked to try, and what came out of its checks."""
-
-    max_examples: int | None
-    records: list[dict[str, Any]] = field(default_factory=list)
-
-
-RUNNING: ContextVar[Running | None] = ContextVar("RUNNING", default=None)
 RECORDS = pytest.StashKey[list[dict[str, Any]]]()
 
 
@@ -52,15 +41,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """While a test runs, its checks know the option and have a place for what comes out."""
-    running = Running(item.config.getoption("ot_max_examples"))
-    token = RUNNING.set(running)
+    """The check of a test made by `parametrize_with_rule_checks` is given the option; what came out of it is kept."""
+    check = getattr(item, "callspec", None) and item.callspec.params.get("check")  # type: ignore[attr-defined]
+    records = getattr(check, "ot_records", None)
+    if check is None or records is None:
+        return (yield)
+    check.max_examples = item.config.getoption("ot_max_examples") or check.max_examples
+    records.clear()
     try:
         return (yield)
     finally:
-        RUNNING.reset(token)
-        if running.records:
-            item.stash[RECORDS] = running.records
+        item.stash[RECORDS] = [*records]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,8 +81,7 @@ class Results:
         formats = config.getoption("ot_report")
         if not self.records and not formats:
             return
-        from .checks.reports.records import summary_lines
-        from .checks.reports.report_files import write_reports
+        from .checks.report_files import summary_lines, write_reports
 
         self.records.sort(key=lambda record: (record["rule"], record["property"]))  # workers finish in any order
         lines = list(summary_lines(self.records, wrong_only=config.get_verbosity() < 0))

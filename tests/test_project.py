@@ -189,8 +189,6 @@ def test_no_module_imports_itself_round_a_corner() -> None:
 
 # Folders that import each other in a circle, and should not.
 CIRCLES = (
-    # The check by sampling, and the tests for pytest, stand among the rules' checks.
-    {"checks.reports", "checks.rules", "checks.samplers", "pytest_plugin"},
     {"cli.decode", "cli.decode.page"},  # the live view and the page share where a token came from
     {"decoding", "decoding.cpu", "front of.decoding.cpu"},  # lean passes know the cache
 )

@@ -5,18 +5,25 @@ Masses are whole counts divided by their sum: they shrink to small fractions, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from fractions import Fraction as F
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Array, where, zero
+from ..errors import MissingPackage
 from ..laws import DraftLaw
 from ..problem import Problem
-from .required import hypothesis
+from ..selection import SelectionRule
 
-st = hypothesis.strategies
+try:
+    import hypothesis.strategies as st
+except ImportError:
+    raise MissingPackage("hypothesis", "check") from None
+
 Draw = Callable[[Any], Any]
 Strategy = Any
 
@@ -27,6 +34,7 @@ MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 NO_AXES = st.just(())
+ALIKE = ("", "", "p", "q", "pq")  # what all requests of a batch have in common
 RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
 SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
 
@@ -129,12 +137,17 @@ def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int =
     decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
+    alike = draw(st.sampled_from(ALIKE)) if shape else ""
+    p, q = (x[:1] * len(x) if name in alike else x for name, x in (("p", p), ("q", q)))
     return Problem(np.array(p).reshape(*shape, n), np.array(q).reshape(*shape, n), k, law)
 
 
 def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation: str) -> tuple[list[Fraction], ...]:
     """p and q (n,): q on so many tokens, p on the same, on others, on all, or next to q."""
-    q = _on(rng, n, rng.permutation(n)[:held], decades)
+    order = rng.permutation(n)
+    if rng.integers(4) == 0:  # tokens that are one in a mask of 64 bits
+        order = order[np.argsort(order % 64 != order[0] % 64, kind="stable")]
+    q = _on(rng, n, order[:held], decades)
     if relation == "near":
         p, share = q.copy(), Fraction(1, 10 ** max(1, decades))
         return list((1 - share) * p + share * _on(rng, n, rng.permutation(n)[:2], decades)), list(q)
@@ -191,3 +204,59 @@ def scarce_problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, m
     target, draft = [0, *(count for count, _ in rest)], [draw(st.integers(1, 60)), *(count for _, count in rest)]
     target[1] += not any(target)
     return Problem(as_masses(target), as_masses(draft), k, law)
+
+
+Pair = tuple[tuple[F, ...], tuple[F, ...]]
+TINY = F(5e-324)  # the smallest subnormal
+LOW, HIGH = F(1, 2) - F(1, 2**54), F(1, 2) + F(1, 2**54)  # one ulp around 1/2
+PAIRS = (
+    ((F(1),), (F(1),)),  # one token
+    ((F(1, 2), F(1, 3), F(1, 6)), (F(1, 2), F(1, 3), F(1, 6))),  # p == q
+    ((F(0), F(1)), (F(0), F(1))),  # both one-hot, the same
+    ((F(1), F(0)), (F(0), F(1))),  # both one-hot, different
+    ((F(0), F(1), F(0)), (F(1, 2), F(1, 4), F(1, 4))),  # p one-hot
+    ((F(1, 2), F(1, 4), F(1, 4)), (F(0), F(1), F(0))),  # q one-hot
+    ((F(1, 2), F(1, 2), F(0), F(0)), (F(0), F(0), F(1, 3), F(2, 3))),  # disjoint supports
+    ((F(0), F(2, 5), F(0), F(3, 5)), (F(1, 4),) * 4),  # zeros in p
+    ((F(1, 4),) * 4, (F(0), F(2, 5), F(0), F(3, 5))),  # zeros in q
+    ((LOW, HIGH), (HIGH, LOW)),  # one ulp apart
+    ((F(1, 2), F(1, 4), F(1, 8), F(1, 8)), (F(1, 4), F(1, 8), F(5, 16), F(5, 16))),  # ties in p/q
+)
+SUBNORMAL = (
+    ((TINY, 1 - TINY), (1 - TINY, TINY)),
+    ((TINY, F(1, 2), F(1, 2) - TINY), (F(1, 3),) * 3),
+    ((F(1, 3),) * 3, (TINY, F(1, 2), F(1, 2) - TINY)),
+)
+BOUNDARY_DRAFTS, BOUNDARY_TUPLES = 4, 64
+
+
+def boundary_list(law: DraftLaw) -> list[Problem]:
+    """Proper problems on the edge: every pair with every number of drafts from 1 on that the law allows, more than n included."""
+    return _problems(PAIRS, law, 1)
+
+
+def extreme_list(law: DraftLaw) -> list[Problem]:
+    """What is no proper problem, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
+    no_rows = np.zeros((0, 3), dtype=object)
+    most = max(k for k in range(3) if law.is_defined(k))
+    none = _problems(PAIRS, law, 0, 0)
+    return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
+
+
+def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = BOUNDARY_DRAFTS) -> list[Problem]:
+    """Every pair with `least` to `most` drafts, small ones first."""
+    allowed = [k for k in range(least, most + 1) if law.is_defined(k)]
+    tried = [
+        Problem(list(p), list(q), k, law) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES
+    ]
+    return sorted(tried, key=lambda problem: (problem.n, problem.k))
+
+
+def boundary_problems(rule: SelectionRule) -> list[Problem]:
+    """The boundary cases under the rule's law."""
+    return boundary_list(rule.law)
+
+
+def extreme_problems(rule: SelectionRule) -> list[Problem]:
+    """The extreme cases under the rule's law."""
+    return extreme_list(rule.law)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from ..errors import InvalidArgument, MissingPackage
 from .refused import Refused
 
 if TYPE_CHECKING:
-    from ..checks import PropertyOutcome, Report
+    from ..checks.report import PropertyOutcome, Report
     from .rule_target import NamedRule
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
@@ -76,14 +77,17 @@ def check(
     (KSeq). The code is imported, so check only rules that you would run.
 
     Exit status: 0 if nothing failed, 1 if a rule is not lossless, not in floats, or overwrites its arguments, 2 if all that
-    failed are findings (no drafts, empty batches, types, host syncs, claims, a rule that crashes), 64 if nothing was checked:
-    wrong input, or a package is missing.
+    failed are findings (no drafts, empty batches, types, host syncs, claims, a rule that crashes or refuses everything), 64 if
+    nothing was checked: wrong input, or a package is missing.
     """
     try:
-        from ..checks.reports.records import as_record
-        from ..checks.reports.report_files import json_text, write_reports
+        from ..checks.report import as_record
+        from ..checks.report_files import json_text, try_places, write_reports
 
-        reports = _reports(targets, max_examples, seed, properties)
+        if formats:
+            try_places(formats, out)
+        with redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
+            reports = _reports(targets, max_examples, seed, properties)
         records = [as_record(name, outcome) for name, report in reports.items() for outcome in report.outcomes]
         written = write_reports(formats, records, out)
     except (MissingPackage, OSError) as error:
@@ -102,15 +106,17 @@ def status_of(reports: Sequence[Report], strict: bool) -> int:
     """The exit status."""
     if any(report.answers.refuted for report in reports):
         return NOT_LOSSLESS
-    findings = any(report.findings for report in reports)
+    outcomes = [outcome for report in reports for outcome in report.outcomes]
+    unseen = any(outcome.category == "lossless" and outcome.status == "skipped" for outcome in outcomes)
+    findings = unseen or any(report.findings for report in reports)
     return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
 
 
 def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> dict[str, Report]:
     """Report of each rule, by its name; by the whole target where two rules have one name."""
     from ..checks import Report, check_rule
-    from ..checks.reports.answers import answers
-    from ..checks.rules.properties import LOSSLESS, properties_of
+    from ..checks.answers import answers
+    from ..checks.properties import LOSSLESS, properties_of
     from .rule_target import rule_at
 
     rules = {text: rule_at(text) for text in targets}
@@ -149,35 +155,36 @@ def _with_source(outcome: PropertyOutcome, target: NamedRule) -> PropertyOutcome
 
 
 def _print(name: str, report: Report) -> None:
-    """The answers, the table of properties, and the smallest counterexample."""
+    """The answers, the smallest counterexample, the table of what did not pass, and the names of what did."""
     console = Console()
-    console = console if console.is_terminal else Console(width=140)
+    console = console if console.is_terminal else Console(width=120)
     console.print(Text(name, "bold"))
     for line in report.answers.lines():
         style = (
             OF_LOSSLESS[report.lossless] if line.startswith("lossless") else STYLE_OF_LINES.get(line.split(":")[0], "")
         )
         console.print(Text(f"  {line}", style), soft_wrap=True)
-    console.print(_table(report))
+    console.print(f"  {report.answers.sentence}", soft_wrap=True)
     for outcome in report.failures[:1]:
         click.echo(f"\n{outcome.heading}: {outcome.statement}\n")
-        click.echo(outcome.counterexample_code)
+        click.echo(outcome.counterexample_code or outcome.reason)
         if len(report.failures) > 1:
             failed_too = ", ".join(each.name for each in report.failures[1:])
             click.echo(f"# Failed too: {failed_too}. --property NAME shows one of them, --report html all.")
+    passed = [outcome for outcome in report.outcomes if outcome.status == "passed"]
+    if len(passed) < len(report.outcomes):
+        console.print(_table([outcome for outcome in report.outcomes if outcome.status != "passed"]))
+    if passed:
+        cases, seconds = sum(each.cases for each in passed), sum(each.seconds for each in passed)
+        names = ", ".join(each.name for each in passed)
+        console.print(Text(f"  passed ({cases:,} cases, {seconds:.1f} s): {names}", STYLES["passed"]))
 
 
-def _table(report: Report) -> Table:
+def _table(outcomes: Sequence[PropertyOutcome]) -> Table:
     table = Table()
     for head in ("property", "verdict", "cases", "seconds", "what was seen"):
         table.add_column(head, justify="right" if head in {"cases", "seconds"} else "left", overflow="fold")
-    for outcome, after in zip(report.outcomes, (*report.outcomes[1:], None), strict=True):
-        table.add_row(
-            outcome.name,
-            Text(outcome.status, STYLES[outcome.status]),
-            str(outcome.cases),
-            f"{outcome.seconds:.2f}",
-            Text(outcome.reason),
-            end_section=after is not None and after.category != outcome.category,
-        )
+    for outcome in outcomes:
+        cells = outcome.name, Text(outcome.status, STYLES[outcome.status]), str(outcome.cases), f"{outcome.seconds:.2f}"
+        table.add_row(*cells, Text(outcome.reason))
     return table

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import laws, rules
-from ..checks.rules.rule_source import RuleSource, import_lines, rule_source
+from ..checks.source import RuleSource, import_lines, rule_source
 from ..selection import SelectionRule
 from .refused import Refused
 
@@ -116,7 +116,7 @@ def _module(place: str) -> ModuleType:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise Refused(f"there is no module {error.name}: give FILE.py:NAME or package.module:NAME") from error
         raise Refused(f"{place} cannot be imported: {error}") from error
-    except Exception as error:  # whatever a file does when it is run
+    except (Exception, SystemExit) as error:  # whatever a file does when it is run; its exit status is not ours
         told = " ".join(f"{type(error).__name__}: {error}".split())
         raise Refused(f"{place} cannot be imported: {told}") from error
 
@@ -178,5 +178,5 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
         ) from error
     try:
         return maker(*arguments, **options)
-    except Exception as error:  # whatever the constructor does
+    except (Exception, SystemExit) as error:  # whatever the constructor does
         raise Refused(f"{text} cannot be made: {type(error).__name__}: {error}") from error

@@ -19,7 +19,7 @@ import numpy as np
 from mutants import Step, chosen, plain_residual
 
 import ot_draft as ot
-from ot_draft.checks.samplers.corners import corner_problems
+from ot_draft.checks.corners import corner_problems
 
 Array = Any
 RULES = ot.rules

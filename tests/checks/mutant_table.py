@@ -18,7 +18,7 @@ import numpy as np
 from planted import OF_LAW, Planted
 
 import ot_draft as ot
-from ot_draft.checks.samplers.corners import corner_problems
+from ot_draft.checks.corners import corner_problems
 
 LOG_LIMIT = np.log(5e12)  # where the log e-value decides: about 1,000 tests, 1e-9, five concentrations
 FLOOR = 0.003  # distances below are noise here

@@ -11,7 +11,9 @@ import pytest
 from sizes import Sized
 
 import ot_draft as ot
-from ot_draft.checks import ALL, CLAIMS, PropertyOutcome, check_rule, parametrize_with_rule_checks
+from ot_draft.checks import check_rule, parametrize_with_rule_checks
+from ot_draft.checks.properties import ALL, CLAIMS
+from ot_draft.checks.report import PropertyOutcome
 
 FALSE = [
     ("maximal", ot.rules.NaiveTarget()),

@@ -12,8 +12,8 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.checks import check_sampler
-from ot_draft.checks.samplers import sampler
-from ot_draft.checks.samplers.corners import corner_problems
+from ot_draft.checks import samplers as sampler
+from ot_draft.checks.corners import corner_problems
 
 SAMPLES = 1000
 

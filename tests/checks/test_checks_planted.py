@@ -11,8 +11,8 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.arrays import divide, excess, gather, is_exact, is_torch, members, minimum, normalise, one, total, where
-from ot_draft.checks import PropertyOutcome, check_property
-from ot_draft.checks.rules.properties import choose
+from ot_draft.checks.properties import choose
+from ot_draft.checks.report import PropertyOutcome, check_property
 from ot_draft.selection import in_turn
 
 Array = Any

@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ot_draft.checks.reports.records import is_wrong, verdict
-from ot_draft.checks.reports.report_files import junit_text, write_reports
+from ot_draft.checks.report_files import is_wrong, junit_text, verdict, write_reports
 
 USER_TEST = """
 import ot_draft as ot
@@ -244,6 +243,8 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
         value for name, value in page.attributes if name == "class"
     }
     assert page.code == [FAILED["code"], EXPECTED["code"]]
+    order = ["not lossless</p>", "There is a problem", "<pre>", "<li>lossless", "<td><b>bad</b>", "<summary>1 passed"]
+    assert sorted(order, key=text.index) == order and text.index("<summary>1 passed") < text.index("<b>output_law</b>")
     assert "<li>lossless: no (bad, known)</li>" in text
     assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
     assert "all as they should be" in write_reports(["html"], [RECORD, EXPECTED], tmp_path)[0].read_text()

@@ -12,10 +12,18 @@ import pytest
 from sizes import first, thorough
 
 import ot_draft as ot
-from ot_draft.checks import ALL, check_rule, parametrize_with_rule_checks, rule_property
-from ot_draft.checks.rules.boundaries import boundary_list, extreme_list
-from ot_draft.checks.rules.properties import choose
-from ot_draft.checks.strategies import batches, distributions, distributions_without_ties, problems, sizes
+from ot_draft.checks import check_rule, parametrize_with_rule_checks
+from ot_draft.checks.properties import ALL, choose
+from ot_draft.checks.rule_property import rule_property
+from ot_draft.checks.strategies import (
+    batches,
+    boundary_list,
+    distributions,
+    distributions_without_ties,
+    extreme_list,
+    problems,
+    sizes,
+)
 
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hub()]
 USER_TEST = """

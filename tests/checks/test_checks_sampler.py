@@ -12,12 +12,12 @@ from scipy import stats
 from sizes import first, thorough
 
 import ot_draft as ot
-from ot_draft.checks import SamplerReport, check_property, check_sampler
-from ot_draft.checks.rules.sampled import LIMIT, sampled_frequencies
-from ot_draft.checks.samplers.dependence import Dependence
-from ot_draft.checks.samplers.end_uniforms import EndUniforms
-from ot_draft.checks.samplers.statistics import smallest_distance
-from ot_draft.checks.samplers.views import View
+from ot_draft.checks import SamplerReport, check_sampler
+from ot_draft.checks.black_box import EndUniforms
+from ot_draft.checks.report import check_property
+from ot_draft.checks.statistics import smallest_distance
+from ot_draft.checks.structure import LIMIT, sampled_frequencies
+from ot_draft.checks.views import Dependence, View
 
 Array = Any
 PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []

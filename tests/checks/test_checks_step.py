@@ -14,9 +14,8 @@ from mutants import Step, chosen, plain_residual
 from planted import PLANTED, Planted
 
 import ot_draft as ot
-from ot_draft.checks.samplers.dependence import Dependence
-from ot_draft.checks.samplers.step import numbered_back, renumbered
-from ot_draft.checks.samplers.views import PARTS, View, part, pooled
+from ot_draft.checks.step import numbered_back, renumbered
+from ot_draft.checks.views import PARTS, Dependence, View, part, pooled
 
 Array = Any
 TWO = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
@@ -196,3 +195,25 @@ def test_rows_that_are_alike_are_chosen_and_then_counted(partner: Any) -> None:
                 counted.choose_pairs()
         evidence = counted.evidence(np.zeros(1))[0]
         assert evidence > np.log(1e12) if tied else evidence < np.log(1e6)
+
+
+def test_a_wrong_token_behind_eight_kept_drafts_is_found() -> None:
+    """All eight are kept seldom, but where p = q."""
+
+    def path(p: Any, q: Any, k: int, generator: Any) -> Any:
+        def squared(*text: Any) -> Any:
+            law = p(*text)
+            return law**2 / (law**2).sum(-1, keepdims=True) if text and text[0].shape[-1] == 8 else law
+
+        return Step().path(squared, q, k, generator)
+
+    report = ot.check_step(path, path=True, batched=True, samples=5000, seconds=None)
+    assert {outcome.label for outcome in report.failures} == {"p == q, k = 8"}
+
+
+def test_a_step_that_ends_the_program_fails() -> None:
+    def ends(p: Any, q: Any, k: int, generator: Any) -> Any:
+        raise SystemExit(0)
+
+    report = ot.check_step(ends, TWO, batched=True, samples=50)
+    assert "raised SystemExit" in report["possible_step"].reason and not report.passed

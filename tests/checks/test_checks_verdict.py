@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.checks import Report, check_rule
-from ot_draft.checks.reports.answers import Result, answers
-from ot_draft.checks.reports.records import as_record
-from ot_draft.checks.reports.report_files import json_text
-from ot_draft.checks.rules.properties import ALL, LOSSLESS, ROBUST
+from ot_draft.checks import Report, check_rule, search
+from ot_draft.checks.answers import Result, answers
+from ot_draft.checks.properties import ALL, LOSSLESS, ROBUST
+from ot_draft.checks.report import as_record
+from ot_draft.checks.report_files import json_text
 
 Decide = Callable[[Any, Any, Any], Any]
 
@@ -216,3 +223,157 @@ def test_the_verdict_is_read_off_the_properties(statuses: list[Any], verdict: tu
 def test_every_property_answers_one_question() -> None:
     assert {each.category for each in LOSSLESS} == {"lossless"} and {each.category for each in ROBUST} == {"robust"}
     assert [each.is_claim for each in ALL] == [each.category == "claims" for each in ALL]
+
+
+class Alternating(Rule):
+    """Another right rule at every call: each call has the right law, but no two of them the same."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        self.calls += 1
+        return (ot.rules.NaiveTarget() if self.calls % 2 else ot.rules.RecursiveRejection())(p, q, drafts)
+
+
+def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
+    report = check_rule(Alternating(), 20, LOSSLESS)
+    assert report.lossless == "not decided" and "output_law_in_batches" in report.answers.because
+    assert "the same arguments get another answer the second time" in report["output_law_in_batches"].reason
+
+
+class Unfinished(Rule):
+    """Right, but for what a call that was stopped in the middle leaves behind: a flag that is never cleared."""
+
+    def __init__(self, own: bool) -> None:
+        self.state = {"busy": False} if own else UNFINISHED
+        self.own = own
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        if self.state["busy"]:
+            return forgets(p, q, drafts)
+        self.state["busy"] = True
+        end = process_time() + (60 if p.shape[-1] > 30 else 0)
+        while process_time() < end:
+            pass
+        self.state["busy"] = False
+        return right(p, q, drafts)
+
+
+UNFINISHED = {"busy": False}
+
+
+def test_a_rule_that_was_stopped_half_way_is_not_refuted_for_what_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "ENOUGH", 0.3)
+    monkeypatch.setattr(search, "PATIENCE", 2.0)
+    report = check_rule(Unfinished(own=True), 20, ["engine_sizes", "output_law_in_batches", "boundary_cases"])
+    assert report.lossless == "not decided" and not report.answers.refuted
+    failed = [outcome for outcome in report.outcomes if outcome.status == "failed"]
+    assert failed and all("seen only after the rule was stopped half-way" in outcome.reason for outcome in failed)
+
+
+def test_what_a_rule_gives_when_it_is_stopped_is_not_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It catches everything, the alarm, too."""
+
+    def catches(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        try:
+            end = process_time() + (60 if p.shape[-1] > 100 else 0)
+            while process_time() < end:
+                pass
+        except BaseException:
+            return forgets(p, q, drafts)
+        return right(p, q, drafts)
+
+    monkeypatch.setattr(search, "ENOUGH", 0.3)
+    report = check_rule(Rule(catches), 20, ["engine_sizes", "output_law_in_batches"])
+    assert report.failures == () and any(outcome.interrupted for outcome in report.outcomes)
+
+
+def test_no_module_is_stopped_while_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import that is stopped half-way leaves a broken module, and every later call of the rule crashes."""
+    (tmp_path / "slow_to_import.py").write_text(
+        "from time import process_time\nend = process_time() + 0.5\nwhile process_time() < end:\n    pass\nWHOLE = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with search.at_most(0.1) as alarm, suppress(search.TooLong):
+        import slow_to_import  # type: ignore[import-not-found]
+
+        assert slow_to_import.WHOLE
+        end = process_time() + 5
+        while process_time() < end:
+            pass
+    assert alarm.rung and sys.modules["slow_to_import"].WHOLE
+
+
+def test_a_rule_without_end_is_told_so_and_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleeps(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        time.sleep(1000 if p.shape[-1] == 3 else 0)
+        return right(p, q, drafts)
+
+    monkeypatch.setattr(search, "PATIENCE", 0.1)
+    report = check_rule(Rule(sleeps), 40, [*LOSSLESS, "exactness"])
+    assert report.lossless == "not decided" and report.answers.crash.startswith("gave no answer within 0 s of the CPU")
+    assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].reason
+    assert signal.getitimer(signal.ITIMER_REAL) == signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(0), GeneratorExit(), MemoryError("much"), RecursionError("deep")])
+def test_what_a_rule_raises_to_end_the_program_is_a_crash(raised: BaseException) -> None:
+    def ends(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        raise raised
+
+    report = check_rule(Rule(ends), 5, ["output_law"])
+    assert report.lossless == "not decided" and report.answers.crash.startswith(f"raised {type(raised).__name__}")
+
+
+def test_ctrl_c_goes_through() -> None:
+    def interrupted(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_rule(Rule(interrupted), 5, ["output_law"])
+    assert signal.getsignal(signal.SIGVTALRM) == signal.SIG_DFL
+
+
+def returns_read_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    parts = [x + 0 for x in (selection.accept, selection.residual)]
+    for x in parts:
+        x.flags.writeable = False
+    return ot.Selection(*parts)
+
+
+def reversed_rows(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if p.ndim == 1 or 0 in p.shape:
+        return right(p, q, drafts)
+    mirrored = right(p[..., ::-1], q[..., ::-1], np.where(drafts < 0, -1, p.shape[-1] - 1 - drafts))
+    return ot.Selection(mirrored.accept, mirrored.residual[..., ::-1])
+
+
+def prints_and_asks_threads(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    print("noise")
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(right, p, q, drafts).result()
+
+
+def two_drafts(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if drafts.shape[-1] < 2:
+        raise ValueError("two drafts at least")
+    return right(p, q, drafts)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("decide", [returns_read_only, reversed_rows, prints_and_asks_threads, two_drafts])
+def test_right_rules_of_odd_kinds_are_lossless(decide: Decide) -> None:
+    chosen = ["law_in_floats", "inputs_unchanged"]
+    report = check_rule(Rule(decide), 10, [*LOSSLESS, *[each for each in ALL if each.name in chosen]])
+    assert report.lossless == "yes" and report.answers.in_floats == "yes" and not report.answers.overwritten
+
+
+def test_requests_with_fewer_drafts_than_others_are_tried() -> None:
+    def as_many_as_the_longest(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        selection, number = right(p, q, drafts), (drafts >= 0).sum(-1)
+        short = (number < number.max(initial=0))[..., None]
+        return ot.Selection(selection.accept, np.where(short, p + 0 * selection.residual, selection.residual))
+
+    assert check_rule(Rule(as_many_as_the_longest), 20, ["absent_drafts"]).failures

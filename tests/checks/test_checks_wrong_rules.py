@@ -13,10 +13,10 @@ from sizes import first
 
 import ot_draft as ot
 from ot_draft.arrays import as_number, gather, is_exact, is_torch, namespace, normalise, to_host, where
-from ot_draft.checks import check_property
-from ot_draft.checks.rules import engine_sizes, search
-from ot_draft.checks.rules.properties import FLOATS, LOSSLESS, choose
-from ot_draft.checks.rules.search import Drawn
+from ot_draft.checks import engine_sizes, search
+from ot_draft.checks.properties import FLOATS, LOSSLESS, choose
+from ot_draft.checks.report import check_property
+from ot_draft.checks.search import Drawn
 
 Array = Any
 Where = Callable[["Wrong", Array, Array, Array], Any]  # a bool, or bool (..., 1): the rows in which the rule goes wrong
@@ -77,6 +77,11 @@ def rows(p: Array) -> int:
     return int(np.prod(p.shape[:-1]))
 
 
+def steps(x: Array) -> tuple[int, ...]:
+    """From one number to the next in memory, along every axis."""
+    return tuple(x.stride()) if is_torch(x) else tuple(step // x.itemsize for step in x.strides)
+
+
 def axes(p: Array) -> int:
     return sum(size > 1 for size in p.shape[:-1])
 
@@ -120,6 +125,21 @@ PLACES: dict[str, Where] = {
             p.ndim > 0 and not is_torch(p) and abs(p.strides[-1]) > p.itemsize and p.shape[-1] > 1
         )
     ),
+    "no axes, nor of the drafts": whole(lambda rule, p, q, drafts: p.ndim == 1 == drafts.ndim),
+    "steps of q only": whole(lambda rule, p, q, drafts: steps(q) != steps(p) and p.shape == q.shape),
+    "steps of the drafts": whole(lambda rule, p, q, drafts: drafts.ndim and drafts.shape[-1] > 1 != steps(drafts)[-1]),
+    "steps of -1": whole(lambda rule, p, q, drafts: p.ndim and p.shape[-1] > 1 and steps(p)[-1] < 0),
+    "one row for all requests": whole(lambda rule, p, q, drafts: p.ndim > 1 and p.shape[0] > 1 and steps(p)[0] == 0),
+    "p and q in one array": whole(lambda rule, p, q, drafts: not is_torch(p) and np.may_share_memory(p, q)),
+    "drafts of 32 bits": whole(lambda rule, p, q, drafts: "int32" in str(drafts.dtype)),
+    "all requests have one p": whole(
+        lambda rule, p, q, drafts: (
+            p.ndim == 2 and len(p) > 1 and bool((p == p[:1]).all()) and not bool((q == q[:1]).all())
+        )
+    ),
+    "drafts that are one in 64 bits": lambda rule, p, q, drafts: (
+        (drafts[..., 1:] % 64 == drafts[..., :1] % 64) & (drafts[..., 1:] != drafts[..., :1])
+    ).any(-1)[..., None],
     "small q": lambda rule, p, q, drafts: some((q > 0) & (q * 10**9 > 1) & (q * 10**4 < 1)),
     "tiny q": lambda rule, p, q, drafts: some((q > 0) & (q * 10**10 < 1)),
     "small p": lambda rule, p, q, drafts: some((p > 0) & (p * 10**6 < 1)),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ot_draft.checks.samplers.statistics import (
+from ot_draft.checks.statistics import (
     CONCENTRATIONS,
     POWER,
     chi_square,

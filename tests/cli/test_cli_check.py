@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
 from sizes import Sized
 
-from ot_draft.checks.rules.number_texts import fraction_source, number
-from ot_draft.checks.rules.properties import LOSSLESS as LOSSLESS_PROPERTIES
-from ot_draft.checks.rules.rule_source import rule_source
+from ot_draft.checks.properties import LOSSLESS as LOSSLESS_PROPERTIES
+from ot_draft.checks.source import fraction_source, number, rule_source
 from ot_draft.cli import main
 from ot_draft.cli.rule_target import rule_at
 
@@ -106,14 +106,15 @@ def law_of(*arguments: object) -> Result:
 
 
 def printed_code(text: str) -> str:
-    return text[re.search(r"^(import|from) ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]
+    """The counterexample, in front of the table."""
+    return text[re.search(r"^(import|from) ", text, re.MULTILINE).start() :].partition("\n┏")[0]  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("folder")
 def test_right_rules_pass_with_status_0() -> None:
     result = law_of("KSeq", "Optimal(law=Hybrid(1))", "mine.py:Scaled", "mine:Scaled(100)")
     assert result.exit_code == 0, result.output
-    assert result.stdout.count("passed") == 4 and "failed" not in result.stdout
+    assert result.stdout.count("passed (") == 4 and "failed" not in result.stdout
     assert (
         "\nmine:Scaled(100)\n  lossless: not decided (not asked: probabilities," in result.stdout
     )  # told apart from its namesake
@@ -233,6 +234,32 @@ def test_json_and_report_files(folder: Path) -> None:
         "ot-report.xml",
     ]
     assert json.loads((folder / "out" / "ot-report.json").read_text()) == printed
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_impossible_place_is_refused_before_the_work(folder: Path) -> None:
+    (folder / "file").write_text("")
+    with patch("ot_draft.checks.check_rule", side_effect=AssertionError("the work was begun")):
+        refused = check("KSeq", "--report", "html", "--out", folder / "file" / "below")
+        assert refused.exit_code == 64 and "file" in refused.stderr
+    assert law_of("KSeq", "--report", "html", "--out", folder / "a" / "b").exit_code == 0
+
+
+@pytest.mark.parametrize("where", ["sys.exit(0)", "class Mine: raise SystemExit(0)"])
+def test_a_file_that_ends_the_program_is_refused(folder: Path, where: str) -> None:
+    (folder / "ends.py").write_text(f"import sys\n{where}\n")
+    assert check("ends.py:Mine").exit_code == 64
+
+
+def test_what_a_rule_prints_is_not_in_the_json_and_refusing_everything_is_no_success(folder: Path) -> None:
+    (folder / "odd.py").write_text(
+        "import ot_draft as ot\n\nclass Loud(ot.rules.NaiveTarget):\n    def __call__(self, p, q, drafts):\n"
+        "        print('noise')\n        return super().__call__(p, q, drafts)\n\nclass Never(ot.rules.NaiveTarget):\n"
+        "    def __call__(self, p, q, drafts):\n        raise ValueError('not today')\n"
+    )
+    loud = law_of("odd.py:Loud", "--json")
+    assert loud.exit_code == 0 and json.loads(loud.stdout)["passed"] and "noise" in loud.stderr
+    assert law_of("odd.py:Never").exit_code == 2
 
 
 def test_seed_and_number_of_examples_are_handed_on(sized: Sized) -> None:

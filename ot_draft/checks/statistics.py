@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...arrays import Array
+from ..arrays import Array
 
 # How near the law the alternatives lie: the mixture finds gross errors after few samples, small ones after many.
 CONCENTRATIONS = np.array([1.0, 10.0, 100.0, 1000.0, 10_000.0])

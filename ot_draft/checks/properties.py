@@ -6,20 +6,35 @@ An optimal rule is maximal and keeps K-SEQ's bound: "optimal" alone says it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from ...bias import divergence
-from ...errors import InvalidArgument
-from ...exact import Evaluation, evaluate
-from ...optimum import kseq_bound as guaranteed_share
-from ...optimum import optimal_acceptance
-from ...problem import Problem
-from ...selection import SelectionRule
-from ..strategies import Strategy, covered_problems, problems, scarce_problems
-from .counterexample import Counterexample, drafts_shown
-from .number_texts import number, numbers
-from .rule_property import as_floats, kept_problem, possible_drafts, rule_property
-from .validity import BESIDE_OPTIMUM, SLACK
+from ..bias import divergence
+from ..errors import InvalidArgument
+from ..exact import Evaluation, evaluate
+from ..optimum import kseq_bound as guaranteed_share
+from ..optimum import optimal_acceptance
+from ..problem import Problem
+from ..selection import SelectionRule
+from .engine_sizes import engine_sizes, law_in_floats, law_in_torch, output_law_in_batches, repeated_calls
+from .kinds import floats_agree, inputs_unchanged, no_host_sync, torch_agrees
+from .rule_property import RuleProperty, as_floats, kept_problem, possible_drafts, rule_property
+from .source import Counterexample, drafts_shown, number, numbers
+from .strategies import Strategy, covered_problems, problems, scarce_problems
+from .structure import absent_drafts, batch_equals_loop, relabelling_commutes, rows_do_not_leak, sampled_frequencies
+from .validity import (
+    BESIDE_OPTIMUM,
+    SLACK,
+    at_most_the_optimum,
+    boundary_cases,
+    boundary_cases_in_floats,
+    exactness,
+    extreme_cases,
+    output_law,
+    probabilities,
+    probabilities_in_floats,
+)
 
 
 def one_draft_of(rule: SelectionRule) -> Strategy:
@@ -123,3 +138,51 @@ def check_claims(rule: SelectionRule) -> None:
     unknown = [str(name) for name in rule.claims if name not in known]
     if unknown:
         raise InvalidArgument(f"{rule.name} claims {', '.join(unknown)}: choose among {', '.join(known)}")
+
+
+LOSSLESS: tuple[RuleProperty, ...] = (
+    output_law,
+    probabilities,
+    at_most_the_optimum,
+    boundary_cases,
+    output_law_in_batches,
+    engine_sizes,
+    repeated_calls,
+)
+FLOATS: tuple[RuleProperty, ...] = (law_in_floats, probabilities_in_floats, boundary_cases_in_floats, law_in_torch)
+ROBUST: tuple[RuleProperty, ...] = (
+    extreme_cases,
+    exactness,
+    floats_agree,
+    torch_agrees,
+    no_host_sync,
+    batch_equals_loop,
+    rows_do_not_leak,
+    relabelling_commutes,
+    absent_drafts,
+    sampled_frequencies,
+)
+ALL: tuple[RuleProperty, ...] = (*LOSSLESS, *FLOATS, inputs_unchanged, *ROBUST, *CLAIMS)
+
+
+def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
+    """Properties by name or as they are; all of them for None."""
+    if properties is None:
+        return list(ALL)
+    known = {each.name: each for each in ALL}
+    chosen = list(properties)
+    unknown = [str(each) for each in chosen if not isinstance(each, RuleProperty) and each not in known]
+    if unknown:
+        raise InvalidArgument(f"no property is called {', '.join(unknown)}: choose among {', '.join(known)}")
+    return [each if isinstance(each, RuleProperty) else known[each] for each in chosen]
+
+
+def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
+    """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
+    if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
+        raise InvalidArgument(f"{rule!r} is no selection rule: give an instance of a subclass of ot.SelectionRule")
+    check_claims(rule)
+    chosen = choose(properties)
+    return (
+        chosen if properties is not None else [each for each in chosen if not each.is_claim or each.name in rule.claims]
+    )

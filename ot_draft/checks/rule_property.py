@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...arrays import Array
-from ...exact import all_drafts
-from ...problem import Problem
-from ...selection import SelectionRule
-from ..strategies import Strategy, problems
-from .counterexample import EVALUATE
+from ..arrays import Array
+from ..exact import all_drafts
+from ..problem import Problem
+from ..selection import SelectionRule
+from .source import EVALUATE
+from .strategies import Strategy, problems
 
 Check = Callable[[Any, Problem], None]
 IN_FLOATS = (

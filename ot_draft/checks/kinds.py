@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, to_host
-from ...exact import Evaluation, evaluate
-from ...problem import Problem
-from ...selection import SelectionRule
+from ..arrays import Array, to_host
+from ..exact import Evaluation, evaluate
+from ..problem import Problem
+from ..selection import SelectionRule
 from .calls import tuples_of
-from .counterexample import Counterexample, drafts_shown
 from .engine_sizes import large_problems_of
-from .number_texts import numbers
 from .rule_property import IN_FLOATS, as_floats, rule_property, small_problems_of, without_torch
+from .source import Counterexample, drafts_shown, numbers
 
 # Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
 TOLERANCES = {"float64": (1e-9, 1e-5), "float32": (1e-4, 1e-3)}

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arrays import Array, to_host
-from ...problem import Problem
+from ..arrays import Array, to_host
+from ..problem import Problem
 from .corners import Case
 from .views import View
 
@@ -31,6 +31,7 @@ class BlackBox(ABC):
 
     possible: ClassVar[str]  # name of the check that no outcome is impossible
     called: ClassVar[str]  # the public function
+    names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
         self.function, self.batched = function, batched
@@ -39,9 +40,10 @@ class BlackBox(ABC):
     def views(self, cases: list[Case]) -> list[View]:
         """What is counted of the outcomes of a group of cases; the first says whether they are random at all."""
 
-    @abstractmethod
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         """Arguments of calls for the cases `which` (m,) of a group: arrays (m, ...)."""
+        laws = [name for name in self.names if name in ("p", "q")]
+        return tuple(np.stack([getattr(case.problem, name) for case in group])[which] for name in laws)
 
     @abstractmethod
     def read(self, returned: Any, problem: Problem) -> Any:
@@ -51,9 +53,9 @@ class BlackBox(ABC):
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
         """An outcome, int (width,), in a text."""
 
-    @abstractmethod
     def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
         """The arguments of one call, in a text."""
+        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(self.names, row, strict=True))
 
     def needs_randomness(self, case: Case) -> bool:
         """Whether all randomness of the outcome is the function's own."""
@@ -61,7 +63,7 @@ class BlackBox(ABC):
 
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         """One call of the function."""
-        return self.function(*row, generator)
+        return self.function(*row, problem.k, generator)
 
     def outcomes(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
         """What the function gives: int (m, width). Raises Impossible where that is none, or where it raises an error."""
@@ -74,7 +76,7 @@ class BlackBox(ABC):
         try:
             for row in zip(*rows, strict=True):
                 outcomes.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             shown = self.shown(tuple(x[len(outcomes)] for x in rows), problem)
             raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
         return np.array(outcomes, dtype=np.int64)
@@ -86,7 +88,7 @@ class BlackBox(ABC):
             if len(outcomes) != len(which):
                 raise NoOutcome(f"gave {len(outcomes)} rows for {len(which)}")
             return outcomes
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Impossible(group[0], f"{_said(error)}; in a batch of {len(which)} rows") from error
 
 
@@ -94,7 +96,7 @@ class NoOutcome(ValueError):
     """What came out is no token, or no drafts."""
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return str(error) if isinstance(error, NoOutcome) else f"raised {type(error).__name__}: {error}"
 
 
@@ -130,3 +132,41 @@ def one_token(returned: Any, problem: Problem, batched: bool) -> Array:
 def numbers_shown(x: Array) -> str:
     """All of them, or the first 64."""
     return str(x.tolist()) if len(x) <= 64 else f"[{', '.join(map(str, x[:64].tolist()))}, ...] ({len(x)} of them)"
+
+
+SHARE = 0.25  # of all draws, at each end
+
+
+class EndUniforms(np.random.Generator):
+    """`random` and `uniform` (and `choice`, which calls them) give 0.0 or the largest float below 1 with probability 1/4 each.
+
+    Both are values that a real generator may give: in float32 once in 2^24 uniforms. Of several uniforms that are drawn at
+    once, one at most is at an end, since no sampler is asked to stand what happens once in 2^48 times; in batches, one in
+    every row.
+    """
+
+    asked = False  # whether a uniform was ever drawn
+    batched = False  # whether the first axis of an array counts rows
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """As numpy's, with the ends often."""
+        self.asked = True
+        values = np.array(super().random(size if out is None else out.shape, dtype))
+        if values.size:
+            rows = len(values) if self.batched and values.ndim else 1
+            table, row = values.reshape(rows, -1), np.arange(rows)
+            place, which_end = self.integers(table.shape[1], size=rows), np.asarray(super().random(rows))
+            last = np.nextafter(values.dtype.type(1), values.dtype.type(0))
+            ends = np.where(
+                which_end < SHARE, values.dtype.type(0), np.where(which_end >= 1 - SHARE, last, table[row, place])
+            )
+            table[row, place] = ends
+        if out is not None:
+            out[...] = values
+            return out
+        return values if size is not None else values[()]
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """As numpy's, with the ends often."""
+        shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
+        return low + (np.asarray(high) - low) * self.random(shape if shape != () else None)

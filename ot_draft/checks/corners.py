@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import to_host
-from ...errors import InvalidArgument
-from ...laws import DraftLaw
-from ...problem import Problem
+from ..arrays import to_host
+from ..errors import InvalidArgument
+from ..laws import DraftLaw
+from ..problem import Problem
 
 CORNERS = {  # weights of p, weights of q
     "plain": ((5, 1, 4, 2, 6, 2), (2, 6, 1, 5, 1, 5)),
@@ -43,6 +43,7 @@ CORNERS = {  # weights of p, weights of q
 IN_TURN = 4  # numbers of drafts that the corners take in turn
 OWN = {  # numbers of drafts of some corners, where the law allows them
     "plain": (1, 2, 3, 4, 8),
+    "p == q": (3, 8),  # all of eight drafts are kept
     "repeated drafts": (4,),
     "second draft in doubt": (3,),
     "nearly the same": (1,),

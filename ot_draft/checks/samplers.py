@@ -1,32 +1,4 @@
-"""check_sampler(fn): is what a black box emits distributed as the target? For code that only samples.
-
-An engine's sampler is called through a few lines that speak its language; that of transformers, one draft at a time:
-
-    import numpy as np
-    import torch
-    from transformers.generation.utils import _speculative_sampling
-
-    def transformers_sampler(p, q, drafts, generator):
-        torch.manual_seed(int(generator.integers(2**63)))  # its uniforms come from torch's global generator
-        target, draft = torch.tensor(np.stack([p, p])).log()[None], torch.tensor(q).log()[None, None]
-        tokens, _ = _speculative_sampling(torch.tensor(drafts)[None], draft, 1, target)
-        return tokens[0, 0]
-
-    print(ot.check_sampler(transformers_sampler, k=1))
-
-It passes its law and independence (transformers 5.23). Where `generator.random` feeds its `torch.rand_like`, it
-fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target mass 0 when u is 0, once in 2^24 float32 uniforms.
-
-A sampler that draws its uniforms once, which is rejected by `output_law` after 250 calls a problem:
-
-    def fixed_uniforms(p, q, drafts, generator, u=(0.3, 0.6)):
-        if u[0] < p[drafts[0]] / q[drafts[0]]:
-            return int(drafts[0])
-        left = np.maximum(p - q, 0)
-        return int((left.cumsum() <= u[1] * left.sum()).sum())
-
-    print(ot.check_sampler(fixed_uniforms, k=1))
-"""
+"""check_draws(fn, law): is the declared law the one by which the drafts are drawn?"""
 
 from __future__ import annotations
 
@@ -35,16 +7,56 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
-from ...laws import IID, DraftLaw
-from ...problem import Problem
-from ...sampling import draw
-from .black_box import BlackBox, Impossible, numbers_shown, one_token
+from ..arrays import Array
+from ..laws import IID, DraftLaw
+from ..problem import Problem
+from ..sampling import draw
+from .black_box import BlackBox, Impossible, one_token, some_drafts
 from .corners import Case
-from .draws import DraftSampler
 from .sampler_report import SamplerReport
 from .trial import examine
-from .views import View, token_view
+from .views import View, draft_view, token_view
+
+
+def check_draws(
+    draft: Callable[..., Any],
+    law: DraftLaw = IID(),
+    problems: Iterable[Problem] | None = None,
+    *,
+    k: int | None = None,
+    batched: bool = False,
+    samples: int | None = None,
+    seconds: float | None = 8.0,
+    false_alarm: float = 1e-9,
+    seed: int = 0,
+) -> SamplerReport:
+    """Check that `draft(q, k, generator) -> drafts` draws k drafts by the law: all k together, in their order.
+
+    The function gets float64 numpy q (n,), k and a numpy Generator, and gives int (k,), -1 for an absent draft; with
+    `batched`, q (m, n) and int (m, k). A rule keeps the target's law only under the draft law that it declares: greedy
+    drafts reported as sampled, or drafts of another temperature than q, break every rule.
+
+    problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 8 in turn.
+    Outcomes: possible_drafts, declared_law, independent_steps, end_uniforms, reproducible, generator_advances,
+    inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
+    """
+    calls = (samples, seconds, false_alarm, seed)
+    return examine(DraftSampler(draft, batched), problems, law, k, calls)
+
+
+class DraftSampler(BlackBox):
+    """fn(q, k, generator) -> drafts; the outcome is the drafts."""
+
+    possible, called, names = "possible_drafts", "check_draws", ("q",)
+
+    def views(self, cases: list[Case]) -> list[View]:
+        return [draft_view("declared_law", cases)]
+
+    def read(self, returned: Any, problem: Problem) -> Any:
+        return some_drafts(returned, problem, self.batched)
+
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        return f"drafts {outcome.tolist()}"
 
 
 def check_sampler(
@@ -90,7 +102,7 @@ def check_sampler(
 class TokenSampler(BlackBox):
     """fn(p, q, drafts, generator) -> token; the outcome is the token."""
 
-    possible, called = "possible_tokens", "check_sampler"
+    possible, called, names = "possible_tokens", "check_sampler", ("p", "q", "drafts")
 
     def __init__(self, function: Callable[..., Any], batched: bool, draft: Callable[..., Any] | None) -> None:
         super().__init__(function, batched)
@@ -100,7 +112,7 @@ class TokenSampler(BlackBox):
         return [token_view("output_law", cases, lambda which, outcomes, generator: outcomes, 1)]
 
     def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
-        p, q = (np.stack([getattr(case.problem, name) for case in group])[which] for name in "pq")
+        p, q = super().rows(group, which, generator)
         problem = group[0].problem
         if self.drafter is not None:
             try:
@@ -119,8 +131,8 @@ class TokenSampler(BlackBox):
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
         return f"token {outcome[0]}"
 
-    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(("p", "q", "drafts"), row, strict=True))
+    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
+        return self.function(*row, generator)
 
     def needs_randomness(self, case: Case) -> bool:
         return case.fixed_drafts

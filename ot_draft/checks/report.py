@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from ...selection import SelectionRule
-from ..rules.counterexample import Counterexample
-from ..rules.properties import properties_of
-from ..rules.rule_property import Category, RuleProperty
-from ..rules.search import Drawn, Tried, search
-from ..rules.watched import Range
-from ..samplers.draws import check_draws
-from .answers import Answers, Lossless, Result, Status, answers, refutes
+from ..errors import InvalidArgument
+from ..selection import SelectionRule
+from .answers import Answers, Lossless, Record, Result, Status, answers, refutes
+from .properties import properties_of
+from .rule_property import Category, RuleProperty
+from .samplers import check_draws
+from .search import Drawn, Range, Tried, check_once, search
+from .source import Counterexample
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
 
@@ -28,6 +29,7 @@ class PropertyOutcome:
     claimed. category: the question that it helps to answer, as in `RuleProperty`. decides: False where it failed because the
     rule raised an error, or gave floats that are right up to rounding: then it is not refuted. crash: that error, if it was one.
     refused, refusal: number of problems that the rule does not take, in its words. ranges: what it was called with.
+    interrupted: whether the rule was stopped in the middle of a call; endless: whether it came to no end.
     """
 
     name: str
@@ -45,6 +47,8 @@ class PropertyOutcome:
     refused: int = 0
     refusal: str = ""
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    interrupted: bool = False
+    endless: bool = False
 
     @property
     def result(self) -> Result:
@@ -140,19 +144,51 @@ def check_rule(
     """
     outcomes: list[PropertyOutcome] = []
     drawn: Drawn = {}
+    unused = _copy_of(rule)
     for each in properties_of(rule, properties):
-        settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
-        if each.large and settled:  # a wrong rule is to be known as one within seconds
+        if reason := _settled(outcomes, each):
             about: dict[str, Any] = {"statement": each.statement, "category": each.category}
-            reason = f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
             outcomes.append(PropertyOutcome(each.name, "skipped", reason, **about))
         else:
-            outcomes.append(check_property(each, rule, max_examples, seed, drawn))
+            outcome = check_property(each, rule, max_examples, seed, drawn)
+            stopped = any(x.interrupted for x in (*outcomes, outcome))
+            outcomes.append(_judged_anew(outcome, each, unused) if stopped and outcome.counterexample else outcome)
         on_outcome(outcomes[-1])
     if draft_sampler is not None:
         outcomes.append(check_declared_law(rule, draft_sampler, seed))
         on_outcome(outcomes[-1])
     return Report(rule, tuple(outcomes))
+
+
+def _settled(outcomes: list[PropertyOutcome], claim: RuleProperty) -> str:
+    """Why a property need not be looked at, after these outcomes: a wrong rule is to be known as one within seconds."""
+    if endless := next((x for x in outcomes if x.endless), None):
+        return f"in {endless.name} the rule {endless.crash}"
+    settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
+    if claim.large and settled:
+        return f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
+    return ""
+
+
+def _copy_of(rule: SelectionRule) -> SelectionRule | None:
+    """The rule as it was made, with all that it keeps; None where it cannot be copied."""
+    try:
+        return copy.deepcopy(rule)
+    except Exception:  # whatever a user's rule holds
+        return None
+
+
+def _judged_anew(outcome: PropertyOutcome, claim: RuleProperty, unused: SelectionRule | None) -> PropertyOutcome:
+    """An outcome after the rule was stopped in the middle of a call, which may have left half of what it keeps: it decides
+    only if a copy of the rule that was never stopped fails on the same problem, too."""
+    assert outcome.counterexample is not None
+    try:
+        again = unused and check_once(claim, copy.deepcopy(unused), outcome.counterexample.problem)
+    except Exception:  # a refusal, or what does not copy
+        again = None
+    if again and again.decides == outcome.decides:
+        return outcome
+    return replace(outcome, decides=False, reason=f"{outcome.reason}; seen only after the rule was stopped half-way")
 
 
 def check_property(
@@ -167,6 +203,12 @@ def check_property(
     seconds, tried = perf_counter() - start, tuple(searched.by_k[k] for k in sorted(searched.by_k))
     cases, shown = sum(each.cases for each in tried), searched.counterexample
     about |= {"refused": searched.refused, "refusal": searched.refusal, "ranges": searched.ranges}
+    about["interrupted"] = searched.interrupted
+    if searched.endless:
+        about |= {"decides": False, "crash": searched.endless, "endless": True}
+        return PropertyOutcome(claim.name, "failed", searched.endless, seconds, cases, by_k=tried, **about)
+    if shown is None and searched.interrupted and not cases:
+        return PropertyOutcome(claim.name, "skipped", "every problem took too long", seconds, **about)
     if shown is None and cases and searched.refused == cases:
         reason = f"the rule refuses every problem: {searched.refusal}"
         return PropertyOutcome(claim.name, "skipped", reason, seconds, cases, by_k=tried, **about)
@@ -214,3 +256,93 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
         decides=failed.name in WRONG_DRAFTS,
         **about,
     )
+
+
+def as_record(rule: str, outcome: PropertyOutcome) -> Record:
+    """One property of the rule of that name, with one entry for each number of drafts; masses as text, exact."""
+    by_k = [
+        {"k": each.k, "cases": each.cases, "seconds": each.seconds, "status": "failed" if each.failed else "passed"}
+        for each in outcome.by_k
+    ]
+    return {
+        "rule": rule,
+        "property": outcome.name,
+        "category": outcome.category,
+        "statement": outcome.statement,
+        "status": outcome.status,
+        "decides": outcome.decides,
+        "reason": outcome.reason,
+        "seconds": outcome.seconds,
+        "cases": outcome.cases,
+        "by_k": by_k,
+        "counterexample": _problem(outcome),
+        "code": outcome.counterexample_code,
+        "crash": outcome.crash,
+        "refused": outcome.refused,
+        "refusal": outcome.refusal,
+        "ranges": {kind: asdict(each) for kind, each in outcome.ranges.items()},
+    }
+
+
+def _problem(outcome: PropertyOutcome) -> Record | None:
+    if outcome.counterexample is None:
+        return None
+    problem = outcome.counterexample.problem
+    return {"p": _texts(problem.p.tolist()), "q": _texts(problem.q.tolist()), "k": problem.k, "law": repr(problem.law)}
+
+
+def _texts(masses: Any) -> Any:
+    return [_texts(mass) for mass in masses] if isinstance(masses, list) else str(masses)
+
+
+@dataclass
+class RuleCheck:
+    """One property, as a function of the rule that raises AssertionError with the smallest counterexample.
+
+    ot_records: what came out, for the plugin of pytest, which may also set max_examples.
+    """
+
+    property: RuleProperty
+    max_examples: int
+    ot_records: list[Record] = field(default_factory=list)
+
+    def __call__(self, rule: SelectionRule) -> None:
+        import pytest
+
+        outcome = check_property(self.property, rule, self.max_examples)
+        self.ot_records.append(as_record(rule.name, outcome))
+        if outcome.status == "skipped":
+            pytest.skip(outcome.reason)
+        if outcome.status == "failed":
+            raise AssertionError(f"{outcome.reason}\n\n{self.property.statement}\n\n{outcome.counterexample_code}")
+
+
+def parametrize_with_rule_checks(
+    rules: Iterable[SelectionRule],
+    expected_failures: Mapping[str, str] | None = None,
+    *,
+    properties: Iterable[str | RuleProperty] | None = None,
+    max_examples: int = 100,
+) -> Any:
+    """Decorator for a test with the arguments `rule` and `check`, whose body is `check(rule)`.
+
+    Ids are like KSeq-output_law, to be selected with -k. Without `properties`, all of them, and of the claims those that
+    the rule makes. max_examples: as in `check_rule`; pytest's option --ot-max-examples takes its place.
+    expected_failures: {property or id: reason}; such a test must fail, and is reported as an expected failure.
+    """
+    import pytest
+
+    expected, properties = dict(expected_failures or {}), None if properties is None else list(properties)
+    tests = [(rule, each, f"{rule.name}-{each.name}") for rule in rules for each in properties_of(rule, properties)]
+    ids = {name for _, _, name in tests}
+    unknown = set(expected) - ids - {each.name for _, each, _ in tests}
+    if unknown:
+        raise InvalidArgument(
+            f"expected_failures names no test: {', '.join(sorted(unknown))}; ids are {', '.join(sorted(ids))}"
+        )
+    cases = []
+    for rule, each, name in tests:
+        reason = expected.get(name, expected.get(each.name))
+        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason is not None else []
+        cases.append(pytest.param(rule, RuleCheck(each, max_examples), id=name, marks=marks))
+    return pytest.mark.parametrize(("rule", "check"), cases)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, to_host
-from ...errors import InvalidArgument
-from ...laws import IID, DraftLaw
-from ...problem import Problem
-from ...selection import SelectionRule
-from .black_box import BlackBox, NoOutcome, numbers_shown, one_token, some_drafts
+from ..arrays import Array, to_host
+from ..errors import InvalidArgument
+from ..laws import IID, DraftLaw
+from ..problem import Problem
+from ..selection import SelectionRule
+from .black_box import BlackBox, NoOutcome, one_token, some_drafts
 from .corners import Case
 from .sampler_report import SamplerReport
 from .trial import examine
@@ -72,13 +72,6 @@ class Step(BlackBox):
         views = [token_view("output_law", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)]
         return [*views, draft_view("declared_law", cases), *self._given(cases, 1)]
 
-    def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
-        p, q = (np.stack([getattr(case.problem, name) for case in group])[which] for name in "pq")
-        return p, q
-
-    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
-        return self.function(*row, problem.k, generator)
-
     def read(self, returned: Any, problem: Problem) -> Any:
         try:
             drafts, accepted, token = returned
@@ -103,9 +96,6 @@ class Step(BlackBox):
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
         drafts, flags = outcome[: problem.k].tolist(), outcome[problem.k : -1].astype(bool)
         return f"drafts {drafts}, accepted {flags.tolist()}, token {outcome[-1]}"
-
-    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip("pq", row, strict=True))
 
     def _given(self, cases: list[Case], places: int) -> list[View]:
         """What is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""

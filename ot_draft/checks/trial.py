@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
-from ...errors import InvalidArgument
-from ...laws import DraftLaw
-from ...problem import Problem
-from .black_box import NUMBERS, ROWS, BlackBox, Impossible, numbers_shown
+from ..arrays import Array
+from ..errors import InvalidArgument
+from ..laws import DraftLaw
+from ..problem import Problem
+from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
 from .corners import Case, corner_problems, in_groups, labelled
-from .dependence import Dependence
-from .end_uniforms import EndUniforms
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
 from .statistics import chi_square, smallest_distance
-from .views import View
+from .views import Dependence, View
 
 MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from ..rules.properties import ALL, LOSSLESS
-from ..rules.rule_property import Category
-from ..rules.watched import Range
+from .properties import ALL, LOSSLESS
+from .rule_property import Category
+from .search import Range
 
 Status = Literal["passed", "failed", "skipped"]
 Lossless = Literal["yes", "no", "not decided"]
+Record = dict[str, Any]  # an outcome as plain data, of JSON's types only
 
 
 class Result(NamedTuple):
@@ -82,6 +83,21 @@ class Answers:
     def refuted(self) -> bool:
         """Whether one of the first lines says that the rule may not be used as it is."""
         return "no" in (self.lossless, self.in_floats) or self.overwritten
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.lossless == "no":
+            return "There is a problem on which the output does not have the target's law."
+        if self.overwritten:
+            return "The rule writes into its arguments, so that what is computed from them afterwards is wrong."
+        if self.in_floats == "no":
+            return "In Fractions the output has the target's law; in floats it does not, beyond rounding."
+        if self.lossless == "yes":
+            return "On every proper problem that was tried, the output has exactly the target's law."
+        if self.crash:
+            return "The rule raised an error on a proper problem, or came to no end: that is no verdict."
+        return "No problem was found on which it is wrong, but not everything that decides was looked at."
 
     def _robust(self) -> str:
         if self.findings:

@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...page_style import STYLE
-from ...problem import Problem
-from ..rules.counterexample import problem_source
-from ..rules.rule_source import value_source
+from ..page_style import STYLE
+from ..problem import Problem
+from .source import problem_source, value_source
 
 Status = Literal["passed", "failed", "skipped"]
 

@@ -6,32 +6,44 @@ is off beyond rounding, Fractions have the last word, so that what refutes is ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from time import process_time
 from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
-from ...problem import Problem
-from ...selection import SelectionRule
-from ..strategies import Strategy, hypothesis, large_problems
-from .calls import Convert, NoProbabilities, Tuples, as_given, law_apart, law_of_rows, law_together, tuples_of
-from .counterexample import Counterexample
-from .number_texts import number, numbers
+from ..arrays import Array
+from ..problem import Problem
+from ..selection import SelectionRule
+from .calls import (
+    Convert,
+    NoProbabilities,
+    Tuples,
+    as_given,
+    is_no_function,
+    law_alone,
+    law_apart,
+    law_of_rows,
+    law_together,
+    tuples_of,
+)
 from .rule_property import rule_property, without_torch
+from .source import Counterexample, number, numbers
+from .strategies import Strategy, large_problems, st
 from .validity import slack_of
 
-st = hypothesis.strategies
 CALLS, PATIENCE = 6_000, 1.5  # calls without a look at the law, and seconds of the CPU that they may take
 REPEATED = (
-    "from ot_draft.checks.rules.engine_sizes import repeated_calls\n"
+    "from ot_draft.checks.engine_sizes import repeated_calls\n"
     "repeated_calls(rule, problem)  # raises what was seen: it calls the rule thousands of times"
 )
+ALONE = 16  # tuples that are tried one by one
+SINGLY = "called with p and q (n,), drafts (k,): "
 EXACT = 1_500  # tuples times tokens times pairs that are looked at in Fractions
 NEAR = {"float64": 1e-11, "float32": 1e-5}  # sum of the differences that rounding may make in a law
 SHOWN_IN = (
-    "from ot_draft.checks.rules.engine_sizes import as_given, in_numpy, in_torch, output_of\n"
+    "from ot_draft.checks.engine_sizes import as_given, in_numpy, in_torch, output_of\n"
     "output = output_of(rule, problem, {}({!r}))\n"
     "for place in zip(*np.nonzero(abs(output - problem.p) > 1e-11)):\n    print(*place, output[place], problem.p[place])"
 )
@@ -101,19 +113,36 @@ def compare_with_target(rule: Any, problem: Problem) -> None:
             return
     slack = slack_of(output)
     if seen := _off(output, problem, slack):
-        raise Counterexample(problem, seen, SHOWN)
+        raise Counterexample(problem, *_settled(rule, problem, as_given, seen, SHOWN))
     if slack:
         seen = "gives floats for Fractions: the output law is right up to rounding"
         raise Counterexample(problem, seen, SHOWN, decides=False)
+
+
+def _settled(rule: Any, problem: Problem, convert: Convert, seen: str, shows: str) -> tuple[str, str, bool]:
+    """What was seen, Python that shows it, and whether it decides: not where the rule is no function of its arguments."""
+    tuples = tuples_of(problem)
+    apart = problem.batch or SINGLY in seen
+    if apart and tuples and is_no_function(rule, problem, tuples, convert):
+        said = "the same arguments get another answer the second time, each with the right law: a rule is a function"
+        return f"{said}; {seen}", shows, False
+    return seen, shows, True
 
 
 def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> str:
     """What is wrong with the law in floats, beyond rounding; empty where nothing is."""
     try:
         output = output_of(rule, problem, convert)
+        if output is None:
+            return ""
+        seen = _off(output, problem, near)
+        tuples = None if problem.batch or seen else tuples_of(problem)
+        if tuples and len(tuples[0][1]) <= ALONE:
+            seen = _off(law_alone(rule, problem, tuples[0], convert), problem, near)
+            return seen and SINGLY + seen
+        return seen
     except NoProbabilities as error:
         return str(error)
-    return "" if output is None else _off(output, problem, near)
 
 
 @rule_property(cases=large_problems_of, category="lossless", large=True)
@@ -186,14 +215,17 @@ def all_sizes_of(rule: SelectionRule) -> Strategy:
 @rule_property(cases=all_sizes_of, category="floats", large=True)
 def law_in_floats(rule: SelectionRule, problem: Problem) -> None:
     """In float64 and float32 the output law is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
-    for dtype, near in NEAR.items():
-        if seen := _wrong_in(rule, problem, in_numpy(dtype), near):
-            raise Counterexample(problem, f"numpy {dtype}: {seen}", SHOWN_IN.format("in_numpy", dtype))
+    _compare_in("numpy", in_numpy, rule, problem)
 
 
 @rule_property(cases=all_sizes_of, most=60, reason_to_skip=without_torch, category="floats", large=True)
 def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
     """On torch tensors, too."""
+    _compare_in("torch", in_torch, rule, problem)
+
+
+def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: Problem) -> None:
     for dtype, near in NEAR.items():
-        if seen := _wrong_in(rule, problem, in_torch(dtype), near):
-            raise Counterexample(problem, f"torch {dtype}: {seen}", SHOWN_IN.format("in_torch", dtype))
+        if seen := _wrong_in(rule, problem, of(dtype), near):
+            shows = SHOWN_IN.format(f"in_{library}", dtype)
+            raise Counterexample(problem, *_settled(rule, problem, of(dtype), f"{library} {dtype}: {seen}", shows))

@@ -1,1 +1,0 @@
-"""What came out of a check: the report, as data, as files and as a page."""

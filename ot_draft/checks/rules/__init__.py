@@ -1,1 +1,0 @@
-"""Properties of a selection rule, tried on problems that Hypothesis draws and shrinks."""

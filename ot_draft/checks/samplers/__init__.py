@@ -1,1 +1,0 @@
-"""Tests of code that only samples: an engine's rejection sampler, or a sampler of drafts."""

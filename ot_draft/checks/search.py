@@ -1,0 +1,368 @@
+"""A rule under watch: what it was called with, and whether what it raised is a refusal in words or a crash."""
+
+from __future__ import annotations
+
+import dis
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from math import ceil, log10, prod
+from time import perf_counter, process_time
+from types import FrameType, TracebackType
+from typing import Any
+
+import hypothesis
+import numpy as np
+
+from ..arrays import Array, is_exact, is_torch, to_host
+from ..errors import DraftSelectionError, InvalidArgument
+from ..problem import Problem
+from ..selection import Selection, SelectionRule, checked
+from .rule_property import RuleProperty
+from .source import Counterexample
+from .strategies import Strategy
+
+SHAPES = (
+    "p and q are (..., n), drafts (..., k), with any axes before the last, or none: go over the positions,"
+    " drafts[..., i : i + 1], and end with  return ot.Selection(accept, residual)"
+)
+REMEDIES = {"ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"}
+FRACTIONS = (
+    "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
+    " p is (n,), a sum over its axis is a bare number, which xp.total is not"
+)
+OTHERS = {"numpy", "torch", "scipy"}
+
+
+class Refusal(Exception):
+    """The rule said in words, by an error of its own, that it does not take such a problem."""
+
+
+class Crash(Exception):
+    """The rule raised an error that is none of its own words, or gave what is no selection."""
+
+
+@dataclass
+class Range:
+    """With what arrays of one kind a rule was called: largest n for every k, requests and axes of a batch, least mass, calls."""
+
+    n_by_k: dict[int, int] = field(default_factory=dict)
+    rows: int = 1
+    axes: int = 0
+    least: float = 1.0
+    calls: int = 0
+
+    def add(self, other: Range) -> None:
+        """Widen it by another one."""
+        for k, n in other.n_by_k.items():
+            self.n_by_k[k] = max(n, self.n_by_k.get(k, 0))
+        self.rows, self.axes = max(self.rows, other.rows), max(self.axes, other.axes)
+        self.least, self.calls = min(self.least, other.least), self.calls + other.calls
+
+    def __str__(self) -> str:
+        n, k = max(self.n_by_k.values()), max(self.n_by_k)
+        wide, long = max(k for k in self.n_by_k if self.n_by_k[k] == n), self.n_by_k[k]
+        sizes = f"n <= {n}, k <= {k}" if wide == k else f"n <= {n} (k <= {wide}), k <= {k} (n <= {long})"
+        batches = f"batches up to {self.rows} in {self.axes} ax{'i' if self.axes == 1 else 'e'}s"
+        return f"{sizes}, masses down to 1e{ceil(log10(self.least))}, {batches}, {self.calls:,} calls"
+
+
+class Watched:
+    """The rule itself, in every other respect."""
+
+    def __init__(self, rule: Any, ranges: dict[str, Range]) -> None:
+        self.rule, self.ranges = rule, ranges
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rule, name)
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        """What the rule decides. Raises Refusal or Crash for what it raises."""
+        before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
+        try:
+            given = self.rule(p, q, drafts)
+        except (KeyboardInterrupt, TooLong):
+            raise
+        except BaseException as error:  # SystemExit, too: its status would be ours
+            if _is_refusal(error):
+                raise Refusal(" ".join(str(error).split())) from error
+            raise _crash(error, exact=is_exact(p)) from error
+        try:
+            selection = checked(given, p, drafts)
+        except InvalidArgument as error:
+            raise _crash(error, exact=False) from error
+        kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
+        self.ranges.setdefault(kind, Range()).add(before)
+        return selection
+
+    def _range(self, p: Array, q: Array, drafts: Array) -> Range:
+        axes = tuple(p.shape[:-1])
+        least = 1.0
+        if not (is_torch(p) and p.device.type == "meta"):
+            least = min([float(x[x > 0].min()) for x in map(to_host, (p, q)) if (x > 0).any()], default=1.0)
+        size = {int(drafts.shape[-1]): int(p.shape[-1])}
+        return Range(size, prod(axes), sum(axis > 1 for axis in axes), max(least, 5e-324), 1)
+
+
+def _crash(error: BaseException, exact: bool) -> Crash:
+    text, name = " ".join(str(error).split()), type(error).__name__
+    remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES)
+    return Crash(f"raised {name}: {text}. Remedy: {remedy}")
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether an error is raised on purpose: one of ot_draft's, or a ValueError, with words, of a `raise` of the user's."""
+    if isinstance(error, DraftSelectionError):  # what a rule raises is anybody's
+        return True
+    if not isinstance(error, ValueError | NotImplementedError) or not str(error):  # as above
+        return False
+    last: TracebackType | None = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    module = str(last.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+    raised = last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return raised and module not in OTHERS | set(sys.stdlib_module_names) - {"__main__"}
+
+
+# Seconds of the CPU: for one property of an engine's sizes, for another one, for a problem after which no larger one is
+# tried, for the first problem. Of the clock ten times as many: a rule may sleep, and the machine may have other work.
+ENOUGH, LONG, SLOW, PATIENCE, AGAIN = 5.0, 20.0, 0.25, 12.0, 0.02
+CLOCK = 10
+TIMES = 4  # as many problems of such a property
+# Whose Python code is never stopped half-way: a module that was imported in part, or compiled in part, stays broken.
+WHOLE = ("importlib", "_frozen_importlib", "numba", "llvmlite", "torch", "jax", "gc")
+
+
+class TooLong(BaseException):
+    """A problem that took longer than what is left of the time."""
+
+
+@dataclass
+class Alarm:
+    """Whether the body was stopped, whatever came out of it: a rule may catch everything."""
+
+    rung: bool = False
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[Alarm]:
+    """Raise TooLong in the body after so many seconds of the CPU, or ten times as many of the clock.
+
+    No limit outside of the main thread, and none on the clock where another alarm is set.
+    """
+    alarm = Alarm()
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield alarm
+        return
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_globals is not globals():
+            module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if module in WHOLE or "gc" in frame.f_code.co_name:
+                return  # the next alarm comes soon
+            frame = frame.f_back
+        alarm.rung = True
+        raise TooLong
+
+    timers = {signal.ITIMER_VIRTUAL: signal.SIGVTALRM}
+    if signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0):
+        timers[signal.ITIMER_REAL] = signal.SIGALRM
+    before = {number: signal.signal(number, stop) for number in timers.values()}
+    try:
+        for timer in timers:
+            signal.setitimer(timer, seconds * (CLOCK if timer == signal.ITIMER_REAL else 1), AGAIN)
+        yield alarm
+    finally:
+        with suppress(TooLong):  # an alarm on the way out
+            _silence(timers)
+        _silence(timers)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _silence(timers: Iterable[int]) -> None:
+    for timer in timers:
+        signal.setitimer(timer, 0)
+
+
+@dataclass
+class Tried:
+    """What was tried with k drafts: number of problems, time spent on them, whether the property failed on one."""
+
+    k: int
+    cases: int = 0
+    seconds: float = 0.0
+    failed: bool = False
+
+
+@dataclass
+class Search:
+    """A search: what was tried, by the number of drafts, and the smallest counterexample, if there is one.
+
+    ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
+    does not take, and its words. slow: sizes (n, k, rows) of problems that took long. interrupted: whether the rule was ever
+    stopped half-way; endless: what is said of a rule that does not come to an end.
+    """
+
+    by_k: dict[int, Tried] = field(default_factory=dict)
+    counterexample: Counterexample | None = None
+    ranges: dict[str, Range] = field(default_factory=dict)
+    refused: int = 0
+    refusal: str = ""
+    slow: list[tuple[int, int, int]] = field(default_factory=list)
+    spent: float = 0.0
+    begun: bool = False
+    interrupted: bool = False
+    endless: str = ""
+
+    def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
+        """Try one problem, and count it."""
+        most = ENOUGH if claim.large else LONG
+        if self.spent > most or self.endless or (claim.large and self._is_larger_than_a_slow_one(problem)):
+            return None
+        tried = self.by_k.setdefault(problem.k, Tried(problem.k))
+        tried.cases += 1
+        start, cpu = perf_counter(), process_time()
+        ranges: dict[str, Range] = {}
+        counterexample, alarm = None, Alarm()
+        limit = max(most - self.spent, SLOW) if claim.large and self.begun else PATIENCE
+        try:
+            with at_most(limit) as alarm:
+                counterexample = check_once(claim, rule, problem, ranges)
+        except TooLong:
+            pass
+        except Refusal as refusal:
+            self.refused, self.refusal, ranges = self.refused + 1, self.refusal or str(refusal), {}
+        if alarm.rung:  # a rule that enumerates may go on for ever; what it gave when it was stopped says nothing
+            counterexample, ranges, self.interrupted = None, {}, True
+            tried.cases -= 1
+            if limit == PATIENCE:
+                within = f"{PATIENCE:.0f} s of the CPU or {CLOCK * PATIENCE:.0f} s in all"
+                self.endless = f"gave no answer within {within} for n = {problem.n}, k = {problem.k}"
+        clock = perf_counter() - start
+        tried.seconds += clock
+        took = max(process_time() - cpu, clock / CLOCK) if self.begun else 0.0  # the first one may import torch
+        self.begun = True
+        self.spent += took
+        self.slow += [_size(problem)] if took > SLOW else []
+        tried.failed = tried.failed or counterexample is not None
+        for kind, range_ in ranges.items() if counterexample is None else ():
+            self.ranges.setdefault(kind, Range()).add(range_)
+        return counterexample
+
+    def _is_larger_than_a_slow_one(self, problem: Problem) -> bool:
+        return any(all(here >= slow for here, slow in zip(_size(problem), each, strict=True)) for each in self.slow)
+
+
+def _size(problem: Problem) -> tuple[int, int, int]:
+    return problem.n, problem.k, int(np.prod(problem.batch))
+
+
+Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
+
+
+def search(
+    claim: RuleProperty, rule: SelectionRule, max_examples: int, seed: int, drawn: Drawn | None = None
+) -> Search:
+    """Try the property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.
+
+    A counterexample that decides goes before one that does not. drawn: problems that were drawn for other properties of the
+    same rule with the same settings; added to.
+    """
+    cases, number = claim.cases(rule), min(max_examples * (TIMES if claim.large else 1), claim.most)
+    if isinstance(cases, list):
+        return _first_failure(claim, rule, cases)
+    drawn = {} if drawn is None else drawn
+    known = drawn.setdefault(claim.cases, [])
+    if len(known) < number:
+        known.clear()
+        _run(cases, known.append, number, seed)
+    asked = sorted(known[:number], key=_effort) if claim.large else known[:number]
+    first = _first_failure(claim, rule, asked)
+    if first.counterexample is None:
+        return first
+    smaller, decides = Search(slow=first.slow), first.counterexample.decides
+
+    def shrink(problem: Problem) -> None:
+        counterexample = smaller.attempt(claim, rule, problem)
+        if counterexample is not None and counterexample.decides == decides:
+            smaller.counterexample = counterexample
+            raise counterexample
+
+    with suppress(Counterexample, hypothesis.errors.Flaky):  # flaky: the rule is no function; its last failure stands
+        _run(cases, shrink, number, seed)
+    return smaller if smaller.counterexample else first
+
+
+def _effort(problem: Problem) -> tuple[float, int]:
+    """Small ones first: a rule may enumerate the drafts itself."""
+    n, k, rows = _size(problem)
+    return n**k, rows
+
+
+def _first_failure(claim: RuleProperty, rule: SelectionRule, problems: list[Problem]) -> Search:
+    """Every problem of a list, up to one that decides; without one, the first on which the property could not be looked at."""
+    tried = Search()
+    for problem in problems:
+        counterexample = tried.attempt(claim, rule, problem)
+        if counterexample is None:
+            continue
+        if counterexample.decides:
+            tried.counterexample = counterexample
+            break
+        tried.counterexample = tried.counterexample or counterexample
+    return tried
+
+
+def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int) -> None:
+    """Hand over so many problems; shrink one on which `use` raises, and raise what it raises on the smallest."""
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=number,
+        database=None,
+        derandomize=False,  # the seed decides; a CI profile would set it
+        deadline=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+    @hypothesis.given(cases)
+    def tried(problem: Problem) -> None:
+        use(problem)
+
+    tried()
+
+
+def check_once(
+    claim: RuleProperty, rule: SelectionRule, problem: Problem, ranges: dict[str, Range] | None = None
+) -> Counterexample | None:
+    """The property on a copy of one problem; whatever the rule raises is a counterexample that decides nothing.
+
+    ranges: what the rule was called with, added to. Raises Refusal where the rule says that it does not take the problem.
+    """
+    copy = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
+    watched: Any = Watched(rule, {} if ranges is None else ranges)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
+            claim(watched, copy)
+    except Counterexample as counterexample:
+        counterexample.problem = problem
+        counterexample.shows = counterexample.shows or claim.shows
+        return counterexample
+    except Refusal:
+        raise
+    except Crash as crash:
+        return Counterexample(problem, str(crash), claim.shows, decides=False, crash=True)
+    except Exception as error:
+        return Counterexample(problem, f"raised {type(error).__name__}: {error}", claim.shows, decides=False)
+    return None

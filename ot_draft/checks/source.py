@@ -1,0 +1,201 @@
+"""Numbers, values and problems as text and as Python, and the counterexample that is shown with them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import sysconfig
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..problem import Problem
+
+DIGITS = 20  # of a fraction, in all; one next to a float's last place has 33, one with a subnormal mass hundreds
+NEAREST = Context(prec=17)  # decimals of a float64; unlike a float itself they tell subnormal numbers apart
+
+
+def is_long(value: Any) -> bool:
+    """Whether a number is a fraction that nobody can read."""
+    return isinstance(value, Fraction) and len(f"{value.numerator}{value.denominator}") > DIGITS
+
+
+def number(value: Any) -> str:
+    """1/3; of a fraction of over 20 digits the float, 0.49999999999999994, with ≈ before it where it is next to one only."""
+    if not is_long(value):
+        return str(value)
+    near = float(value)
+    if Fraction(near) == value:
+        return repr(near)
+    return f"≈{NEAREST.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()}"
+
+
+def numbers(values: Array) -> str:
+    """Masses in a text: (1/2, 1/3)."""
+    return "(" + ", ".join(map(number, np.asarray(values).ravel().tolist())) + ")"
+
+
+def fraction_source(value: Fraction) -> str:
+    """Python that makes exactly this Fraction, with `F` for the class: of floats where it has over 20 digits and they can."""
+    if is_long(value):
+        near = float(value)
+        rest = value - Fraction(near)
+        if rest == 0:
+            return f"F({near!r})"
+        if Fraction(float(rest)) == rest:
+            return f"F({near!r}) {'-' if rest < 0 else '+'} F({float(abs(rest))!r})"
+    return f"F({value.numerator}, {value.denominator})" if value.denominator > 1 else f"F({value})"
+
+
+@dataclass(frozen=True)
+class RuleSource:
+    """Python that makes a rule. imports: lines to execute first, in this order. expression: makes the rule after them."""
+
+    imports: tuple[str, ...]
+    expression: str
+
+
+def rule_source(rule: Any) -> RuleSource:
+    """How a rule is made again: by its dataclass fields, or by attributes that bear the names of its arguments."""
+    imports: list[str] = []
+    expression = value_source(rule, imports)
+    return RuleSource(tuple(dict.fromkeys(imports)), expression)
+
+
+def value_source(value: Any, imports: list[str]) -> str:
+    """A value as an expression; the lines that it needs are added to imports."""
+    if isinstance(value, Fraction):
+        return fraction_source(value)
+    if isinstance(value, str | int | float | bool | None):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return f"np.array({_nested(value.tolist(), imports)})"
+    if isinstance(value, tuple | list | dict):
+        return _nested(value, imports)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _named(value, imports)
+    arguments = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
+    return f"{_named(type(value), imports)}({', '.join(arguments)})"
+
+
+def masses_source(masses: Array) -> str:
+    """Masses as nested lists."""
+    if masses.size == 0:
+        return f"np.zeros({masses.shape})"
+    return _nested(masses.tolist(), [])
+
+
+def _nested(values: Any, imports: list[str]) -> str:
+    if isinstance(values, dict):
+        return "{" + ", ".join(f"{key!r}: {value_source(each, imports)}" for key, each in values.items()) + "}"
+    if isinstance(values, tuple | list):
+        inside = ", ".join(_nested(value, imports) for value in values)
+        if isinstance(values, tuple):
+            return f"({inside},)" if len(values) == 1 else f"({inside})"
+        return f"[{inside}]"
+    return value_source(values, imports)
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    """What the value was made with: the arguments whose value is kept under their own name, and is no default."""
+    if is_dataclass(value):
+        known = {f.name: f.default for f in fields(value) if f.init}
+    else:
+        signature = inspect.signature(type(value))
+        known = {name: each.default for name, each in signature.parameters.items() if name in vars(value)}
+    arguments = {name: getattr(value, name) for name in known}
+    return {name: each for name, each in arguments.items() if not _is_default(each, known[name])}
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if default is MISSING or default is inspect.Parameter.empty or type(value) is not type(default):
+        return False
+    return value is default or (not isinstance(value, np.ndarray) and bool(value == default))
+
+
+def _named(value: Any, imports: list[str]) -> str:
+    module, name = value.__module__, value.__qualname__
+    if module.startswith("ot_draft.laws"):
+        return f"ot.{name}"
+    if module.startswith("ot_draft.rules") and isinstance(value, type):
+        return f"ot.rules.{name}"
+    if "<locals>" in name:
+        short = str(name.rpartition(".")[2])
+        imports.append(f"# {short} is defined inside a function of {module}: paste it here")
+        return short
+    imports.extend(import_lines(module, name.split(".")[0]))
+    return str(name)
+
+
+def import_lines(module: str, name: str) -> list[str]:
+    """Lines that import a name from a module that is loaded here, from its own file where it is not installed."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module == "__main__" and file:
+        module = Path(file).stem
+    if file is None or module.split(".")[0] in sys.stdlib_module_names | {"ot_draft"} or _is_installed(Path(file)):
+        return [f"from {module} import {name}"]
+    path = Path(file).resolve()
+    path = path.parent if path.stem == "__init__" else path
+    folder = path.parents[module.count(".")]
+    return ["import sys", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {name}"]
+
+
+def _is_installed(file: Path) -> bool:
+    return any(file.is_relative_to(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
+
+
+EVALUATE = 'result = ot.evaluate(rule, problem)\nprint("output:", *result.output)\nprint("target:", *problem.p)'
+
+
+class Counterexample(AssertionError):
+    """A problem on which a rule breaks a property.
+
+    problem: the problem, in Fractions. seen: what came out. shows: Python lines that show it, given `rule` and `problem`;
+    empty for the lines that stand with the property. decides: whether it refutes the property; False where the rule
+    raised an error, or gave floats that are right up to rounding, so that the property could not be looked at. crash: whether
+    it shows an error that the rule raised.
+    """
+
+    def __init__(self, problem: Problem, seen: str, shows: str = "", decides: bool = True, crash: bool = False) -> None:
+        super().__init__(seen)
+        self.problem = problem
+        self.seen = seen
+        self.shows = shows
+        self.decides = decides
+        self.crash = crash
+
+    def code(self, rule: Any, source: RuleSource | None = None) -> str:
+        """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.
+
+        source: what makes the rule; without it, it is read off the rule.
+        """
+        source = source or rule_source(rule)
+        imports: list[str] = []
+        problem = problem_source(self.problem, imports)
+        body = f"rule = {source.expression}\nproblem = {problem}\n{self.shows or EVALUATE}\n"
+        seen = "".join(f"# {line}\n" for line in self.seen.splitlines())
+        before = [*source.imports, *imports]
+        plain = {line for line in before if line.startswith("import ")} | {"from fractions import Fraction as F"}
+        others = {f"import {name}" for name in ("torch",) if f"{name}." in body} | {"import ot_draft as ot"}
+        others |= {"import numpy as np"} if "np." in body else set()
+        own = [line for line in dict.fromkeys(before) if line not in plain]
+        blocks = (sorted(plain, key=lambda line: line.startswith("from")), sorted(others), own, [body + seen])
+        return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def drafts_shown(drafts: Array, lines: str = "") -> str:
+    """Python lines that run the rule on given drafts and print what it decides."""
+    start = f"drafts = np.array({np.asarray(drafts).tolist()})\n"
+    run = "selection = rule(problem.p, problem.q, drafts)\n"
+    return start + (lines or run) + 'print("accept:", selection.accept, "residual:", selection.residual)'
+
+
+def problem_source(problem: Problem, imports: list[str]) -> str:
+    """The problem as an expression; the lines that its law needs are added to imports."""
+    p, q = masses_source(problem.p), masses_source(problem.q)
+    return f"ot.Problem({p}, {q}, k={problem.k}, law={value_source(problem.law, imports)})"
