@@ -14,6 +14,8 @@ from rich.table import Table
 from .. import paths
 from ..errors import InvalidArgument
 from ..laws import IID
+from ..paths.model import SimulatedModel
+from ..paths.simulation.run import simulate_chains
 from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
 from ..paths.simulation.wall_clock import plan as make_plan
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
@@ -125,15 +127,13 @@ def _simulated(
     sizes: list[tuple[int, int]], acceptance: float | None, temperature: float, names: str, iterations: int,
     vocabulary: int, seed: int
 ) -> tuple[list[Efficiency], str]:  # fmt: skip
-    model = paths.SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
+    model = SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
     model = model if acceptance is None else model.with_acceptance(acceptance)
     chosen = {
         name: path_rule(name) for name in dict.fromkeys(part.strip() for part in names.split(",") if part.strip())
     }
     with progress_bar(iterations, "simulating") as advance:
-        found = paths.simulate_chains(
-            list(chosen.values()), model, sizes, iterations, seed, lambda done: advance(by=done)
-        )
+        found = simulate_chains(list(chosen.values()), model, sizes, iterations, seed, lambda done: advance(by=done))
     name_of = {rule: name for name, rule in chosen.items()}
     mean, _ = model.acceptance()
     source = f"simulated: {iterations} iterations, n = {vocabulary}, temperature {temperature:g}, mean sum min(p, q) = {mean:.3f}"

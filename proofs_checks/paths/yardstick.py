@@ -22,6 +22,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
@@ -56,7 +57,7 @@ class Drafting:
                 below = tuple(tokens[child - 1] for child in shape.children(node))
                 probability *= self._chance(model, (tokens[node - 1],), below) if below else 1
             if probability:
-                found.append((paths.PlainTree(shape, tokens, self.law), probability))
+                found.append((PlainTree(shape, tokens, self.law), probability))
         return found
 
     def _chance(self, model: paths.MarkovModel, prefix: tuple[int, ...], children: tuple[int, ...]) -> Fraction:

@@ -18,6 +18,8 @@ import ot_draft as ot
 from ot_draft import laws, paths
 from ot_draft.cli import main
 from ot_draft.pairs import Study, as_pairs, choose_rules, compare_rules
+from ot_draft.paths.model import SimulatedModel
+from ot_draft.paths.simulation.run import simulate
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ def test_trees(law: Any, shape: paths.TreeShape) -> None:
             assert paths.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match="take NaiveTarget"):
         paths.Joint().check(shape, law)
-    simulated = paths.simulate(paths.Traversal(), paths.SimulatedModel(n=20), shape, 50, law=law)
+    simulated = simulate(paths.Traversal(), SimulatedModel(n=20), shape, 50, law=law)
     assert 0 < simulated.expected_length < shape.length
 
 

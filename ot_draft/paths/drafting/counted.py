@@ -7,10 +7,12 @@ decides about the next one (proofs_checks/paths/traversed_trees.py); rules that 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from ...arrays import Array, add_at, copy, gather, namespace, on_host, positions, settled, unsmall, where
+from ... import arrays as xp
+from ...arrays import Array
 from ...laws import DraftLaw, WithoutReplacement
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
@@ -33,6 +35,9 @@ class CountedTree(LevelTree):
     budget: int
     length: int = 8
     acceptance: CountedAcceptance = NEUTRAL
+    law: ClassVar[DraftLaw] = WithoutReplacement()
+    rule: ClassVar[PathRule] = Traversal()
+    label: ClassVar[str] = "counted"
 
     @property
     def most(self) -> int:  # type: ignore[override]  # as many as were counted
@@ -52,18 +57,6 @@ class CountedTree(LevelTree):
         """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""
         return replace(self, acceptance=CountedAcceptance.counted(p, q, self.most))
 
-    @property
-    def law(self) -> DraftLaw:
-        return WithoutReplacement()
-
-    @property
-    def rule(self) -> PathRule:
-        return Traversal()
-
-    @property
-    def label(self) -> str:
-        return "counted"
-
     def growing(self, draws: TreeDraws) -> Growing:
         return CountedGrowth(self, draws)
 
@@ -72,21 +65,21 @@ class CountedGrowth(LevelGrowth):
     """Trees whose children are draws without replacement."""
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
-        most, left, drawn = numbers.shape[-1], copy(q), list[Array]()
-        nodes = positions(q.shape[-2], count)
+        most, left, drawn = numbers.shape[-1], xp.copy(q), list[Array]()
+        nodes = xp.positions(q.shape[-2], count)
         for place in range(most):
-            if settled(count <= place):
+            if xp.settled(count <= place):
                 break
-            if on_host(count):  # where it can be asked which nodes have so many, the others are left out
+            if xp.on_host(count):  # where it can be asked which nodes have so many, the others are left out
                 going = (count[:, nodes] > place).any(0)[:, 0]
                 left, nodes = left if going.all() else left[:, going], nodes[going]
             needed = count[:, nodes] > place
-            token = where(needed, self._draws.tokens(left, numbers[:, nodes, place : place + 1], needed), -1)
+            token = xp.where(needed, self._draws.tokens(left, numbers[:, nodes, place : place + 1], needed), -1)
             drawn.append(_at_nodes(token, nodes, count))
-            token = unsmall(token, q)
-            add_at(left, token, -gather(left, token))
-        children = namespace(count).concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))), -1)
-        return children, gather(q, unsmall(children, q))
+            token = xp.from_view(token, q)
+            xp.add_at(left, token, -xp.gather(left, token))
+        children = xp.concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))))
+        return children, xp.gather(q, xp.from_view(children, q))
 
 
 def _at_nodes(tokens: Array, nodes: Array, count: Array) -> Array:

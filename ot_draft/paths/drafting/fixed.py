@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import Array, positions, settled, where
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw
+from ..model import Nodes
 from ..rules.joint import Joint
-from ..rules.naive_path import NaivePath
-from ..rules.path_rule import Nodes, PathRule
+from ..rules.path_rule import PathRule
+from ..rules.token_wise import NaivePath
 from ..rules.traversal import Traversal
 from ..tree import DraftTree, TreeShape
 from .drafter import Growing, Grown, TreeDrafter, TreeDraws
@@ -121,12 +123,11 @@ class FixedGrowth(Growing):
     """Trees whose parents never change. Below an absent node, where no token was left to draw, all are absent."""
 
     def __init__(self, drafting: FixedTree, draws: TreeDraws) -> None:
-        self.drafting, self._draws, self._root = drafting, draws, draws.kind(draws.root)
-        self._tokens = self._root + 0 * positions(drafting.budget, self._root) - 1
-        self._fixed_count = 0 * self._root + 0 * positions(drafting.budget + 1, self._root)
+        super().__init__(draws, len(drafting.steps))
+        self.drafting, self._root, self._depth = drafting, draws.kind(draws.root), 0
+        self._tokens = self._root + 0 * xp.positions(drafting.budget, self._root) - 1
+        self._fixed_count = 0 * self._root + 0 * xp.positions(drafting.budget + 1, self._root)
         self._parents = drafting.shape.parents_of(self._tokens)
-        self._depth, self.levels = 0, len(drafting.steps)
-        self.slots = self.read = self.above = self._root
         self.same_slots = slice(0, 1)
 
     def grow(self, q: Array) -> None:
@@ -135,26 +136,26 @@ class FixedGrowth(Growing):
             uniforms = self._draws.uniforms(places, children, count)
             drafts, number = law.draw_with_number(q[:, places], uniforms)
             there = self.slots[:, places, None] >= 0
-            drafts = drafts if settled(there) else where(there, drafts, -1)
+            drafts = drafts if xp.settled(there) else xp.where(there, drafts, -1)
             self._tokens[:, children] = drafts.reshape(len(drafts), -1)
             if law.fixes_tops:
                 of = slice(nodes.start + places.start, nodes.start + places.stop)
                 self._fixed_count[:, of] = number if isinstance(number, int) else number[..., 0]
         self._depth, self.levels = self._depth + 1, self.levels - 1
         if self.levels:
-            self._show(self.drafting.steps[self._depth].nodes)
+            self._show_level(self.drafting.steps[self._depth].nodes)
 
     def grown(self) -> Grown:
-        slots = positions(self.drafting.budget + 1, self._root) + 0 * self._fixed_count
+        slots = xp.positions(self.drafting.budget + 1, self._root) + 0 * self._fixed_count
         return Grown(self._tokens, self._parents, self._fixed_count, slots)
 
-    def _show(self, nodes: range) -> None:
+    def _show_level(self, nodes: range) -> None:
         """The nodes of the next pass."""
         drafted = slice(nodes.start - 1, nodes.stop - 1)
         self.same_slots = slice(nodes.start, nodes.stop)
         self.read, self.above = self._tokens[:, drafted], self._parents[:, drafted]
-        slots = nodes.start + positions(len(nodes), self._root) + 0 * self.read
-        self.slots = slots if settled(self.read >= 0) else where(self.read >= 0, slots, -1)
+        slots = nodes.start + xp.positions(len(nodes), self._root) + 0 * self.read
+        self.slots = slots if xp.settled(self.read >= 0) else xp.where(self.read >= 0, slots, -1)
 
 
 def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:

@@ -8,11 +8,13 @@ traversal asks for where tokens are fixed (proofs_checks/paths/traversed_trees.p
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from ...arrays import Array, gather, minimum, namespace, positions, settled, small, take, total, unsmall, where
+from ... import arrays as xp
+from ...arrays import Array
 from ...laws import IID, ByNodeLast, DraftLaw
-from ..rules.naive_path import NaivePath
 from ..rules.path_rule import PathRule
+from ..rules.token_wise import NaivePath
 from ..tree import TreeShape
 from .counted import CountedGrowth, CountedTree
 from .counted_acceptance import LookedUpAcceptance, PairAcceptance, neutral_looked_up
@@ -32,6 +34,8 @@ class LookupTree(CountedTree):
 
     length: int = 10
     looked_up: LookedUpAcceptance = NEUTRAL
+    law: ClassVar[DraftLaw] = ByNodeLast()
+    label: ClassVar[str] = "counted, with lookup"
 
     def for_pair(self, acceptance: PairAcceptance) -> LookupTree:
         looked_up = acceptance.looked_up if self.looked_up == NEUTRAL else self.looked_up
@@ -44,14 +48,6 @@ class LookupTree(CountedTree):
     @property
     def most(self) -> int:  # type: ignore[override]
         return self.acceptance.most + 1
-
-    @property
-    def law(self) -> DraftLaw:
-        return ByNodeLast()
-
-    @property
-    def label(self) -> str:
-        return "counted, with lookup"
 
     def growing(self, draws: TreeDraws) -> Growing:
         return LookupGrowth(self, draws)
@@ -66,7 +62,7 @@ class _WithAnother:
     @property
     def gains(self) -> tuple[Array, Array]:
         gains, fixed_count = self.estimate.gains
-        join = namespace(gains).concatenate
+        join = xp.namespace(gains).concatenate
         child = 0 * gains[:, :1, :1]
         return join((gains, join((child + 1, 0 * gains[:, :1, 1:]), -1)), -2), join(
             (fixed_count, 0 * fixed_count[:, :1]), -2
@@ -84,36 +80,36 @@ class LookupGrowth(CountedGrowth):
     def __init__(self, drafting: LookupTree, draws: TreeDraws) -> None:
         super().__init__(drafting, draws)
         given = draws.given[:, : drafting.takes]
-        self._given = namespace(given).concatenate((given, draws.root - 1), -1)
+        self._given = xp.concatenate((given, draws.root - 1))
         self._depth, self._on_way = 0, draws.root == 0
 
     def _decide(self, estimate: AcceptanceEstimate, q: Array) -> tuple[Array, Array]:
         """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own."""
         next_one = self._next()[..., None]
-        mass = gather(q, unsmall(next_one, q))
-        self._accepted = where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
-        beside = self._reached * (1 - self._accepted), total(self._reached * self._accepted)
-        reached = namespace(self._reached).concatenate(beside, -1)
+        mass = xp.gather(q, xp.from_view(next_one, q))
+        self._accepted = xp.where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
+        beside = self._reached * (1 - self._accepted), xp.total(self._reached * self._accepted)
+        reached = xp.concatenate(beside)
         left = self.drafting.budget - self._used
         count, fixed_count = self.drafting.numbers_at(_WithAnother(estimate), reached, left, self.levels)
-        fixed = where(next_one[..., 0] >= 0, count[:, -1:], 0)
+        fixed = xp.where(next_one[..., 0] >= 0, count[:, -1:], 0)
         count, fixed_count = count[:, :-1], fixed_count[:, :-1]
         # Draws are outside the looked-up token: none where it has all the mass.
-        possible = (estimate.gains[0] > 0).sum(-1) - where(small(mass[..., 0] > 0), fixed, 0)
-        return minimum(count, possible) + fixed, fixed_count + fixed
+        possible = (estimate.gains[0] > 0).sum(-1) - xp.where(xp.host_view(mass[..., 0] > 0), fixed, 0)
+        return xp.minimum(count, possible) + fixed, fixed_count + fixed
 
     def _next(self) -> Array:
         """The looked-up token below each node of the level, -1 where there is none: int (B, W)."""
         column = min(self._depth, self._given.shape[-1] - 1)
-        return where(self._on_way & (self._slots >= 0), self._given[:, column : column + 1], -1)
+        return xp.where(self._on_way & (self._slots >= 0), self._given[:, column : column + 1], -1)
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
         """Draws outside the looked-up token, and behind them itself."""
-        fixed, draws = where(fixed_count > 0, self._next()[..., None], -1), count - fixed_count
-        outside = q if settled(fixed_count == 0) else free(q, unsmall(fixed, q))
+        fixed, draws = xp.where(fixed_count > 0, self._next()[..., None], -1), count - fixed_count
+        outside = q if xp.settled(fixed_count == 0) else free(q, xp.from_view(fixed, q))
         children, _ = super()._children(outside, numbers, draws, fixed_count)
-        children = where((positions(numbers.shape[-1], count) == draws) & (fixed_count > 0), fixed, children)
-        return children, gather(q, unsmall(children, q))
+        children = xp.where((xp.positions(numbers.shape[-1], count) == draws) & (fixed_count > 0), fixed, children)
+        return children, xp.gather(q, xp.from_view(children, q))
 
     def _chances(
         self, estimate: AcceptanceEstimate, masses: Array, children: Array, fixed_count: Array, count: Array
@@ -121,11 +117,11 @@ class LookupGrowth(CountedGrowth):
         """Draws beside a looked-up token count where that is refused."""
         chances = super()._chances(estimate, masses, children, fixed_count, count)
         fixed, accepted = self._next()[..., None], self._accepted[..., None]
-        beside = where(fixed_count > 0, chances * (1 - accepted), chances)
-        return where((children == fixed) & (fixed_count > 0), accepted, beside)
+        beside = xp.where(fixed_count > 0, chances * (1 - accepted), chances)
+        return xp.where((children == fixed) & (fixed_count > 0), accepted, beside)
 
     def _look_at(self, tokens: Array, parent: Array) -> None:
-        way = take(self._next(), parent)
+        way = xp.take(self._next(), parent)
         self._on_way = (tokens == way) & (way >= 0)
         self._depth += 1
 
@@ -135,6 +131,14 @@ class LookupPath(TreeDrafter):
     """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
 
     length: int
+    most: ClassVar[int] = 1
+    law: ClassVar[DraftLaw] = IID()
+    rule: ClassVar[PathRule] = NaivePath()
+    label: ClassVar[str] = "prompt lookup"
+    family: ClassVar[tuple[str, int]] = ("lookup", 0)
+    draws: ClassVar[int] = 0
+    reads: ClassVar[int] = 0
+    passes: ClassVar[int] = 0
 
     @property
     def budget(self) -> int:  # type: ignore[override]
@@ -145,40 +149,8 @@ class LookupPath(TreeDrafter):
         return self.length
 
     @property
-    def most(self) -> int:  # type: ignore[override]
-        return 1
-
-    @property
     def bounds(self) -> TreeShape:
         return TreeShape.chains(1, self.length)
-
-    @property
-    def law(self) -> DraftLaw:
-        return IID()
-
-    @property
-    def rule(self) -> PathRule:
-        return NaivePath()
-
-    @property
-    def draws(self) -> int:
-        return 0
-
-    @property
-    def reads(self) -> int:
-        return 0
-
-    @property
-    def passes(self) -> int:
-        return 0
-
-    @property
-    def family(self) -> tuple[str, int]:
-        return "lookup", 0
-
-    @property
-    def label(self) -> str:
-        return "prompt lookup"
 
     def growing(self, draws: TreeDraws) -> Growing:
         return GivenPath(self, draws)
@@ -187,15 +159,14 @@ class LookupPath(TreeDrafter):
 class GivenPath(Growing):
     """It is there from the beginning."""
 
-    levels = 0
-
     def __init__(self, drafting: LookupPath, draws: TreeDraws) -> None:
-        self._length, self._draws = drafting.length, draws
+        super().__init__(draws, 0)
+        self._length = drafting.length
 
     def grow(self, q: Array) -> None:
         """Nothing is drafted by a model."""
 
     def grown(self) -> Grown:
-        root, node = self._draws.root, positions(self._length, self._draws.root)
-        none = 0 * namespace(root).concatenate((root, root + 0 * node), -1)
+        root, node = self._draws.root, xp.positions(self._length, self._draws.root)
+        none = 0 * xp.concatenate((root, root + 0 * node))
         return Grown(*map(self._draws.kind, (self._draws.given[:, : self._length], root + node, none, none - 1)))

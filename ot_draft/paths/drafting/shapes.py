@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
+from ..model import Rows
 from ..tree import TreeShape
-from .rows import Rows
 
 Ordered = tuple[Any, ...]  # a node of an ordered tree: the tuple of its children
 
@@ -98,3 +98,19 @@ def _unconditional(acceptance: Sequence[float]) -> list[float]:
         taken.append(refused * share)
         refused *= 1 - share
     return taken
+
+
+def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> TreeShape:
+    """The tree of at most `budget` nodes with equally many children at each level that has most expected tokens."""
+    shapes = [TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))]
+    return max(shapes, key=lambda shape: expected_accepted(shape, acceptance))
+
+
+def _by_level(budget: int, length: int, widest: int, width: int = 1) -> Iterator[tuple[int, ...]]:
+    """Numbers of children by level that do not increase, with at most `budget` nodes."""
+    for children in range(1, widest + 1):
+        nodes = width * children
+        if nodes <= budget and length:
+            yield (children,)
+            for further in _by_level(budget - nodes, length - 1, children, nodes):
+                yield (children, *further)

@@ -1,48 +1,54 @@
-"""The path program: the largest expected accepted length of any lossless path rule, by linear programming, certified."""
+"""The path program: the largest expected accepted length of any lossless path rule, certified, and a closed form above it.
+
+Proof that it is the optimum: proofs_checks/formal/along_paths/program_optimum.v.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ...arrays import is_exact
+from ... import arrays as xp
 from ...errors import InvalidArgument, SolverFailed
 from ...lp.drafted_sets import drafted_sets
 from ...lp.program import as_fractions
 from ...optional import load
 from ...problem import Problem
 from ..drafting.fixed import check_sizes
-from ..model import Model, Path
-from ..rules.path_rule import Nodes
-from .certificate import PathCertificate, feasible, price_bound
+from ..model import Model, Nodes, Path
+from ..rules.path_rule import read
+from ..tree import Forest
+from .certificate import PathCertificate, Sets, feasible, price_bound
 from .solvers import SOLVERS
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
 TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
 GRID = 1 << 48  # prices are rounded to multiples of 1 / GRID: any prices >= 0 give a bound, short ones a quick sum
 
+Drafted = Iterable[tuple[Any, Any]]  # drafts, as a path rule takes them, and their probability; all ways, of sum 1
+
 
 @dataclass(frozen=True, eq=False)
 class PathProgram:
-    """x_v(T) = P(T) a_v(T): the mass with which the set T is drafted and the accepted prefix extends to v, a node of T.
+    """x_v(T) = P(T) a_v(T): the mass with which the tree T is drafted and the accepted prefix extends to v, a node of T.
 
-    paths: the probability of every path that can be drafted. path_sets: (sets,) the drafted paths of each T; set_mass:
-    (sets,) P(T). variables: (variables,) pairs (T, v), parents before children. targets: p(v | parent of v) for every v
-    that can be drafted. All numbers are Fractions.
+    sets: the prefixes that a drafted tree T holds, but the root, parents first, and P(T). variables: (variables,) pairs (T, v), parents
+    before children. targets: p(v | parent of v) for every v that can be drafted. All numbers are Fractions.
     Maximise the sum of x subject to (1) the children of u take no more than x_u(T), for every T and u in T, and
     (2) the sum over T of x_{uy}(T) is at most p(y|u) times that of x_u(T), for every u and y; x_root(T) = P(T).
     """
 
-    paths: dict[Path, Fraction]
-    path_sets: tuple[tuple[Path, ...], ...]
-    set_mass: tuple[Fraction, ...]
-    variables: tuple[tuple[int, Path], ...]
+    sets: Sets
     targets: dict[Path, Fraction]
+
+    @cached_property
+    def variables(self) -> tuple[tuple[int, Path], ...]:
+        return tuple((row, v) for row, prefixes in enumerate(self.sets) for v in prefixes)
 
     @cached_property
     def groups(self) -> tuple[dict[tuple[int, Path], int], dict[Path, int]]:
@@ -72,7 +78,8 @@ class PathProgram:
     def bounds(self) -> np.ndarray:
         """(constraints,) right-hand sides: P(T) at the root of T, p(y) for the first token y, 0 further down."""
         by_parent, by_node = self.groups
-        first = [float(self.set_mass[row]) if u == () else 0.0 for row, u in by_parent]
+        set_mass = tuple(self.sets.values())
+        first = [float(set_mass[row]) if u == () else 0.0 for row, u in by_parent]
         return np.array(first + [float(self.targets[v]) if len(v) == 1 else 0.0 for v in by_node])
 
 
@@ -112,31 +119,59 @@ def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound
     length. Raises SolverFailed where the bounds differ by more than 1e-7 (highs) or 1e-5, InvalidDrafts where the
     program is too large.
     """
+    check_sizes(K, L)
+    return _bound(Nodes.of(model), lambda nodes: _sets_of_paths(nodes, K, L), solver)
+
+
+def tree_program_bound(model: Model, drafted: Drafted, solver: str = "highs") -> PathBound:
+    """`path_bound` for any way to draft: trees of fixed or changing shape, without replacement, with fixed tokens, or K paths.
+
+    drafted: (drafts, probability) for every way to draft, drafts as `rule(model, drafts)` takes them.
+    Raises SolverFailed as `path_bound` does, InvalidArgument where the program is too large or the probabilities do not sum to 1.
+    """
+    return _bound(Nodes.of(model), lambda nodes: _sets_of_trees(nodes, drafted), solver)
+
+
+def cap_bound(model: Model, drafted: Drafted) -> Any:
+    """The sum of the caps, which no lossless path rule exceeds: cap(root) = 1, cap(u c) = min(P(u c is drafted), p(c|u) cap(u)).
+
+    drafted: as for `tree_program_bound`, which is never above it; no program is solved. Exact if the model's distributions are Fractions.
+    Proof: proofs_checks/formal/along_paths/tree_bound.v.
+    """
+    nodes = Nodes.of(model)
+    chances: dict[Path, Fraction] = {}
+    for prefixes, probability in _sets_of_trees(nodes, drafted).items():
+        for v in prefixes:
+            chances[v] = chances.get(v, Fraction(0)) + probability
+    caps: dict[Path, Fraction] = {(): Fraction(1)}
+    for v in sorted(chances, key=len):
+        caps[v] = min(chances[v], as_fractions(nodes.target(v[:-1]))[v[-1]] * caps[v[:-1]])
+    bound = sum(caps.values()) - 1
+    return bound if xp.is_exact(nodes.target(())) else float(bound)
+
+
+def _bound(nodes: Nodes, sets: Callable[[Nodes], Sets], solver: str) -> PathBound:
+    """Nothing of the solver is trusted: its masses are made feasible, its prices are taken as they are, where >= 0."""
     if solver not in SOLVERS:
         raise SolverFailed(f"there is no solver {solver!r} of the path program: take one of {', '.join(SOLVERS)}")
-    program = build(model, K, L)
+    program = program_of(nodes, sets(nodes))
     mass, prices, status = SOLVERS[solver](program) if program.variables else (np.zeros(0), np.zeros(0), "optimal")
     if not (np.isfinite(mass).all() and np.isfinite(prices).all()):
         raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
-    certificate = _certify(program, mass, prices, K)
+    of_nodes = prices[len(program.groups[0]) :]
+    rounded = {v: Fraction(max(0, round(x * GRID)), GRID) for v, x in zip(program.targets, of_nodes, strict=True)}
+    masses = [Fraction(float(x)) for x in mass]
+    lower = feasible(program.variables, tuple(program.sets.values()), program.targets, masses)
+    certificate = PathCertificate(lower, price_bound(rounded, program.targets, program.sets), rounded)
     gap = float(certificate.width)
     if gap > TOLERANCE.get(solver, 1e-5):
         raise SolverFailed(
             f'{solver} ended "{status}" with bounds {float(certificate.lower):.12g} and {float(certificate.upper):.12g},'
             f' {gap:.1e} apart: take solver="highs"'
         )
-    exact = is_exact(Nodes.of(model).target(()))
     residuals = PathResiduals(*_violations(program, mass, prices), gap)
-    return PathBound(certificate.lower if exact else float(certificate.lower), residuals, certificate, solver, status)
-
-
-def _certify(program: PathProgram, mass: np.ndarray, prices: np.ndarray, K: int) -> PathCertificate:
-    """Nothing of the solver is trusted: its masses are made feasible, its prices are taken as they are, where >= 0."""
-    of_nodes = prices[len(program.groups[0]) :]
-    rounded = {v: Fraction(max(0, round(x * GRID)), GRID) for v, x in zip(program.targets, of_nodes, strict=True)}
-    upper = price_bound(rounded, program.targets, program.paths, K)
-    masses = [Fraction(float(x)) for x in mass]
-    return PathCertificate(feasible(program.variables, program.set_mass, program.targets, masses), upper, rounded)
+    value = certificate.lower if xp.is_exact(nodes.target(())) else float(certificate.lower)
+    return PathBound(value, residuals, certificate, solver, status)
 
 
 def _violations(program: PathProgram, mass: np.ndarray, prices: np.ndarray) -> tuple[float, float]:
@@ -147,37 +182,53 @@ def _violations(program: PathProgram, mass: np.ndarray, prices: np.ndarray) -> t
     return float(primal), float(max((1 - program.matrix.T @ prices).max(), -prices.min(), 0.0))
 
 
-def build(model: Model, K: int, L: int) -> PathProgram:
-    """The path program of a model, in Fractions."""
-    check_sizes(K, L)
-    nodes = Nodes.of(model)
-    n = nodes.n
-    if n ** (L + 1) > MAX_VARIABLES:
+def program_of(nodes: Nodes, sets: Sets) -> PathProgram:
+    """The program of these trees, in Fractions."""
+    held = sorted({v for prefixes in sets for v in prefixes}, key=lambda v: (len(v), v))
+    program = PathProgram(sets, {v: as_fractions(nodes.target(v[:-1]))[v[-1]] for v in held})
+    if len(program.variables) > MAX_VARIABLES:
         raise InvalidArgument(
-            f"{n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"
+            f"the path program of {len(sets)} trees has {len(program.variables)} variables (limit {MAX_VARIABLES}): take a smaller"
+            " vocabulary or smaller trees, fewer or shorter paths; `cap_bound` is a closed form"
+        )
+    return program
+
+
+def _sets_of_paths(nodes: Nodes, K: int, L: int) -> Sets:
+    """What K i.i.d. paths of length L hold, by the law of the set of K draws among all paths."""
+    if nodes.n ** (L + 1) > MAX_VARIABLES:
+        raise InvalidArgument(
+            f"{nodes.n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"
         )
     drafted: dict[Path, Fraction] = {(): Fraction(1)}
-    targets: dict[Path, Fraction] = {}
     for _ in range(L):
-        level: dict[Path, Fraction] = {}
-        for u, probability in drafted.items():
-            p, q = as_fractions(nodes.target(u)), as_fractions(nodes.draft(u))
-            level |= {(*u, y): probability * q[y] for y in range(n) if q[y] > 0}
-            targets |= {(*u, y): p[y] for y in range(n) if q[y] > 0}
-        drafted = level
-    paths = list(drafted)
+        laws = {u: as_fractions(nodes.draft(u)) for u in drafted}
+        drafted = {(*u, y): drafted[u] * mass for u, law in laws.items() for y, mass in enumerate(law) if mass > 0}
     mass = np.array(list(drafted.values()), dtype=object)
-    sets = drafted_sets(Problem(mass, mass, K))
-    if sum(len(tokens) for tokens in sets) * L > MAX_VARIABLES:
+    sets: dict[tuple[Path, ...], Fraction] = {}
+    for chosen, probability in drafted_sets(Problem(mass, mass, K)).items():
+        prefixes = {path[:depth] for path in map(list(drafted).__getitem__, chosen) for depth in range(1, L + 1)}
+        sets[tuple(sorted(prefixes, key=lambda v: (len(v), v)))] = probability
+    return sets
+
+
+def _sets_of_trees(nodes: Nodes, drafted: Drafted) -> Sets:
+    sets: dict[tuple[Path, ...], Fraction] = {}
+    for drafts, probability in drafted:
+        held = tuple(sorted(_prefixes(read(nodes, drafts)[1].forest, ()), key=lambda v: (len(v), v)))
+        sets[held] = sets.get(held, Fraction(0)) + Fraction(probability)
+    whole = sum(sets.values(), Fraction(0))
+    if whole != 1 if xp.is_exact(nodes.target(())) else abs(whole - 1) > 1e-9:
         raise InvalidArgument(
-            f"the path program of {len(sets)} sets of drafted paths has over {MAX_VARIABLES} variables: take a smaller"
-            " vocabulary, or fewer or shorter paths"
+            f"the probabilities of the drafts sum to {float(whole)!r}: give all ways to draft, of sum 1"
         )
-    path_sets = tuple(tuple(paths[i] for i in chosen) for chosen in sets)
-    variables = tuple((row, v) for row, chosen in enumerate(path_sets) for v in _prefixes(chosen))
-    return PathProgram(drafted, path_sets, tuple(sets.values()), variables, targets)
+    return sets
 
 
-def _prefixes(paths: tuple[Path, ...]) -> list[Path]:
-    """Nodes of a set of paths, all but the root, by depth."""
-    return list(dict.fromkeys(path[:depth] for depth, path in product(range(1, len(paths[0]) + 1), paths)))
+def _prefixes(forest: Forest, prefix: Path) -> set[Path]:
+    """All prefixes below a node."""
+    found: set[Path] = set()
+    for token, below in forest:
+        if token >= 0:
+            found |= {(*prefix, token)} | _prefixes(below, (*prefix, token))
+    return found
