@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.laws import StandIn
+from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs import Pairs, clustered_error, read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"

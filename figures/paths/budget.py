@@ -52,7 +52,7 @@ def simulate_budget(
     "counted, traversal", "adaptive, joint": `CountedTree`, `AdaptiveTree`, which follow the draft level by level, fitted to other contexts.
     """
     if way not in WAYS or budget < 1 or length < 1:
-        raise ot.errors.InvalidArgument(
+        raise ot.InvalidArgument(
             f"{way!r}, budget {budget}, length {length}: give one of {', '.join(WAYS)}, and numbers >= 1"
         )
     if way in STATIC:

@@ -13,7 +13,8 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import arrays as xp
-from ot_draft.laws.base import outside
+from ot_draft.laws import outside
+from ot_draft.laws.fixed_last import ByNodeLast
 from ot_draft.paths.drafting.shapes import as_shape
 from ot_draft.paths.model import Model, Nodes, Path
 from ot_draft.paths.tree import Forest, PlainTree
@@ -33,7 +34,7 @@ class Expansion(NamedTuple):
 History = tuple[Expansion, ...]
 # What is drafted next, given all that was drafted so far: prefix, fixed tokens, number of draws. None: nothing more.
 NextStep = Callable[[History], tuple[Path, Path, int] | None]
-FIRST, LAST = ot.laws.ByNode(), ot.laws.ByNodeLast()
+FIRST, LAST = ot.laws.ByNode(), ByNodeLast()
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,12 @@ def histories(
 
 def _draws(q: Array, law: Any, fixed: Path, before: Path, number: int) -> list[tuple[Path, Any]]:
     """So many further draws beside the fixed tokens and those drawn before, each way with its probability; fewer where no token is left."""
-    ways: list[tuple[Path, Any]] = [((), xp.one(q))]
+    ways: list[tuple[Path, Any]] = [((), 1)]
     for _ in range(number):
         longer = []
         for drawn, mass in ways:
             gone = fixed + before + drawn if law == LAST else fixed
-            masses = outside(q, xp.integers(gone, q)).tolist()
+            masses = outside(q, np.array(gone, dtype=np.int64)).tolist()
             longer += [((*drawn, token), mass * share) for token, share in enumerate(masses) if share != 0]
         ways = longer or ways
     return ways

@@ -45,16 +45,15 @@ import ot_draft as ot
 from ot_draft import paths
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance
 from ot_draft.paths.tree import PlainTree
-from proofs_checks.paths.stepwise import Stepwise
 
 from ..checking import check
 from ..statement import Statement
 from .adapted_trees import METHOD, AdaptedCase, History, Plan, Step, draw_adapted
+from .stepwise import LAST, Stepwise
 
 __all__ = ["STATEMENTS", "check"]
 
 TRAVERSAL = paths.Traversal()
-LAST = ot.laws.ByNodeLast()
 OWN_TOKEN = "a draw that is token 0 is not kept"
 LATE = "one more draw before the fixed tokens after a look below them"
 

@@ -163,12 +163,6 @@ def test_user_problems_and_too_many_tuples() -> None:
     wide = np.full(100, 0.01)
     assert check_draws(chosen, problems=[ot.Problem(wide, wide, k=2)], samples=250).passed
 
-    class Unknown(ot.IID):
-        in_turn = False
-
-    with pytest.raises(ValueError, match="n = 100 and k = 2: too many draft tuples to count"):
-        check_draws(chosen, problems=[ot.Problem(wide, wide, k=2, law=Unknown())])
-
 
 def test_check_rule_takes_the_draft_sampler_too() -> None:
     rule = ot.rules.SpeculativeSampling()

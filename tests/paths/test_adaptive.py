@@ -12,6 +12,7 @@ from replay import law_of, tokens_of
 import ot_draft as ot
 from ot_draft import arrays, paths
 from ot_draft.laws import ByNode
+from ot_draft.laws.hybrid import StandIn
 from ot_draft.paths.model import Nodes, SimulatedModel
 from ot_draft.paths.tree import PlainTree, TreeBounds
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
@@ -145,7 +146,7 @@ def test_the_stand_in_is_fitted_to_a_draft() -> None:
     q = np.random.default_rng(6).dirichlet(np.full(40, 0.3), 50)
     head = np.where(q >= np.sort(q, -1)[:, -8:-7], q**0.6, 0)
     p = 0.75 * head / head.sum(-1, keepdims=True) + 0.25 * (head == 0) / (head == 0).sum(-1, keepdims=True)
-    found = ot.laws.StandIn.fitted(p, q, head=8)
+    found = StandIn.fitted(p, q, head=8)
     assert (found.head, found.power) == (8, 0.6) and abs(found.seen - 0.75) < 1e-9
 
 

@@ -26,12 +26,11 @@ def plain(tree: Drafted, model: TreeModel) -> PlainTree:
     shape = ot.paths.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
     law = ByNode() if tree.law.fixes_tops else tree.law
-    fixed = {}
+    nodes = []
     for node, way in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
-        if children and (given := law.fixed_among(children, tree.fixed_count[node])):
-            fixed[tuple(model.number[token] for token in way)] = given
-    return PlainTree(shape, tokens, law.told(tuple(sorted(fixed.items()))))
+        nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
+    return PlainTree(shape, tokens, law.told(nodes))
 
 
 def covered(ways: Sequence[Prefix], mass: Callable[[Prefix], float]) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import ot_draft as ot
 from llm_demo.bench.trees.merged import merged_row
+from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs import expected_acceptance
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 from ot_draft.paths.drafting.shapes import acceptance_by_child
@@ -67,7 +68,7 @@ class Plan:
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()
         }
-        fitted = ot.paths.AdaptiveTree(**fields | {"estimator": ot.laws.StandIn(**self.adaptive["estimator"])})
+        fitted = ot.paths.AdaptiveTree(**fields | {"estimator": StandIn(**self.adaptive["estimator"])})
         return replace(fitted, budget=budget)
 
     def counted_tree(self, budget: int) -> ot.paths.CountedTree:

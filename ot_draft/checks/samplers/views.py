@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
-from ...errors import InvalidArgument
 from .corners import Case
 from .statistics import log_e_value_given
 
@@ -119,11 +118,6 @@ def draft_view(name: str, cases: list[Case]) -> View:
     problem = cases[0].problem
     if (problem.n + 1) ** problem.k <= MOST_TUPLES:
         return _tuple_view(name, cases)
-    if not problem.law.in_turn:
-        raise InvalidArgument(
-            f"n = {problem.n} and k = {problem.k}: too many draft tuples to count (limit {MOST_TUPLES}), and {problem.law!r} "
-            "does not say its law one draft after the other; take fewer tokens"
-        )
     return _in_turn_view(name, cases)
 
 

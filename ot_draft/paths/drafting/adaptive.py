@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import ByNode, DraftLaw, StandIn
+from ...laws import ByNode, DraftLaw
+from ...laws.hybrid import StandIn
 from ..rules.joint import Joint
 from ..rules.path_rule import PathRule
 from .level_tree import LevelTree

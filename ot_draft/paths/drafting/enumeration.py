@@ -84,12 +84,9 @@ def _plain(grown: Grown, row: int, law: DraftLaw) -> PlainTree:
     prefixes = [prefix for prefix in prefixes_of(grown, row) if prefix is not None]
     size = len(prefixes) - 1
     shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
-    fixed = []
-    for parent, prefix in enumerate(prefixes):
-        children = tuple(tokens[child - 1] for child in shape.children(parent))
-        if tops := law.fixed_among(children, int(grown.fixed_count[row, parent])):
-            fixed.append((prefix, tops))
-    return PlainTree(shape, tokens, law.told(tuple(sorted(fixed))))
+    children = (tuple(tokens[child - 1] for child in shape.children(node)) for node in range(size + 1))
+    nodes = zip(prefixes, children, grown.fixed_count[row, : size + 1].tolist(), strict=True)
+    return PlainTree(shape, tokens, law.told(nodes))
 
 
 def paths_of(nodes: Nodes, K: int, L: int) -> Iterator[Drafted]:

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import IID, ByNodeLast, DraftLaw
+from ...laws import IID, DraftLaw
+from ...laws.fixed_last import ByNodeLast
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import NaivePath
 from ..tree import TreeShape
