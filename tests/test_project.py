@@ -211,10 +211,9 @@ FOR_SCRIPTS = (
     "paths.drafting.counted_acceptance",
     "paths.drafting.fixed",
     "paths.drafting.growing",
-    "paths.drafting.shapes",
-    "paths.exact.evaluate",
+    "paths.evaluation.evaluate",
     "paths.model",
-    "paths.simulation.run",
+    "paths.evaluation.simulate",
     "paths.tree",
 )
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
-from ot_draft.paths.drafting.shapes import acceptance_by_child, best_by_level, sequoia
+from ot_draft.paths.drafting.fixed import acceptance_by_child, best_by_level, sequoia
+from ot_draft.paths.evaluation.simulate import drafted_trees, simulate
 from ot_draft.paths.model import Rows
-from ot_draft.paths.simulation.run import drafted_trees, simulate
 
 WIDEST = 16  # children of a node
 WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()

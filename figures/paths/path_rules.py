@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 
 import ot_draft as ot
 from figures import style
-from ot_draft.paths.simulation.run import simulate_chains
+from ot_draft.paths.evaluation.simulate import simulate_chains
 
 CHUNKS = 4  # seeds that the iterations are divided among, whatever the number of processes
 KSEQ, JOINT = "TokenWise(KSeq)", "Joint"

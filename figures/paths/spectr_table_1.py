@@ -13,8 +13,8 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.paths.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
+from ot_draft.paths.evaluation.simulate import simulate
 from ot_draft.paths.model import SimulatedModel
-from ot_draft.paths.simulation.run import simulate
 
 PUBLISHED = {(1, 4): (2.4, 1.67), (8, 4): (3.1, 2.08), (1, 8): (2.9, 1.56), (8, 8): (4.0, 2.13)}  # efficiency, speed-up
 TABLE = "SpecTr, Table 1"

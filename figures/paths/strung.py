@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft.paths.simulation.run import drafted_trees
+from ot_draft.paths.evaluation.simulate import drafted_trees
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from llm_demo.rows import append
 from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.pairs import expected_acceptance
 from ot_draft.paths.drafting.fixed import first_chains
-from ot_draft.paths.exact.evaluate import survival
+from ot_draft.paths.evaluation.evaluate import survival
 
 OUT = Path("figures/data/real_block_efficiency.csv")
 K, L = 8, 8

@@ -14,10 +14,10 @@ from rich.table import Table
 from .. import paths
 from ..errors import InvalidArgument
 from ..laws import IID
+from ..paths.evaluation.simulate import simulate_chains
+from ..paths.evaluation.wall_clock import Costs, Efficiency, Planned
+from ..paths.evaluation.wall_clock import plan as make_plan
 from ..paths.model import SimulatedModel
-from ..paths.simulation.run import simulate_chains
-from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
-from ..paths.simulation.wall_clock import plan as make_plan
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import Numbers
 from .plan_files import read_costs, read_traces

@@ -16,7 +16,7 @@ from torch import Tensor
 import ot_draft as ot
 
 from ..errors import CannotDecode
-from ..paths.drafting.lookup import LookupPath
+from ..paths.drafting.baselines import LookupPath
 from ..paths.tree import PathSelection
 from .lookup import Lookup, Match, NoLookup
 

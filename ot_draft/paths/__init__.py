@@ -3,12 +3,12 @@
 from . import drafting, rules
 from .drafting.adaptive import AdaptiveTree
 from .drafting.baselines import StoppedPath
-from .drafting.counted import CountedTree
+from .drafting.counted import CountedTree, LookupTree
 from .drafting.drafter import TreeDrafter
 from .drafting.fixed import FixedTree
-from .drafting.lookup import LookupTree
-from .exact.evaluate import evaluate
-from .exact.program import cap_bound, path_bound, tree_program_bound
+from .evaluation.evaluate import evaluate
+from .evaluation.program import cap_bound, path_bound, tree_program_bound
+from .evaluation.wall_clock import Costs, plan
 from .model import MarkovModel
 from .rules.block_verification import BlockVerification
 from .rules.joint import Joint
@@ -16,7 +16,6 @@ from .rules.path_rule import PathRule
 from .rules.token_wise import NaivePath, TokenWise
 from .rules.toward_path import TowardPath
 from .rules.traversal import Traversal
-from .simulation.wall_clock import Costs, plan
 from .tree import DraftTree, TreeShape
 
 __all__ = [

@@ -28,6 +28,7 @@ class Layout:
 
     def __init__(self, parents: Array, length: int, levels: Sequence[Level]) -> None:
         self.length, self.levels = length, tuple(levels)
+        self._of: dict[int, Layout] = {}  # for batches of several sizes: every step of a decoder asks again
         size = parents.shape[1]
         self._nodes = xp.positions(size + 1, parents)
         self.parents = parents
@@ -40,6 +41,11 @@ class Layout:
         """The same for a batch of trees that are alike."""
         if len(self.parents) == batch:
             return self
+        if batch not in self._of:
+            self._of[batch] = self._repeated(batch)
+        return self._of[batch]
+
+    def _repeated(self, batch: int) -> Layout:
         other = copy(self)
         for name in ("parents", "counts", "firsts", "places", "ranks", "upward", "sees", "depths", "post_order"):
             value = getattr(self, name)

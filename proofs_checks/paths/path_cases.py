@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ot_draft import paths
-from ot_draft.paths.exact.evaluate import PathEvaluation
+from ot_draft.paths.evaluation.evaluate import PathEvaluation
 
 SIZES = ((2, 1, 2), (2, 2, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (2, 2, 3), (2, 3, 2))  # tokens, paths K, length L
 Prefix = tuple[int, ...]

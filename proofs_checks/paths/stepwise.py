@@ -15,7 +15,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 from ot_draft.laws import outside
 from ot_draft.laws.fixed_last import ByNodeLast
-from ot_draft.paths.drafting.shapes import as_shape
+from ot_draft.paths.drafting.fixed import as_shape
 from ot_draft.paths.model import Model, Nodes, Path
 from ot_draft.paths.tree import Forest, PlainTree
 

@@ -40,7 +40,7 @@ from ot_draft.decoding import (  # noqa: E402
     reference_decode,
 )
 from ot_draft.decoding.benchmark.methods import method_called, methods_to_compare, shape_of  # noqa: E402
-from ot_draft.paths.simulation.wall_clock import Efficiency  # noqa: E402
+from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 

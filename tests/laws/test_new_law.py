@@ -18,8 +18,8 @@ import ot_draft as ot
 from ot_draft import laws, paths
 from ot_draft.cli import main
 from ot_draft.pairs import Study, as_pairs, choose_rules, compare_rules
+from ot_draft.paths.evaluation.simulate import simulate
 from ot_draft.paths.model import SimulatedModel
-from ot_draft.paths.simulation.run import simulate
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, SubsetDraft  # noqa: E402
 from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
-from ot_draft.paths.exact.evaluate import survival  # noqa: E402
+from ot_draft.paths.evaluation.evaluate import survival  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")

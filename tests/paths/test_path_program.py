@@ -12,8 +12,8 @@ from random_problems import Everywhere
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.paths.exact import program as path_program
-from ot_draft.paths.exact.certificate import price_bound
+from ot_draft.paths.evaluation import program as path_program
+from ot_draft.paths.evaluation.certificate import price_bound
 from ot_draft.paths.model import Nodes
 
 pytest.importorskip("scipy")

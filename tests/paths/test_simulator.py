@@ -12,8 +12,8 @@ import ot_draft as ot
 from figures.paths.budget import covered
 from ot_draft import paths
 from ot_draft.paths.drafting.fixed import first_chains
+from ot_draft.paths.evaluation.simulate import Simulation, drafted_trees, simulate, simulate_all, simulate_chains
 from ot_draft.paths.model import SimulatedModel
-from ot_draft.paths.simulation.run import Simulation, drafted_trees, simulate, simulate_all, simulate_chains
 
 TOKEN_WISE = [ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal(), ot.rules.NaiveTarget()]
 RULES = [*(paths.TokenWise(rule) for rule in TOKEN_WISE), paths.Joint(), paths.Traversal()]
@@ -62,7 +62,7 @@ def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw, siz
 
 def test_numbers_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     first = simulate(paths.Joint(), SMALL, (3, 4), 40, seed=5)
-    monkeypatch.setattr("ot_draft.paths.simulation.run.MEMORY", 1)  # one tree in a batch
+    monkeypatch.setattr("ot_draft.paths.evaluation.simulate.MEMORY", 1)  # one tree in a batch
     again = simulate_all([paths.TokenWise(ot.rules.KSeq()), paths.Joint()], SMALL, (3, 4), 40, seed=5)[1]
     assert (first.lengths == again.lengths).all()
     assert (first.lengths != simulate(paths.Joint(), SMALL, (3, 4), 40, seed=6).lengths).any()

@@ -18,7 +18,7 @@ from llm_demo.bench.trees.merged import merged_row
 from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs import expected_acceptance
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
-from ot_draft.paths.drafting.shapes import acceptance_by_child
+from ot_draft.paths.drafting.fixed import acceptance_by_child
 
 DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node

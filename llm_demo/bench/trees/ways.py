@@ -9,7 +9,7 @@ from functools import cache
 import ot_draft as ot
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
-from ot_draft.paths.drafting.shapes import best_by_level, sequoia
+from ot_draft.paths.drafting.fixed import best_by_level, sequoia
 
 CONFIDENT, SAMPLED = ConfidentTree, SampledTree
 NAIVE, JOINT, TRAVERSAL = ot.paths.NaivePath(), ot.paths.Joint(), ot.paths.Traversal()

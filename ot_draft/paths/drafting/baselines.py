@@ -1,4 +1,4 @@
-"""Published trees that follow the draft: EAGLE-2, OPT-Tree, DySpec, SpecDec++."""
+"""Published ways to draft: EAGLE-2, OPT-Tree, DySpec, SpecDec++, prompt lookup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...rules.recursive_rejection_without_replacement import RecursiveRejectionW
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import NaivePath, TokenWise
-from ..tree import DraftTree
+from ..tree import DraftTree, TreeShape
 from .candidates import BestCandidates, Offer
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds
@@ -219,3 +219,49 @@ class GrowingPath(Growing):
         slots = xp.concatenate((none + 1, slots))
         trees = tokens, xp.where(there, place, size), 0 * slots, slots
         return Grown(*map(self._draws.kind, trees))
+
+
+@dataclass(frozen=True)
+class LookupPath(TreeDrafter):
+    """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
+
+    length: int
+    most: ClassVar[int] = 1
+    law: ClassVar[DraftLaw] = IID()
+    rule: ClassVar[PathRule] = NaivePath()
+    label: ClassVar[str] = "prompt lookup"
+    family: ClassVar[tuple[str, int]] = ("lookup", 0)
+    draws: ClassVar[int] = 0
+    reads: ClassVar[int] = 0
+    passes: ClassVar[int] = 0
+
+    @property
+    def budget(self) -> int:  # type: ignore[override]
+        return self.length
+
+    @property
+    def takes(self) -> int:  # type: ignore[override]
+        return self.length
+
+    @property
+    def bounds(self) -> TreeShape:
+        return TreeShape.chains(1, self.length)
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return GivenPath(self, draws)
+
+
+class GivenPath(Growing):
+    """It is there from the beginning."""
+
+    def __init__(self, drafting: LookupPath, draws: TreeDraws) -> None:
+        super().__init__(draws, 0)
+        self._length = drafting.length
+
+    def grow(self, q: Array) -> None:
+        """Nothing is drafted by a model."""
+
+    def grown(self) -> Grown:
+        root, node = self._draws.root, xp.positions(self._length, self._draws.root)
+        none = 0 * xp.concatenate((root, root + 0 * node))
+        return Grown(*map(self._draws.kind, (self._draws.given[:, : self._length], root + node, none, none - 1)))

@@ -80,7 +80,7 @@ class Growing(ABC):
 
     def __init__(self, draws: TreeDraws, levels: int) -> None:
         self._draws, self.levels = draws, levels
-        self._show(draws.root, draws.root, draws.root)
+        self.slots = self.read = self.above = draws.kind(draws.root)
 
     def _show(self, slots: Array, read: Array, above: Array) -> None:
         """The level that is read next, `host_view`s."""

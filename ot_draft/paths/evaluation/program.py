@@ -23,8 +23,7 @@ from ..drafting.fixed import check_sizes
 from ..model import Model, Nodes, Path
 from ..rules.path_rule import read
 from ..tree import Forest
-from .certificate import PathCertificate, Sets, feasible, price_bound
-from .solvers import SOLVERS
+from .certificate import SOLVERS, PathCertificate, Sets, feasible, price_bound
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
 TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
