@@ -11,7 +11,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
-from ...rules.recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
+from ...rules import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import NaivePath, TokenWise

@@ -15,10 +15,9 @@ import numpy as np
 
 from ... import arrays as xp
 from ...errors import InvalidArgument, SolverFailed
-from ...lp.drafted_sets import drafted_sets
+from ...laws import sets
 from ...lp.program import as_fractions
 from ...optional import load
-from ...problem import Problem
 from ..drafting.fixed import check_sizes
 from ..model import Model, Nodes, Path
 from ..rules.path_rule import read
@@ -149,11 +148,11 @@ def cap_bound(model: Model, drafted: Drafted) -> Any:
     return bound if xp.is_exact(nodes.target(())) else float(bound)
 
 
-def _bound(nodes: Nodes, sets: Callable[[Nodes], Sets], solver: str) -> PathBound:
+def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathBound:
     """Nothing of the solver is trusted: its masses are made feasible, its prices are taken as they are, where >= 0."""
     if solver not in SOLVERS:
         raise SolverFailed(f"there is no solver {solver!r} of the path program: take one of {', '.join(SOLVERS)}")
-    program = program_of(nodes, sets(nodes))
+    program = program_of(nodes, drafted(nodes))
     mass, prices, status = SOLVERS[solver](program) if program.variables else (np.zeros(0), np.zeros(0), "optimal")
     if not (np.isfinite(mass).all() and np.isfinite(prices).all()):
         raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
@@ -181,13 +180,13 @@ def _violations(program: PathProgram, mass: np.ndarray, prices: np.ndarray) -> t
     return float(primal), float(max((1 - program.matrix.T @ prices).max(), -prices.min(), 0.0))
 
 
-def program_of(nodes: Nodes, sets: Sets) -> PathProgram:
+def program_of(nodes: Nodes, drafted: Sets) -> PathProgram:
     """The program of these trees, in Fractions."""
-    held = sorted({v for prefixes in sets for v in prefixes}, key=lambda v: (len(v), v))
-    program = PathProgram(sets, {v: as_fractions(nodes.target(v[:-1]))[v[-1]] for v in held})
+    held = sorted({v for prefixes in drafted for v in prefixes}, key=lambda v: (len(v), v))
+    program = PathProgram(drafted, {v: as_fractions(nodes.target(v[:-1]))[v[-1]] for v in held})
     if len(program.variables) > MAX_VARIABLES:
         raise InvalidArgument(
-            f"the path program of {len(sets)} trees has {len(program.variables)} variables (limit {MAX_VARIABLES}): take a smaller"
+            f"the path program of {len(drafted)} trees has {len(program.variables)} variables (limit {MAX_VARIABLES}): take a smaller"
             " vocabulary or smaller trees, fewer or shorter paths; `cap_bound` is a closed form"
         )
     return program
@@ -203,25 +202,25 @@ def _sets_of_paths(nodes: Nodes, K: int, L: int) -> Sets:
     for _ in range(L):
         laws = {u: as_fractions(nodes.draft(u)) for u in drafted}
         drafted = {(*u, y): drafted[u] * mass for u, law in laws.items() for y, mass in enumerate(law) if mass > 0}
-    mass = np.array(list(drafted.values()), dtype=object)
-    sets: dict[tuple[Path, ...], Fraction] = {}
-    for chosen, probability in drafted_sets(Problem(mass, mass, K)).items():
-        prefixes = {path[:depth] for path in map(list(drafted).__getitem__, chosen) for depth in range(1, L + 1)}
-        sets[tuple(sorted(prefixes, key=lambda v: (len(v), v)))] = probability
-    return sets
+    paths = list(drafted)
+    found: dict[tuple[Path, ...], Fraction] = {}
+    for bits, probability in sets.independent(0, np.array(list(drafted.values()), dtype=object), K).items():
+        prefixes = {paths[number][:depth] for number in sets.tokens_of(bits) for depth in range(1, L + 1)}
+        found[tuple(sorted(prefixes, key=lambda v: (len(v), v)))] = probability
+    return found
 
 
 def _sets_of_trees(nodes: Nodes, drafted: Drafted) -> Sets:
-    sets: dict[tuple[Path, ...], Fraction] = {}
+    found: dict[tuple[Path, ...], Fraction] = {}
     for drafts, probability in drafted:
         held = tuple(sorted(_prefixes(read(nodes, drafts)[1].forest, ()), key=lambda v: (len(v), v)))
-        sets[held] = sets.get(held, Fraction(0)) + Fraction(probability)
-    whole = sum(sets.values(), Fraction(0))
+        found[held] = found.get(held, Fraction(0)) + Fraction(probability)
+    whole = sum(found.values(), Fraction(0))
     if whole != 1 if xp.is_exact(nodes.target(())) else abs(whole - 1) > 1e-9:
         raise InvalidArgument(
             f"the probabilities of the drafts sum to {float(whole)!r}: give all ways to draft, of sum 1"
         )
-    return sets
+    return found
 
 
 def _prefixes(forest: Forest, prefix: Path) -> set[Path]:

@@ -9,7 +9,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import DraftLaw
-from ...rules.naive_target import NaiveTarget
+from ...rules import NaiveTarget
 from ...selection import Selection, SelectionRule
 from ..layout import Bounds
 from ..model import Model, Nodes, Path
