@@ -13,7 +13,9 @@ from figures import store, style
 from figures.about import About
 from figures.report_tables import from_markdown, numbers_table, table
 from figures.scripts import script
-from ot_draft.pairs import Summary, as_summaries, look
+from ot_draft.pairs.plotting import look
+from ot_draft.pairs.summary import Summary
+from ot_draft.pairs.tables import as_summaries
 
 STYLE = Path(__file__).with_suffix(".css")
 PAGE = "index.html"

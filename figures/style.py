@@ -11,8 +11,9 @@ from typing import Any
 import ot_draft as ot
 from figures.about import Number
 from llm_demo.rows import read, write
-from ot_draft.pairs import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
-from ot_draft.pairs import look as look_of_rule
+from ot_draft.pairs.plotting import Entry, Look, direct_labels, plot_acceptance, pyplot
+from ot_draft.pairs.plotting import look as look_of_rule
+from ot_draft.pairs.tables import as_summaries
 
 __all__ = [
     "ALL_BUT_PROGRAMS",

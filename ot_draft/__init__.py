@@ -14,7 +14,7 @@ from .errors import (
 )
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Fixed, Hub, Hybrid, Several, WithoutReplacement
-from .lp import Solution, solve
+from .lp.solution import Solution, solve
 from .optimum import cut_value, kseq_bound, optimal_acceptance
 from .problem import Problem
 from .sampling import draw, sample

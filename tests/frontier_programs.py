@@ -17,6 +17,7 @@ from random_problems import random_pair
 
 import ot_draft as ot
 from ot_draft import targets
+from ot_draft.targets.base import Target
 
 Array = Any
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1), ot.Hybrid(-1)]
@@ -39,7 +40,7 @@ def token_sets(problem: ot.Problem) -> tuple[Array, Array]:
     return sets, np.array([problem.law.inside(problem.q, each, problem.k) for each in sets])
 
 
-def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, targets.Target, Fraction]]:
+def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, Target, Fraction]]:
     """For total variation and ratio: the target, and the most acceptance, by all token sets, in Fractions."""
     sets, inside = token_sets(problem)
     masses = np.array([sum(problem.p[each], Fraction(0)) for each in sets])
@@ -48,7 +49,7 @@ def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, targets.Target, Fra
     yield "ratio", targets.Ratio(factor=FACTOR), min(Fraction(1), 1 + min(FACTOR * masses - inside))
 
 
-def is_reached(problem: ot.Problem, name: str, target: targets.Target, best: Fraction) -> bool:
+def is_reached(problem: ot.Problem, name: str, target: Target, best: Fraction) -> bool:
     """Whether the target's law is one, within its budget, and has just this acceptance over all token sets: with ==."""
     sets, inside = token_sets(problem)
     r = target(problem.p, problem.q, problem.k, problem.law)

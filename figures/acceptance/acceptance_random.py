@@ -8,7 +8,9 @@ import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from ot_draft.pairs import Pairs, Study, as_pairs, as_records, as_summaries, compare_rules, summarise
+from ot_draft.pairs import Study, compare_rules, summarise
+from ot_draft.pairs.pairs import Pairs, as_pairs
+from ot_draft.pairs.tables import as_records, as_summaries
 
 N, CONCENTRATIONS, SEED = 50, (1.0, 0.1), 7
 ABOUT = About(

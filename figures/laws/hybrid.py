@@ -11,7 +11,9 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from ot_draft.laws.hybrid import StandIn
-from ot_draft.pairs import Pairs, clustered_error, read_pairs
+from ot_draft.pairs import read_pairs
+from ot_draft.pairs.pairs import Pairs
+from ot_draft.pairs.summary import clustered_error
 
 FILE = style.DATA / "smollm2_pairs.npz"
 FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"

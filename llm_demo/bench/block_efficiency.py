@@ -25,7 +25,7 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
 from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
-from ot_draft.pairs import expected_acceptance
+from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.fixed import first_chains
 from ot_draft.paths.evaluation.evaluate import survival
 

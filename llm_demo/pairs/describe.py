@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ot_draft.pairs import array_names, read_arrays
+from ot_draft.array_files import array_names, read_arrays
 from ot_draft.pairs.merge import TAIL, optimum
 
 HELD = "what llm_demo.pairs.capture writes"

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import click
@@ -17,24 +18,41 @@ from ..errors import DraftSelectionError
 from .refused import Refused
 
 Advance = Callable[..., None]
+EVERY = 10.0  # seconds between two lines of progress
 
 
 @contextmanager
 def progress_bar(total: int, said: str) -> Iterator[Advance]:
-    """A bar on standard error, where that is a terminal; it is gone at the end.
+    """A bar on standard error, which is gone at the end; where that is no terminal, a line every ten seconds.
 
     Gives advance(said=None, by=1, to=None), which moves it by or to a number.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    shown = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
-    with shown as bar:
+    if not console.is_terminal:
+        yield _lines(total, said)
+        return
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task(said, total=total)
 
         def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
             bar.update(task, description=said, completed=to, advance=by if to is None else None)
 
         yield advance
+
+
+def _lines(total: int, said: str) -> Advance:
+    start = last = monotonic()
+    done = 0
+
+    def advance(now_said: str | None = None, by: int = 1, to: int | None = None) -> None:
+        nonlocal done, last, said
+        said, done, now = now_said or said, done + by if to is None else to, monotonic()
+        if now - last >= EVERY and 0 < done < total:
+            last, left = now, (now - start) * (total - done) / done
+            click.echo(f"{said}: {done:,} of {total:,}, about {left:.0f} s left", err=True)
+
+    return advance
 
 
 def table_console(width: int) -> Console:

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ..pairs import (
-    ENGINES,
-    QUICK_RULES,
-    Progress,
-    Study,
-    Summary,
-    Sweep,
-    as_records,
-    choose_rules,
-    engine,
-    open_shards,
-    run_sweep,
-    summarise_sweep,
-    tables,
-)
-from ..targets import target_within
+from ..pairs import Study, Sweep, open_shards, run_sweep, summarise_sweep, tables
+from ..pairs.run_sweep import ENGINES, Progress, engine
+from ..pairs.study import QUICK_RULES, choose_rules
+from ..pairs.summary import Summary
+from ..targets.frontier import target_within
 from .console import one_line, print_json, progress_bar, table_console, without_nan
+from .forms import form_of, form_options, print_form
 from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 
 
@@ -54,10 +45,10 @@ from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
 @click.option("--address", help="Of a running dask or ray cluster; without it these start one of --jobs workers here.")
 @click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, help="Workers [default: one a core].")
 @click.option("--tries", type=click.IntRange(1), default=3, show_default=True, help="In all, when workers die.")
-@click.option("--json", "as_json", is_flag=True, help="Print the means as JSON instead of a table.")
+@form_options
 def sweep(
     shards: tuple[Path, ...], out: Path, names: str, laws: str, budget: str | None, ks: tuple[int, ...], temperature: float,
-    samples: int, seed: int, rows: int, name: str, address: str | None, jobs: int, tries: int, as_json: bool
+    samples: int, seed: int, rows: int, name: str, address: str | None, jobs: int, tries: int, **flags: Any
 ) -> None:  # fmt: skip
     """Acceptance of every rule at every k on the pairs of SHARDS: .npz, .safetensors or .parquet files, or folders of them.
 
@@ -65,6 +56,7 @@ def sweep(
     .npz that are not compressed and .safetensors are read by rows. The files written are the same to the last bit on every engine.
     Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
     """
+    form = form_of(flags)
     can_write_into("--out", out)
     out.mkdir(parents=True, exist_ok=True)
     with one_line():
@@ -77,10 +69,7 @@ def sweep(
         means = summarise_sweep(out)
     for line in trouble:
         click.echo(f"workers died and their parts were done again: {line}", err=True)
-    if as_json:
-        print_json(without_nan(as_records(means)))
-    else:
-        _print(means, out)
+    _print(means, out, form)
 
 
 def _run(work: Sweep, out: Path, tries: int) -> tuple[str, ...]:
@@ -93,8 +82,15 @@ def _run(work: Sweep, out: Path, tries: int) -> tuple[str, ...]:
         return run_sweep(work, out, tries, advance)
 
 
-def _print(means: list[Summary], out: Path) -> None:
+def _print(means: list[Summary], out: Path, form: str) -> None:
+    if form == "json":
+        print_json(without_nan(tables.as_records(means)))
+        return
     pairs = means[0].pairs if means else 0
     lossy = f", for {means[0].target} in the place of p (NOT lossless)" if means and means[0].target else ""
-    console = table_console(140)
-    console.print(tables.table(means, f"{pairs:,} pairs, {out}{lossy}", errors=console.width >= tables.WIDE))
+    title = f"{pairs:,} pairs, {out}{lossy}"
+    if form:
+        print_form(form, [(means, title)])
+        return
+    console = table_console(80)
+    console.print(tables.table(means, title, console.width))

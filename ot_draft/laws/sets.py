@@ -18,6 +18,9 @@ from ..errors import InvalidArgument, InvalidDrafts
 
 MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
 MAX_TOKENS = 5_000
+SECONDS = (
+    25e-6  # a set, of a linear program: 10e-6 to 20e-6 of i.i.d. drafts, 20e-6 to 90e-6 without replacement (HiGHS)
+)
 MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
 CELLS = 1 << 22  # tuples times tokens at a time, to bound memory
 

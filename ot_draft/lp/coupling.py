@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .program import Program
-from .raw_solution import RawSolution
+from .program import Program, RawSolution
 from .textbook import tuples_of
 
 GRID = 1 << 256  # denominator of flows that come as floats; masses below 1e-77 are not worth coupling

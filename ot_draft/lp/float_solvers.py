@@ -1,47 +1,51 @@
-"""The program in float64, handed to general solvers of linear programs."""
+"""Linear programs in float64, handed to general solvers: masses, prices and the solver's own status. Of tokens and of paths alike."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import SolverFailed
 from ..optional import load
-from .program import Program
-from .raw_solution import RawSolution
 
 # HiGHS's tolerances are absolute, 1e-7 by default: in these units of mass 1e-13. A power of 2 rounds nothing.
 UNIT = float(1 << 20)
 
+Answer = tuple[np.ndarray, np.ndarray, str]  # x (variables,), prices (constraints,), status
 
-def highs(program: Program) -> RawSolution:
-    """HiGHS through scipy."""
+
+class LinearProgram(Protocol):
+    """Maximise the sum of x >= 0 subject to matrix @ x <= bounds."""
+
+    @property
+    def matrix(self) -> Any:
+        """(constraints, variables), sparse."""
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """(constraints,)."""
+
+
+def highs(program: LinearProgram, other: str = "flow") -> Answer:
+    """HiGHS through scipy. other: the solver that an error advises to take."""
     optimize = load("scipy.optimize", "lp")
-    answer = optimize.linprog(
-        -np.ones(len(program.rows)), A_ub=program.matrix, b_ub=program.bounds * UNIT, method="highs"
-    )
+    objective = -np.ones(program.matrix.shape[1])
+    answer = optimize.linprog(objective, A_ub=program.matrix, b_ub=program.bounds * UNIT, method="highs")
     if answer.status != 0:
         raise SolverFailed(
-            f'HiGHS: {answer.message} (status {answer.status}); the program is always solvable: take solver="flow"'
+            f'HiGHS: {answer.message} (status {answer.status}); the program is always solvable: take solver="{other}"'
         )
-    return _priced(program, answer.x / UNIT, -answer.ineqlin.marginals, "optimal")
+    return answer.x / UNIT, -answer.ineqlin.marginals, "optimal"
 
 
-def cvxpy_clarabel(program: Program) -> RawSolution:
-    """Clarabel (interior point) through cvxpy."""
-    return _cvxpy(program, "CLARABEL", {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9})
-
-
-def cvxpy_highs(program: Program) -> RawSolution:
-    """HiGHS through cvxpy."""
-    return _cvxpy(program, "HIGHS", {})
-
-
-def _cvxpy(program: Program, solver: str, options: dict[str, Any]) -> RawSolution:
+def through_cvxpy(program: LinearProgram, other: str = "flow", *, solver: str, **options: float) -> Answer:
+    """A solver of cvxpy."""
     cvxpy = load("cvxpy", "lp")
-    mass = cvxpy.Variable(len(program.rows), nonneg=True)
+    mass = cvxpy.Variable(program.matrix.shape[1], nonneg=True)
     constraint = program.matrix @ mass <= program.bounds
     model = cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(mass)), [constraint])
     try:
@@ -49,29 +53,28 @@ def _cvxpy(program: Program, solver: str, options: dict[str, Any]) -> RawSolutio
             warnings.filterwarnings("ignore", message="Solution may be inaccurate", category=UserWarning)
             model.solve(solver=solver, **options)
     except cvxpy.SolverError as error:
-        raise SolverFailed(f'cvxpy with {solver}: {error}; take solver="flow"') from error
+        raise SolverFailed(f'cvxpy with {solver}: {error}; take solver="{other}"') from error
     if mass.value is None or constraint.dual_value is None:
-        raise SolverFailed(f'cvxpy with {solver} ended "{model.status}" without a solution; take solver="flow"')
-    return _priced(program, mass.value, constraint.dual_value, model.status)
+        raise SolverFailed(f'cvxpy with {solver} ended "{model.status}" without a solution; take solver="{other}"')
+    return np.asarray(mass.value), np.asarray(constraint.dual_value), str(model.status)
 
 
-def pulp_cbc(program: Program) -> RawSolution:
+def pulp_cbc(program: LinearProgram, other: str = "flow") -> Answer:
     """CBC through PuLP."""
     pulp = load("pulp", "lp")
-    model = pulp.LpProblem("draft_selection", pulp.LpMaximize)
-    mass = [model.add_variable(f"flow_{pair}", lowBound=0) for pair in range(len(program.rows))]
+    model, rows = pulp.LpProblem("draft_selection", pulp.LpMaximize), program.matrix.tocsr()
+    mass = [model.add_variable(f"x_{column}", lowBound=0) for column in range(rows.shape[1])]
     model += pulp.lpSum(mass)
-    members: list[list[int]] = [[] for _ in program.bounds]
-    for pair, (row, token) in enumerate(zip(program.rows, program.tokens, strict=True)):
-        members[row].append(pair)
-        members[len(program.token_sets) + token].append(pair)
-    bounded = [i for i, pairs in enumerate(members) if pairs]
-    for i in bounded:
-        model += pulp.lpSum(mass[pair] for pair in members[i]) <= program.bounds[i] * UNIT
-    run_cbc(pulp, model, "program", "flow")
+    bounded = np.flatnonzero(np.diff(rows.indptr))  # a constraint without variables has no price
+    for row in bounded.tolist():
+        entries = slice(rows.indptr[row], rows.indptr[row + 1])
+        terms = zip(rows.indices[entries], rows.data[entries], strict=True)
+        left = pulp.LpAffineExpression([(mass[column], float(value)) for column, value in terms])
+        model += left <= float(program.bounds[row] * UNIT)
+    run_cbc(pulp, model, "program", other)
     prices = np.zeros(len(program.bounds))
     prices[bounded] = [constraint.pi for constraint in model.constraints()]
-    return _priced(program, np.array([variable.value() for variable in mass]) / UNIT, prices, "optimal")
+    return np.array([variable.value() for variable in mass], dtype=float) / UNIT, prices, "optimal"
 
 
 def run_cbc(pulp: Any, model: Any, name: str, other: str) -> None:
@@ -88,7 +91,9 @@ def run_cbc(pulp: Any, model: Any, name: str, other: str) -> None:
         raise SolverFailed(f'CBC ended "{status}"; the {name} is always solvable: take solver="{other}"')
 
 
-def _priced(program: Program, mass: Any, prices: Any, status: str) -> RawSolution:
-    sets = len(program.token_sets)
-    prices = np.asarray(prices, dtype=float)
-    return RawSolution(np.asarray(mass, dtype=float), prices[:sets], prices[sets:], status)
+SOLVERS: dict[str, Callable[..., Answer]] = {  # of a LinearProgram, and of the name of another solver for errors
+    "highs": highs,
+    "cvxpy": partial(through_cvxpy, solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10),
+    "cvxpy-highs": partial(through_cvxpy, solver="HIGHS"),
+    "pulp": pulp_cbc,
+}

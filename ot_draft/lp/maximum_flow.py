@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..optional import load
-from .program import Program
-from .raw_solution import RawSolution
+from .program import Program, RawSolution
 
 ORTOOLS_UNIT = 1 << 60  # ortools counts in int64; all masses together are 2 at most
 

@@ -1,4 +1,4 @@
-"""The linear program in reduced flow form, built once and in rationals, whatever solver takes it."""
+"""The linear program in reduced flow form, built once and in rationals, whatever solver takes it; and what a solver answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import lcm
+from math import comb, lcm
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDistribution, SolverFailed
+from ..laws import sets
 from ..optional import load
 from ..problem import Problem
-from .drafted_sets import drafted_sets
 
 MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte
 
@@ -97,6 +97,21 @@ class Program:
         return exact if xp.is_exact(self.problem.p) else exact.astype(np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class RawSolution:
+    """A solver's own numbers, unchecked.
+
+    flow: (pairs,) mass on every pair (draft set, token of it); floats, or integers over `denominator`.
+    set_prices: (sets,), token_prices: (n,) dual variables of the two families of constraints, >= 0 in exact arithmetic.
+    """
+
+    flow: Any
+    set_prices: np.ndarray
+    token_prices: np.ndarray
+    status: str
+    denominator: int | None = None
+
+
 def build(problem: Problem) -> Program:
     """The reduced program of one problem; InvalidDistribution for a batch, InvalidArgument for too many draft sets."""
     if problem.batch:
@@ -106,10 +121,22 @@ def build(problem: Problem) -> Program:
         )
     exact = Problem(as_fractions(problem.p), as_fractions(problem.q), problem.k, problem.law)
     masses = sorted(drafted_sets(exact).items())
-    sets = tuple(tokens for tokens, _ in masses)
-    rows = np.array([row for row, tokens in enumerate(sets) for _ in tokens], dtype=np.int64)
-    tokens = np.array([token for members in sets for token in members], dtype=np.int64)
-    return Program(problem, exact, sets, tuple(mass for _, mass in masses), tuple(exact.p), rows, tokens)
+    token_sets = tuple(tokens for tokens, _ in masses)
+    rows = np.array([row for row, tokens in enumerate(token_sets) for _ in tokens], dtype=np.int64)
+    tokens = np.array([token for members in token_sets for token in members], dtype=np.int64)
+    return Program(problem, exact, token_sets, tuple(mass for _, mass in masses), tuple(exact.p), rows, tokens)
+
+
+def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
+    """P(the drafted tokens are exactly S), for every S of positive probability; one problem in Fractions.
+
+    Raises InvalidArgument at once where there are too many, since a set is a mask of n bits.
+    """
+    law, q, k = problem.law, problem.q, problem.k
+    support = int((q > 0).sum())
+    if problem.n > sets.MAX_TOKENS or comb(support, min(sets.draws(law, q, k), support)) > sets.MAX_SETS:
+        raise sets.too_many()
+    return {sets.tokens_of(bits): Fraction(mass) for bits, mass in law.sets(q, k).items()}
 
 
 def as_fractions(x: Array) -> np.ndarray:

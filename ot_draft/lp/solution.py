@@ -1,31 +1,38 @@
-"""solve(problem, solver): the optimum by linear programming, with a coupling and a cut that confirm it."""
+"""solve(problem, solver): the optimum by linear programming; a coupling and a token set whose values agree certify it in rationals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
+from ..optimum import cut_value
 from ..problem import Problem
-from .certificate import Certificate, certify
+from . import float_solvers
 from .coupling import Coupling, feasible, in_units
-from .float_solvers import cvxpy_clarabel, cvxpy_highs, highs, pulp_cbc
 from .maximum_flow import flow, ortools
-from .program import Program, build
-from .raw_solution import RawSolution
+from .program import Program, RawSolution, build
 from .textbook import textbook_highs
 
+
+def _in_floats(solve: Callable[..., float_solvers.Answer], program: Program) -> RawSolution:
+    mass, prices, status = solve(program)
+    prices, count = np.asarray(prices, dtype=float), len(program.token_sets)
+    return RawSolution(np.asarray(mass, dtype=float), prices[:count], prices[count:], status)
+
+
 SOLVERS: dict[str, Callable[[Program], RawSolution]] = {
-    "highs": highs,
+    "highs": partial(_in_floats, float_solvers.SOLVERS["highs"]),
     "flow": flow,
-    "cvxpy": cvxpy_clarabel,
-    "cvxpy-highs": cvxpy_highs,
-    "pulp": pulp_cbc,
+    "cvxpy": partial(_in_floats, float_solvers.SOLVERS["cvxpy"]),
+    "cvxpy-highs": partial(_in_floats, float_solvers.SOLVERS["cvxpy-highs"]),
+    "pulp": partial(_in_floats, float_solvers.SOLVERS["pulp"]),
     "ortools": ortools,
 }
 TOLERANCE = {"flow": 0.0, "highs": 1e-9, "ortools": 1e-9}  # largest gap that is let through; 1e-6 for the others
@@ -43,6 +50,42 @@ class Residuals:
     primal: float
     dual: float
     gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """lower <= alpha* <= upper, both proved in rationals.
+
+    lower: value of a coupling that meets every constraint, so that some valid rule attains it. upper: 1 + p(H) - Q(all
+    drafts in H) of the token set H, bool (n,), which no valid rule exceeds (weak duality). read_from: what the
+    rationals are.
+    """
+
+    lower: Fraction
+    upper: Fraction
+    token_set: np.ndarray
+    read_from: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether the two values agree: the optimum is proved, to the last digit."""
+        return self.lower == self.upper
+
+    @property
+    def width(self) -> Fraction:
+        """upper - lower, in probability."""
+        return self.upper - self.lower
+
+    def __str__(self) -> str:
+        if self.exact:
+            found = f"is exactly {self.lower}"
+            found = found if len(found) < 60 else f"is exactly a rational number near {float(self.lower):.15g}"
+        else:
+            lower, upper, width = float(self.lower), float(self.upper), float(self.width)
+            found = f"lies between {lower:.15g} and {upper:.15g}, an interval of width {width:.1e}"
+        return (
+            f"The largest acceptance of any rule that keeps the target's law {found}, for the problem {self.read_from}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,3 +176,45 @@ def _primal_residual(program: Program, raw: RawSolution) -> float:
 def _dual_residual(program: Program, raw: RawSolution) -> float:
     reduced = raw.set_prices[program.rows] + raw.token_prices[program.tokens] - 1
     return max(0.0, *(-float(part.min()) for part in (reduced, raw.set_prices, raw.token_prices) if part.size))
+
+
+def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
+    """Check a coupling and a token set against the exact problem; SolverFailed where one of them is wrong.
+
+    Nothing of the solver is trusted: the constraints are summed again, and the cut is computed by the law, by another
+    way than the program's own draft sets, which must agree with it.
+    """
+    program = coupling.program
+    upper = Fraction(cut_value(program.exact, token_set))
+    inside = sum(
+        (q for s, q in zip(program.token_sets, program.set_mass, strict=True) if token_set[list(s)].all()), Fraction(0)
+    )
+    if upper != 1 + sum(program.exact.p[token_set], Fraction(0)) - inside:
+        raise SolverFailed(
+            f"{program.exact.law.name}: the draft tuples and the law's own P(all drafts in H) disagree: report a bug"
+        )
+    _check_feasible(coupling)
+    if coupling.value > upper:
+        raise SolverFailed(f"a coupling of value {coupling.value} exceeds the cut {upper}: report a bug")
+    read_from = (
+        "as given"
+        if xp.is_exact(program.problem.p)
+        else "whose masses are the floats, read as binary rationals, divided by their exact sum"
+    )
+    return Certificate(coupling.value, upper, token_set, read_from)
+
+
+def _check_feasible(coupling: Coupling) -> None:
+    program = coupling.program
+    rows, columns = [0] * len(program.set_mass), [0] * len(program.token_mass)
+    for row, token, mass in zip(program.rows.tolist(), program.tokens.tolist(), coupling.numerators, strict=True):
+        if mass < 0 or token not in program.token_sets[row]:
+            raise SolverFailed(
+                f"the flow from {program.token_sets[row]} to {token} is not allowed: {mass} / {coupling.denominator}"
+            )
+        rows[row] += mass
+        columns[token] += mass
+    for name, used, bounds in (("draft set", rows, program.set_mass), ("token", columns, program.token_mass)):
+        for i, (mass, bound) in enumerate(zip(used, bounds, strict=True)):
+            if mass * bound.denominator > bound.numerator * coupling.denominator:
+                raise SolverFailed(f"the flow of {name} {i} exceeds its mass {bound}: report a bug")

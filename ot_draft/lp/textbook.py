@@ -18,8 +18,7 @@ from ..exact import all_drafts
 from ..optional import load
 from ..problem import Problem
 from .float_solvers import UNIT
-from .program import Program
-from .raw_solution import RawSolution
+from .program import Program, RawSolution
 
 MAX_VARIABLES = 200_000
 

@@ -21,7 +21,8 @@ from zlib import crc32
 
 import numpy as np
 
-from ..arrays import Array, broadcast, gather, is_exact, is_torch, total, where, zero
+from .. import arrays as xp
+from ..arrays import Array
 from ..exact import evaluate
 from ..problem import Problem
 from ..sampling import draw
@@ -70,14 +71,14 @@ def expected_acceptance(
     the mean of the exact acceptance given the drafts, not of sampled tokens, which would add noise. optimum: of the problem, where
     the caller knows it.
     """
-    if is_torch(problem.p):
+    if xp.is_torch(problem.p):
         problem = Problem(problem.p.detach().cpu().numpy(), problem.q.detach().cpu().numpy(), problem.k, problem.law)
     cells = problem.n ** (1 + problem.law.count(problem.n, problem.k)) * int(np.prod(problem.batch))
-    if is_exact(problem.p) and cells <= EXACT_CELLS:
+    if xp.is_exact(problem.p) and cells <= EXACT_CELLS:
         return _enumerate(rule, problem)
     if form := closed_form(rule, problem, optimum):
         return Acceptance(*form, 0 * form[0], "formula")
-    if is_exact(problem.p):
+    if xp.is_exact(problem.p):
         p, q = (masses.astype(np.float64) for masses in (problem.p, problem.q))
         return expected_acceptance(rule, Problem(p, q, problem.k, problem.law), samples, generator)
     if cells <= FLOAT_CELLS:
@@ -101,10 +102,10 @@ def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np
 def _sampled(rule: SelectionRule, problem: Problem, rows: int, generator: np.random.Generator) -> tuple[Array, Array]:
     """Acceptance given the drafts, and the part that is taken, for `rows` random drafts: (..., rows) each."""
     p, q = problem.p[..., None, :], problem.q[..., None, :]
-    drafts = draw(problem.law, broadcast(q, (*problem.batch, rows, problem.n)), problem.k, generator)
+    drafts = draw(problem.law, xp.broadcast(q, (*problem.batch, rows, problem.n)), problem.k, generator)
     selection = rule(p, q, drafts)
-    taken = total(selection.accept)[..., 0]
-    left = where(first_time(drafts), gather(selection.residual, drafts), zero(p)).sum(-1)
+    taken = xp.total(selection.accept)[..., 0]
+    left = xp.where(first_time(drafts), xp.gather(selection.residual, drafts), 0).sum(-1)
     return taken + (1 - taken) * left, taken
 
 
@@ -119,15 +120,6 @@ def closed_form(rule: SelectionRule, problem: Problem, optimum: Array | None = N
     return rule.closed_form(problem, optimum)
 
 
-def evaluate_pair(
-    rule: SelectionRule, problem: Problem, samples: int, seed: int, place: Place, optimum: Array | None = None
-) -> Acceptance:
-    """One pair. samples, seed, place: of the random drafts, where there is no exact value. optimum: of the problem, if known."""
-    stream = crc32(f"{rule.name} {problem.law.spelling}".encode())
-    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*place, problem.k, stream)))
-    return expected_acceptance(rule, problem, samples, generator, optimum)
-
-
 def evaluate_pairs(
     rule: SelectionRule,
     problem: Problem,
@@ -135,18 +127,15 @@ def evaluate_pairs(
     seed: int,
     place_of: Callable[[int], Place],
     optimum: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Many pairs (R, n) at a time, in floats: acceptance, what is taken, and the standard error of the first, (R,) each.
-
-    place_of: place of a row. The numbers are those of `evaluate_pair`, up to rounding where the rule has a formula.
-    """
-    if form := closed_form(rule, problem, optimum):
-        return *form, 0 * form[0]
+) -> Acceptance:
+    """Acceptance on many pairs (R, n) at a time, (R,) each. place_of: place of a row, which seeds its random drafts."""
+    if not xp.is_exact(problem.p) and (form := closed_form(rule, problem, optimum)):
+        return Acceptance(*form, 0 * form[0], "formula")
+    stream = crc32(f"{rule.name} {problem.law.spelling}".encode())
     rows = []
     for row, (p, q) in enumerate(zip(problem.p, problem.q, strict=True)):
+        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*place_of(row), problem.k, stream)))
         alone = Problem(p, q, problem.k, problem.law)
-        rows.append(evaluate_pair(rule, alone, samples, seed, place_of(row)))
-    value, taken, error = (
-        np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in ("value", "taken", "error")
-    )
-    return value, taken, error
+        rows.append(expected_acceptance(rule, alone, samples, generator, None if optimum is None else optimum[row]))
+    value, taken, error = (np.array([getattr(row, name) for row in rows]) for name in ("value", "taken", "error"))
+    return Acceptance(value, taken, error, rows[0].method)

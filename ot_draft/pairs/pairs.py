@@ -1,7 +1,8 @@
-"""Pairs (p, q) to compare rules on, read from a file or from the command line; every wrong input ends in one clear line."""
+"""Pairs (p, q) in memory, read from a file or from the command line: which arrays are a pair, masses or logits as laws."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
-from .formats import as_fraction, columns
-from .laws import as_laws, names_in
+from .formats import Column, as_fraction, columns
 
+LAWS = (("p", "q"), ("target", "draft"))  # target first
+LOGITS = (("target_logits", "draft_logits"), ("p_logits", "q_logits"))
+NAMES = f"p and q, or {' and '.join(LOGITS[0])}"
 LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
 
 
@@ -68,8 +71,8 @@ class Pairs:
         return self.choose(rows)
 
 
-def read_pairs(file: Path) -> Pairs:
-    """The pairs of a file of any kind that `formats` reads, under the names of `laws_in`; logits are taken at temperature 1.
+def read_pairs(file: Path, normalise: bool = False) -> Pairs:
+    """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are taken at temperature 1.
 
     Where the file holds `temperatures` (T,) and p is (T, C, n), and where it holds `text` (C,), as the committed data does, these
     are used.
@@ -77,16 +80,25 @@ def read_pairs(file: Path) -> Pairs:
     found = columns(file)
     names = names_in(found, file)
     arrays: dict[str, Any] = {name: found[name].whole() for name in ("temperatures", *LABELS) if name in found}
-    p, q = (as_laws(found[name].whole(), name, str(file)) for name in names)
-    return as_pairs({**arrays, "p": p, "q": q}, str(file))
+    stored = {name: found[name].whole() for name in names}
+    if normalise and names not in LOGITS:
+        stored = {name: _divided(masses) for name, masses in stored.items()}
+    p, q = (as_laws(array, name, str(file)) for name, array in stored.items())
+    return as_pairs({**arrays, "p": p, "q": q}, str(file), normalise)
 
 
-def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
-    """Validated pairs from p and q (..., n) and, if they are there, `temperatures` and the labels of contexts."""
+def as_pairs(arrays: dict[str, Any], source: str, normalise: bool = False) -> Pairs:
+    """Validated pairs from p and q (..., n) and, if they are there, `temperatures` and the labels of contexts.
+
+    normalise: divide masses by their sums first, where these are within 1 % of 1, as those of rounded masses are.
+    """
+    p, q = (_divided(arrays[name]) if normalise else arrays[name] for name in ("p", "q"))
     try:
-        problem = Problem(arrays["p"], arrays["q"], 1)
+        problem = Problem(p, q, 1)
     except InvalidDistribution as error:
-        raise InvalidDistribution(f"{source}: {error}") from error
+        rounded = not normalise and all(_is_rounded(arrays[name]) for name in ("p", "q"))
+        remedy = "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
+        raise InvalidDistribution(f"{source}: {error}{remedy}") from error
     batch, n = problem.batch, problem.n
     count = int(np.prod(batch))
     if count == 0:
@@ -111,6 +123,88 @@ def as_pairs(arrays: dict[str, Any], source: str) -> Pairs:
     )
 
 
+def _is_rounded(masses: Any) -> bool:
+    """Whether all rows are masses whose sums are within 1 % of 1."""
+    masses = np.asarray(masses)
+    number = masses.ndim > 0 and masses.dtype.kind in "fO" and masses.shape[-1] > 0
+    return number and bool(np.all(masses >= 0) and np.all(abs(masses.sum(-1) - 1) <= Fraction(1, 100)))
+
+
+def _divided(masses: Array) -> Array:
+    if not _is_rounded(masses):
+        return masses
+    masses = masses if masses.dtype.hasobject else masses.astype(np.float64)
+    return masses / masses.sum(-1, keepdims=True)
+
+
 def exact_masses(text: str) -> list[Fraction]:
     """Masses like 1/2,1/4,0.25 as Fractions; decimals are read as written."""
     return [as_fraction(part) for part in text.split(",")]
+
+
+def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
+    """The first two of these names that the file has. Raises InvalidDistribution where there are none."""
+    for names in (*LAWS, *LOGITS):
+        if set(names) <= found.keys():
+            return names
+    lacking = [name for name in LAWS[0] if name not in found]
+    lacks = f" has no {lacking[0]}," if len(lacking) == 1 else ""
+    raise InvalidDistribution(f"{file}:{lacks} it holds {', '.join(found) or 'nothing'}: give {NAMES}")
+
+
+def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: float = 1.0) -> Array:
+    """An array of masses or of logits, by its name, as laws (..., n) in float64; Fractions stay what they are.
+
+    Masses sum to 1 to the precision in which they are stored, else InvalidDistribution; of float32 and float16 they are divided by
+    their sum. start: row of the file that the first row is.
+    """
+    if any(name in names for names in LOGITS):
+        return laws_of_logits(array, temperature, source, start)
+    if array.dtype == np.float64 or array.dtype.hasobject:
+        return np.asarray(array)
+    where = f"{source}: " if source else ""
+    if array.dtype == np.float16:
+        _check_sums(array, where, start)
+    elif array.dtype == np.float32:
+        try:
+            Problem(array, array, 1)
+        except InvalidDistribution as error:
+            raise InvalidDistribution(f"{where}{name}{str(error).removeprefix('p')}") from error
+    else:
+        raise InvalidDistribution(f"{where}{name} has dtype {array.dtype}: give float64, float32, float16 or Fractions")
+    array = array.astype(np.float64)
+    return np.asarray(array / array.sum(-1, keepdims=True))
+
+
+def _check_sums(masses: Array, where: str, start: int) -> None:
+    """Masses of float16 are off by 2^-11 of themselves, those near 0 by 2^-25."""
+    sums, allowed = masses.astype(np.float64).sum(-1), 2.0**-11 + masses.shape[-1] * 2.0**-25
+    wrong = np.flatnonzero(~(abs(sums - 1) <= allowed).ravel())  # NaN is wrong, too
+    if len(wrong) or (masses < 0).any():
+        row = int(wrong[0]) if len(wrong) else int(np.flatnonzero((masses < 0).any(-1).ravel())[0])
+        raise InvalidDistribution(
+            f"{where}row {start + row}: masses of float16 that sum to {sums.ravel()[row]:.6g}, or negative ones: give laws"
+        )
+
+
+def laws_of_logits(logits: Array, temperature: float = 1.0, source: str = "", start: int = 0) -> Array:
+    """softmax(logits / temperature) in float64, (..., n). start: row of the file that the first row is, for the error.
+
+    -inf is a token without mass. Raises InvalidDistribution for NaN, +inf, and rows that are -inf throughout.
+    """
+    if logits.dtype.kind not in "fiu" or not logits.shape[-1:] or not logits.shape[-1]:
+        raise InvalidDistribution(
+            f"{source}: logits have dtype {logits.dtype}, shape {logits.shape}: give real numbers (..., n), n >= 1"
+        )
+    logits = logits.astype(np.float64)
+    highest = logits.max(-1, keepdims=True)
+    sound = np.isfinite(highest[..., 0]) & ~np.isnan(logits).any(-1)
+    if not sound.all():
+        row = start + int(np.flatnonzero(~sound)[0])
+        raise InvalidDistribution(
+            f"{source}, row {row}: its logits hold NaN or inf, or are -inf throughout: capture the row again, or leave it out"
+        )
+    with np.errstate(over="ignore"):  # what is as far below the highest as no float64 can say has mass 0
+        masses = np.exp((logits - highest) / temperature)
+    law: Array = masses / masses.sum(-1, keepdims=True)
+    return law

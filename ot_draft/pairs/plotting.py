@@ -1,4 +1,4 @@
-"""How rules look in pictures: one colour, marker and name for each rule, everywhere; and the picture of `compare`."""
+"""How rules look in pictures: one colour, marker and name for each rule, everywhere; sizes for a paper; the picture of `compare`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from ..optional import load
-from .rows import DUAL
+from .study import DUAL
 from .summary import Summary
 
 Entry = tuple[float, float, str, str]  # x, y, name, colour
+
+FORMATS = ("pdf", "svg", "png")
+WIDTHS = {"column": 3.3, "page": 6.9}  # inches: of a column and of both in the usual two-column styles
+PAPER = {  # sizes in points, of a picture that is printed at its own width
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "legend.fontsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "pdf.fonttype": 42,  # text as text: fonts that every tool can edit and search
+    "svg.fonttype": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -97,9 +114,10 @@ def _spread(heights: list[float], gap: float) -> list[float]:
     return places
 
 
-def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
+def plot_acceptance(axes: Any, lines: Sequence[Summary], names: bool = True) -> list[Entry]:
     """Mean acceptance against k with standard errors, a line a rule; returns what `direct_labels` takes.
 
+    names: of rules for one k only stand in the picture; False where a legend has them.
     Rules that attain their law's optimum are drawn once: Optimal is the optimum's line, greedy drafting's optimum is Greedy's.
     """
     curves = list(_curves(lines))
@@ -112,9 +130,11 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
         ks, means = [line.k * dodge for line in found], [float(line.accepted) for line in found]
         errors = [0.0 if isnan(line.error) else line.error for line in found]
         options = {"color": style.colour, "marker": style.marker or None, "ls": style.line, "ms": 4.5, "lw": 1.4}
+        options["label"] = style.label
         axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(DUAL) else 2, **options)
         if len(found) == 1 and found[0].k < every_k[-1]:  # a law for one k only: its name stands below
-            _name_point(axes, ks[0], means[0], style)
+            if names:
+                _name_point(axes, ks[0], means[0], style)
         else:
             entries.append((ks[-1], means[-1], style.label, style.colour))
     axes.set_xscale("log", base=2)
@@ -139,24 +159,46 @@ def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
             yield key, found
 
 
-def save_plot(lines: Sequence[Summary], file: Path) -> list[Path]:
-    """The picture of a comparison as file.svg and file.png, one panel a temperature."""
+def save_plot(
+    lines: Sequence[Summary],
+    file: Path,
+    formats: Sequence[str] = ("svg", "png"),
+    width: str = "page",
+    caption: str = "",
+) -> list[Path]:
+    """The picture of a comparison in the formats, one panel a group, as wide as a column or a page; caption: below it, or ""."""
     plt = pyplot()
     groups = list(dict.fromkeys(line.group for line in lines))
-    figure, panels = plt.subplots(1, len(groups), figsize=(6.4 * len(groups), 4.4), squeeze=False, sharey=True)
-    entries = []
-    for axes, group in zip(panels[0], groups, strict=True):
-        here = [line for line in lines if line.group == group]
-        entries.append(plot_acceptance(axes, here))
-        title = f"{here[0].pairs} pair{'s' * (here[0].pairs > 1)}"
-        axes.set_title(f"{title}, temperature {group}" if group else title)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.3)
-    for axes, found in zip(panels[0], entries, strict=True):
-        direct_labels(axes, found)
-    figure.tight_layout()
-    written = [file.with_suffix(suffix) for suffix in (".svg", ".png")]
-    for path in written:
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(figure)
+    with plt.rc_context(PAPER):
+        figure, panels = _panels(plt, len(groups), width)
+        for axes, group in zip(panels, groups, strict=True):
+            members = [line for line in lines if line.group == group]
+            plot_acceptance(axes, members, names=False)
+            title = f"{members[0].pairs:,} pair{'s' * (members[0].pairs > 1)}"
+            axes.set_title(f"{title}, temperature {group}" if group else title)
+        legend = panels[0].get_legend_handles_labels()
+        figure.legend(*legend, loc="outside lower left", ncols=2 if width == "page" else 1, frameon=False)
+        if caption:
+            figure.suptitle(fill(caption, int(WIDTHS[width] * 17)), x=0.01, ha="left", fontsize=8, color="#444444")
+        return save_figure(figure, file, formats)
+
+
+def _panels(plt: Any, count: int, width: str) -> tuple[Any, list[Any]]:
+    """Two panels in a row on a page, one in a column, and room for a legend below."""
+    across = min(count, 2) if width == "page" else 1
+    down = -(-count // across)
+    size = (WIDTHS[width], 2.4 * down + (1.1 if width == "page" else 1.8))
+    figure, panels = plt.subplots(down, across, figsize=size, squeeze=False, sharey=True, layout="constrained")
+    for axes in panels.flat[count:]:
+        axes.remove()
+    return figure, list(panels.flat[:count])
+
+
+def save_figure(figure: Any, file: Path, formats: Sequence[str], dpi: int = 200) -> list[Path]:
+    """The figure as file.pdf and so on, at its own size; without dates, so that the same data give the same bytes."""
+    dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
+    written = [file.with_suffix(f".{name}") for name in formats]
+    for path, name in zip(written, formats, strict=True):
+        figure.savefig(path, dpi=dpi, metadata=dates[name])
+    pyplot().close(figure)
     return written

@@ -1,35 +1,35 @@
-"""compare_rules(pairs, study): every rule under its law, beside the optimum of that law, on every pair."""
+"""compare_rules(pairs, study): every rule under its law, beside the optimum of that law, on every pair; and how long each takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from statistics import median_low
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ..laws import DraftLaw, sets
-from ..lp import solve
+from ..laws import sets
+from ..lp.solution import solve
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..selection import SelectionRule
-from .estimate import evaluate_pair
+from ..sampling import draw
 from .pairs import Pairs
-from .study import Study
+from .study import DUAL, LINEAR_PROGRAM, Cells, Study, block
 
 CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
-DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are no rules
-TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
+TIMED, REPEATS = 16, 3  # pairs that are timed at once, and how often
+LONG = 1.0  # seconds after which nothing is repeated
+
+Key = tuple[str, str, int]  # rule, law, k
 
 
 @dataclass(frozen=True)
 class Row:
-    """One rule (or optimum) on one pair with k drafts.
-
-    accepted, taken: see estimate.Acceptance; None where it was left out, and `method` says why. error: standard error of an
-    estimate, else 0. optimum: of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
-    """
+    """One rule (or optimum) on one pair with k drafts; its numbers are those of `study.Cells`, Fractions or Python floats."""
 
     pair: int
     k: int
@@ -61,51 +61,64 @@ def compare_rules(
 
 def _run(pairs: Pairs, study: Study, chunks: Sequence[range], jobs: int) -> Iterator[list[Row]]:
     parts = [(pairs.p[list(c)], pairs.q[list(c)], [pairs.index[row] for row in c]) for c in chunks]
+    seconds = study.lp_limit / len(pairs)
     if jobs == 1 or len(chunks) == 1:
-        return (_compare_chunk(*part, study) for part in parts)
+        return (_compare_chunk(*part, study, seconds) for part in parts)
     from joblib import Parallel, delayed
 
     work = Parallel(n_jobs=min(jobs, len(chunks)), return_as="generator")
-    return iter(work(delayed(_compare_chunk)(*part, study) for part in parts))
+    return iter(work(delayed(_compare_chunk)(*part, study, seconds) for part in parts))
 
 
-def _compare_chunk(p: Any, q: Any, index: list[int], study: Study) -> list[Row]:
-    return [row for pair in zip(p, q, index, strict=True) for row in _compare_pair(*pair, study)]
+def _compare_chunk(p: Any, q: Any, index: list[int], study: Study, seconds: float) -> list[Row]:
+    found = list(block(study, p, q, lambda row: (index[row],), seconds))
+    return [_row(cells, place, pair) for place, pair in enumerate(index) for cells in found]
 
 
-def _compare_pair(p: Any, q: Any, index: int, study: Study) -> Iterator[Row]:
-    for k in study.ks:
-        optima: dict[DraftLaw, Any] = {}
-        for law in dict.fromkeys(rule.law for rule in study.rules if rule.law.is_defined(k)):
-            problem = study.problem(p, q, k, law)
-            optima[law] = _number(optimal_acceptance(problem.p, q, k, law))
-            yield Row(index, k, DUAL, law.spelling, optima[law], optima[law], 0.0, optima[law], "dual")
-            yield _linear_program(problem, index, optima[law], study.lp_limit)
-        for rule in study.rules:
-            yield _compare_rule(rule, p, q, k, index, optima.get(rule.law), study)
-
-
-def _linear_program(problem: Problem, index: int, optimum: Any, limit: int) -> Row:
-    name, k = problem.law.spelling, problem.k
-    if sets.most(problem.law, problem.q, k) > limit:
-        return Row(index, k, LINEAR_PROGRAM, name, None, None, 0.0, optimum, TOO_LARGE)
-    value = solve(problem, "flow" if isinstance(optimum, Fraction) else "highs").acceptance
-    return Row(index, k, LINEAR_PROGRAM, name, value, value, 0.0, optimum, "lp")
-
-
-def _compare_rule(rule: SelectionRule, p: Any, q: Any, k: int, index: int, optimum: Any, study: Study) -> Row:
-    name = rule.law.spelling
-    if optimum is None:
-        return Row(index, k, rule.name, name, None, None, 0.0, None, UNDEFINED)
-    if rule.program_sets(q, k) > study.lp_limit:
-        return Row(index, k, rule.name, name, None, None, 0.0, optimum, TOO_LARGE)
-    problem = study.problem(p, q, k, rule.law)
-    result = evaluate_pair(rule, problem, study.samples, study.seed, (index,), optimum)
-    accepted, taken = _number(result.value), _number(result.taken)
-    return Row(index, k, rule.name, name, accepted, taken, float(result.error), optimum, result.method)
+def _row(cells: Cells, place: int, pair: int) -> Row:
+    accepted, taken, optimum = (
+        None if x is None else _number(x[place]) for x in (cells.accepted, cells.taken, cells.optimum)
+    )
+    error = 0.0 if cells.error is None else float(cells.error[place])
+    return Row(pair, cells.k, cells.rule, cells.law, accepted, taken, error, optimum, cells.method)
 
 
 def _number(value: Any) -> Any:
-    """A Fraction, or a Python float, out of a 0-d array or a numpy scalar."""
-    value = value.item() if isinstance(value, np.ndarray | np.generic) else value
     return value if isinstance(value, Fraction) else float(value)
+
+
+def measure(pairs: Pairs, study: Study) -> dict[Key, float]:
+    """Microseconds a pair of every rule and optimum: the median of three calls on one batch of at most 16 pairs.
+
+    Linear programs (the faster of two calls), and the rule read off them, get one pair. Drawing the drafts is not counted.
+    """
+    some = pairs.choose(list(range(min(TIMED, len(pairs)))))
+    limit = study.lp_limit / len(pairs) / sets.SECONDS
+    return {key: _time(call, repeats) / count * 1e6 for key, call, count, repeats in _calls(some, study, limit)}
+
+
+def _calls(some: Pairs, study: Study, limit: float) -> Iterator[tuple[Key, Callable[[], object], int, int]]:
+    """What is timed: its key, the call, the pairs in it, how often it is repeated. limit: draft sets of a program."""
+    generator = np.random.default_rng(study.seed)
+    for k in study.ks:
+        usable = [rule for rule in study.rules if rule.law.is_defined(k)]
+        for law in dict.fromkeys(rule.law for rule in usable):
+            name = law.spelling
+            yield (DUAL, name, k), partial(optimal_acceptance, some.p, some.q, k, law), len(some), REPEATS
+            if sets.most(law, some.q[0], k) <= limit:
+                yield (LINEAR_PROGRAM, name, k), partial(solve, Problem(some.p[0], some.q[0], k, law)), 1, 2
+        for rule in usable:
+            if rule.program_sets(some.q[0], k) > limit:
+                continue
+            p, q = (masses[: 1 if rule.solves else TIMED] for masses in (some.p, some.q))
+            call = partial(rule, p, q, draw(rule.law, q, k, generator))
+            yield (rule.name, rule.law.spelling, k), call, len(p), 1 if rule.solves else REPEATS
+
+
+def _time(call: Callable[[], object], repeats: int) -> float:
+    seconds: list[float] = []
+    while len(seconds) < repeats and sum(seconds) < LONG:
+        start = perf_counter()
+        call()
+        seconds.append(perf_counter() - start)
+    return median_low(seconds)

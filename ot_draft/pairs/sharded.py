@@ -1,4 +1,4 @@
-"""A study of shards: in which parts, the parquet files that hold them, and how it is told from another in the same folder."""
+"""A study of shards: its parts, what one of them computes, the parquet files that hold them, and how it is told from another sweep."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from .. import __version__
 from ..array_files import put
-from ..errors import InvalidArgument
+from ..arrays import Array
+from ..errors import DraftSelectionError, InvalidArgument
 from ..optional import load
 from .shards import Shard
-from .study import QUICK_RULES, Study
+from .study import DUAL, QUICK_RULES, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
+CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
 
 
 @dataclass(frozen=True)
@@ -141,3 +146,55 @@ def _difference(manifest: Path, wanted: str) -> str:
         return ", ".join(sorted(name for name in there.keys() | asked.keys() if there.get(name) != asked.get(name)))
     except (ValueError, AttributeError, RecursionError):
         return "its form"
+
+
+@dataclass(frozen=True)
+class Done:
+    """Rows of a part that is written, or the reason why it cannot be: wrong input is no matter for another try."""
+
+    rows: int
+    refused: str = ""
+
+
+def make_part(sweep: Sweep, part: Part, out: Path) -> Done:
+    """Compute a part and put its file into the folder under its name in one step: whole or not at all."""
+    try:
+        table = _table(sweep, part)
+    except DraftSelectionError as error:
+        return Done(0, str(error))
+    write_part(table, out / part.file_name)
+    return Done(part.stop - part.start)
+
+
+def _table(sweep: Sweep, part: Part) -> Any:
+    """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so."""
+    import pyarrow
+
+    study, file, step = sweep.study, crc32(part.shard.label.encode()), max(1, CELLS // part.shard.n)
+    columns: dict[str, list[Array]] = {}
+    words: dict[str, list[tuple[str, int]]] = {"shard": [], "rule": [], "law": []}
+    for start in range(part.start, part.stop, step):
+        rows = np.arange(start, min(start + step, part.stop))
+        p, q = part.shard.read(start, start + len(rows), sweep.temperature)
+        for cells in block(study, p, q, lambda row, start=start: (file, start + row)):  # type: ignore[misc]
+            if cells.rule == DUAL or cells.accepted is None:
+                continue
+            found = {"row": rows, "k": np.full(len(rows), cells.k, np.int16), "acceptance": cells.accepted}
+            found |= {"taken": cells.taken, "error": cells.error, "optimum": cells.optimum}
+            for name, values in found.items():
+                columns.setdefault(name, []).append(values)
+            for name, word in (("shard", part.shard.label), ("rule", cells.rule), ("law", cells.law)):
+                words[name].append((word, len(rows)))
+    named = {name: _words(found) for name, found in words.items()}
+    if study.target:
+        named = {"shard": named["shard"], "target": _words([(study.target_name, len(named["shard"]))])} | named
+    return pyarrow.table(named | {name: np.concatenate(parts) for name, parts in columns.items()})
+
+
+def _words(runs: list[tuple[str, int]]) -> Any:
+    """A column of words, each so many times. A dictionary with a word twice is written with bytes that vary."""
+    import pyarrow
+
+    known, places = np.unique([word for word, _ in runs], return_inverse=True)
+    codes = np.repeat(places.astype(np.int16), [count for _, count in runs])
+    return pyarrow.DictionaryArray.from_arrays(codes, known.tolist())

@@ -12,7 +12,7 @@ from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
 from .formats import READERS, columns
-from .laws import LOGITS, as_laws, names_in
+from .pairs import LOGITS, as_laws, names_in
 
 IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # others are named one by one
 

@@ -1,17 +1,23 @@
-"""What is studied on pairs of laws: which rules, with how many drafts, toward which target."""
+"""A study of pairs of laws: which rules with how many drafts, toward which target; and its numbers on a block of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import rules
+from ..arrays import Array, is_exact
 from ..errors import InvalidArgument
-from ..laws import DraftLaw, Hybrid, law_called
+from ..laws import DraftLaw, Hybrid, law_called, sets
+from ..lp.solution import solve
+from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import SelectionRule
-from ..targets import Target
+from ..targets.base import Target
+from .estimate import Place, evaluate_pairs
 
 # Without those that take up to seconds a pair.
 DEFAULT_RULES: tuple[SelectionRule, ...] = (
@@ -34,15 +40,15 @@ class Study:
     """Every rule under its own law, with every number of drafts k that the law is defined for.
 
     samples, seed: of the random drafts where no exact value is in reach; every pair, rule and k has its own stream of random
-    numbers. lp_limit: draft sets of the linear programs that are solved. target: for the place of p, in everything that is
-    computed; the optimum is then the frontier at its budget (docs/lossy.md).
+    numbers. lp_limit: seconds that the linear programs of one law and k may take on all pairs, judged by their size. target: for
+    the place of p, in everything that is computed; the optimum is then the frontier at its budget (docs/lossy.md).
     """
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
     rules: tuple[SelectionRule, ...] = DEFAULT_RULES
     samples: int = 256
     seed: int = 0
-    lp_limit: int = 600
+    lp_limit: float = 5.0
     target: Target | None = None
 
     def __post_init__(self) -> None:
@@ -82,3 +88,69 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
     if not under:
         raise InvalidArgument(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
     return tuple(dict.fromkeys(under))  # Optimal stands twice among the default rules
+
+
+DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # what is no rule
+TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One rule (or optimum) with k drafts on the R pairs of a block.
+
+    accepted, taken, error: (R,) each, see `estimate.Acceptance`; None where it was left out, and `method` says why. optimum: (R,),
+    of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
+    """
+
+    k: int
+    rule: str
+    law: str
+    method: str
+    optimum: Any
+    accepted: Any = None
+    taken: Any = None
+    error: Any = None
+
+
+def block(
+    study: Study, p: Array, q: Array, place_of: Callable[[int], Place], lp_seconds: float | None = None
+) -> Iterator[Cells]:
+    """For each k the optima of all laws, then all rules in the study's order; p, q: (R, n), floats or Fractions.
+
+    place_of: place of a row, which seeds its random drafts. lp_seconds: that a linear program may take, of which each optimum then
+    has one beside it; without it there are none, and rules that solve one always do.
+    """
+    for k in study.ks:
+        laws = dict.fromkeys(rule.law for rule in study.rules if rule.law.is_defined(k))
+        problems = {law: study.problem(p, q, k, law) for law in laws}
+        optima = {law: optimal_acceptance(problem.p, q, k, law) for law, problem in problems.items()}
+        for law, best in optima.items():
+            yield Cells(k, DUAL, law.spelling, "dual", best, best, best, 0 * best)
+            if lp_seconds is not None:
+                yield _linear_program(problems[law], best, lp_seconds)
+        for rule in study.rules:
+            problem = problems.get(rule.law)
+            if problem is None:
+                yield Cells(k, rule.name, rule.law.spelling, UNDEFINED, None)
+            else:
+                yield _rule(study, rule, problem, optima[rule.law], place_of, lp_seconds)
+
+
+def _linear_program(problem: Problem, best: Array, seconds: float) -> Cells:
+    about = (problem.k, LINEAR_PROGRAM, problem.law.spelling)
+    if max(sets.most(problem.law, q, problem.k) for q in problem.q) * sets.SECONDS > seconds:
+        return Cells(*about, TOO_LARGE, best)
+    solver = "flow" if is_exact(problem.p) else "highs"
+    alone = (Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True))
+    values = np.array([solve(each, solver).acceptance for each in alone])
+    return Cells(*about, "lp", best, values, values, 0 * values)
+
+
+def _rule(
+    study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
+) -> Cells:  # fmt: skip
+    about = (problem.k, rule.name, rule.law.spelling)
+    if seconds is not None and max(rule.program_sets(q, problem.k) for q in problem.q) * sets.SECONDS > seconds:
+        return Cells(*about, TOO_LARGE, best)
+    found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
+    return Cells(*about, found.method, best, found.value, found.taken, found.error)

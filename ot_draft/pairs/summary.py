@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,10 +13,9 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from .pairs import Pairs
-from .rows import Row
+from .rows import Key, Row
 from .sharded import MANIFEST, read_part
 from .study import Study
-from .timing import Times
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Summary:
 
 
 def summarise(
-    rows: Iterable[Row], pairs: Pairs, times: Times | None = None, study: Study | None = None
+    rows: Iterable[Row], pairs: Pairs, times: Mapping[Key, float] | None = None, study: Study | None = None
 ) -> list[Summary]:
     """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target."""
     target = study.target_name if study else ""

@@ -1,52 +1,83 @@
-"""The comparison as a table for the terminal, and as CSV and JSON."""
+"""The comparison as a table for the terminal, LaTeX and Markdown, and as CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from fractions import Fraction
 from math import isnan
+from textwrap import wrap
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
 from .pairs import Pairs
-from .rows import DUAL, LINEAR_PROGRAM, Row
-from .study import Study
+from .rows import Row
+from .study import DUAL, LINEAR_PROGRAM, Study
 from .summary import Summary
 
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 SHORT = 12  # characters of a fraction that a cell still shows
-WIDE = 130  # columns of a terminal on which standard errors fit into the cells
+NAME, CELL, ERROR = 30, 8, 7  # columns of a name, of a number, and of a standard error beside it
+LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
 
 
-def table(lines: Sequence[Summary], title: str, errors: bool = True) -> RenderableType:
-    """One group's summary: a section a draft law, a column a k, and share and time at the largest k that has them."""
+def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableType:
+    """One group's summary for a terminal, within its width: a section a draft law, a column a k; the last k last.
+
+    Share and time are those at the largest k that has them. What does not fit goes into tables below; standard errors are shown
+    where there is room for all ks.
+    """
     ks = sorted({line.k for line in lines})
-    out = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
-    out.add_column("rule", overflow="fold")
-    for name in (*(f"k = {k}" for k in ks), "share", "µs"):
+    errors = NAME + len(ks) * (CELL + ERROR) + 2 * CELL <= width
+    across = max(1, (width - NAME - 2 * CELL) // CELL) if not errors else len(ks)
+    parts = [ks[start : start + across] for start in range(0, len(ks), across)]
+    return Group(title, *(_table(lines, part, errors, part is parts[-1]) for part in parts))
+
+
+def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool) -> Table:
+    out = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    out.add_column("rule", max_width=NAME, overflow="fold")
+    for name in (*(f"k = {k}" for k in ks), *(("share", "µs") if last else ())):
         out.add_column(name, justify="right", no_wrap=True)
-    for law in dict.fromkeys(line.law for line in lines):
-        out.add_row(f"[bold]{_title(law)}[/bold]")
-        here = [line for line in lines if line.law == law]
-        names = dict.fromkeys(line.rule for line in here)
-        for rule in sorted(names, key=lambda name: name not in NAMES):  # the optimum first
-            by_k = {line.k: line for line in here if line.rule == rule}
-            out.add_row(*_cells(rule, by_k, ks, errors))
-            if rule == "KSeq":
-                out.add_row("  least share of the optimum", *(_share(by_k[k].least_share) for k in ks), style="dim")
-                out.add_row("  guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), style="dim")
+    for law, rows in _sections(lines, ks, lambda line: _cell(line, errors)):
+        out.add_row(f"[bold]{law}[/bold]")
+        for (name, *cells), note in rows:
+            shown = (
+                "\n    ".join(wrap(re.sub("(?<=[a-z])(?=W)", " ", name), NAME - 4)) if len(name) > NAME - 2 else name
+            )
+            out.add_row(f"  {shown}", *(cells if last else cells[:-2]), style="dim" if note else "")
         out.add_section()
     return out
+
+
+def _sections(
+    lines: Sequence[Summary], ks: Sequence[int], cell: Callable[[Summary], str]
+) -> Iterator[tuple[str, list[tuple[list[str], bool]]]]:
+    """Of every law its title and rows: name, a cell a k, share, time; and whether the row is a note on the one above."""
+    for law in dict.fromkeys(line.law for line in lines):
+        members = [line for line in lines if line.law == law]
+        rows = []
+        for rule in sorted(dict.fromkeys(line.rule for line in members), key=lambda name: name not in NAMES):
+            by_k = {line.k: line for line in members if line.rule == rule and line.accepted is not None}
+            last = by_k[max(by_k)] if by_k else None
+            time = f"{last.microseconds:,.0f}" if last and last.microseconds is not None else "-"
+            cells = [cell(by_k[k]) if k in by_k else "-" for k in ks]
+            rows.append(([NAMES.get(rule, rule), *cells, _share(last.share if last else None), time], False))
+            if rule == "KSeq":
+                least = [_share(by_k[k].least_share) if k in by_k else "-" for k in ks]
+                rows.append((["least share of the optimum", *least, "", ""], True))
+                rows.append((["guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), "", ""], True))
+        yield _title(law), rows
 
 
 def _title(law: str) -> str:
@@ -57,22 +88,15 @@ def _title(law: str) -> str:
         return law
 
 
-def _cells(rule: str, by_k: dict[int, Summary], ks: Sequence[int], errors: bool) -> list[str]:
-    known = [line for line in by_k.values() if line.accepted is not None]
-    last = known[-1] if known else None
-    time = f"{last.microseconds:,.0f}" if last and last.microseconds is not None else "-"
-    values = [_cell(by_k.get(k), errors) for k in ks]
-    return [f"  {NAMES.get(rule, rule)}", *values, _share(last.share if last else None), time]
-
-
-def _cell(line: Summary | None, errors: bool) -> str:
-    if line is None or line.accepted is None:
-        return "-"
+def _cell(line: Summary, errors: bool) -> str:
     if isinstance(line.accepted, Fraction) and len(str(line.accepted)) <= SHORT:
         return str(line.accepted)
-    sign = "≈" if line.method == "estimated" else ""
-    error = line.sampling_error if isnan(line.error) else line.error
+    sign, error = "≈" if line.method == "estimated" else "", _error(line)
     return f"{sign}{float(line.accepted):.4f}" + (f" ±{error:.4f}".replace("±0.", "±.") if error and errors else "")
+
+
+def _error(line: Summary) -> float:
+    return line.sampling_error if isnan(line.error) else line.error
 
 
 def _share(value: Any) -> str:
@@ -80,18 +104,58 @@ def _share(value: Any) -> str:
 
 
 def notes(study: Study, single: bool) -> str:
-    """What the signs in the table mean."""
+    """What the signs in the table mean, and which option changes them."""
     error = (
         ""
         if single
-        else " ±: standard error of the mean, whole texts being the independent draws where they are known."
+        else " ±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, as"
+        " --csv does."
     )
     return (
         f"Acceptance: the output is a drafted token, whichever way it got there.{error}"
-        f" ≈: estimated from {study.samples} draft tuples a pair; all else is exact. -: the law has no such k, or the linear"
-        f" program has over {study.lp_limit} draft sets. Share of the law's optimum, and time a pair in µs, at the largest k."
-        " K-SEQ's least share and guarantee are about the drafts that it takes."
+        f" ≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact. -: the law has no such k, or the"
+        f" linear program of all pairs would take over {study.lp_limit:g} s by its size (--lp-limit). Share of the law's optimum, and"
+        " time a pair in µs, at the largest k. K-SEQ's least share and guarantee are about the drafts that it takes."
     )
+
+
+def latex(lines: Sequence[Summary], title: str) -> str:
+    """The table for a paper, `booktabs`: acceptance with standard errors, and the share of the optimum at the largest k."""
+
+    def cell(line: Summary) -> str:
+        value = _cell(line, errors=False).replace("≈", r"\approx ")
+        return f"${value} \\pm {_error(line):.4f}$" if _error(line) else f"${value}$"
+
+    ks = sorted({line.k for line in lines})
+    head = " & ".join(["rule", *(f"$k = {k}$" for k in ks), "share"])
+    out = [f"% {title}", f"\\begin{{tabular}}{{l{'r' * (len(ks) + 1)}}}", "\\toprule", f"{head} \\\\"]
+    for law, rows in _sections(lines, ks, cell):
+        out += ["\\midrule", f"\\multicolumn{{{len(ks) + 2}}}{{l}}{{\\emph{{{law.translate(LATEX)}}}}} \\\\"]
+        for (name, *cells), _ in rows:
+            words, _, formula = name.partition(", ")
+            out.append(f"{words.translate(LATEX)}{f', ${formula}$' if formula else ''} & {' & '.join(cells[:-1])} \\\\")
+    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def markdown(lines: Sequence[Summary], title: str) -> str:
+    """The same as a table of Markdown."""
+
+    def cell(line: Summary) -> str:
+        return _cell(line, errors=False) + (f" ± {_error(line):.4f}" if _error(line) else "")
+
+    ks = sorted({line.k for line in lines})
+    out = [title, "", f"| rule | {' | '.join(f'k = {k}' for k in ks)} | share |", f"|---{'|---:' * (len(ks) + 1)}|"]
+    for law, rows in _sections(lines, ks, cell):
+        out.append(f"| **{law}** {'| ' * (len(ks) + 1)}|")
+        out += [f"| {' | '.join([name, *cells[:-1]])} |" for (name, *cells), _ in rows]
+    return "\n".join([*out, ""])
+
+
+FORMS: dict[str, Callable[[Sequence[Summary], str], str]] = {
+    "csv": lambda lines, title: csv_text(lines),
+    "latex": latex,
+    "markdown": markdown,
+}
 
 
 def write_csv(records: Iterable[Row | Summary], stream: Any, pairs: Pairs | None = None) -> None:

@@ -2,15 +2,13 @@
 
 from . import lossy
 from .from_coupling import FromCoupling
-from .greedy import Greedy
+from .greedy import Greedy, SpecHub
 from .importance_weighted import ImportanceWeighted
 from .k_seq.rule import KSeq
 from .naive_target import NaiveTarget
 from .optimal.rule import Optimal
 from .random_order import RandomOrder
-from .recursive_rejection import RecursiveRejection
-from .recursive_rejection_without_replacement import RecursiveRejectionWithoutReplacement
-from .spec_hub import SpecHub
+from .recursive_rejection import RecursiveRejection, RecursiveRejectionWithoutReplacement
 from .speculative_sampling import SpeculativeSampling
 from .toward import Toward
 

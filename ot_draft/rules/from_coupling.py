@@ -12,8 +12,9 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..laws import IID, DraftLaw, sets
-from ..lp import Coupling, solve
+from ..lp.coupling import Coupling
 from ..lp.program import as_fractions
+from ..lp.solution import solve
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
 from .by_pair import HostRows

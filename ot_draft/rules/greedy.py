@@ -1,4 +1,4 @@
-"""Greedy drafting: the draft model's k - 1 top tokens, and one draw from q outside them."""
+"""Rules for drafts that are fixed tokens and one draw outside them: greedy drafting, and SpecHub."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import DraftLaw, Hybrid, outside
+from ..laws import DraftLaw, Hub, Hybrid, outside
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
 from .coupling import attained_optimum, couple
@@ -46,3 +46,23 @@ def take_outside(p: Array, q: Array, drafts: Array, fixed: Array) -> Selection:
     drawn = xp.as_number((drafts >= 0) & (fixed < 0), p)
     law = xp.where(xp.total(drawn) > 0, outside(q, fixed), 0)
     return couple(p, law, drawn, drafts, fixed)
+
+
+@dataclass(frozen=True)
+class SpecHub(SelectionRule):
+    """The optimal rule for the hub law (k = 2): pairs of the top token a and one other token i.
+
+    The pair {a, i}, in either order, has probability q(i) / (1 - q(a)), as if i were drawn from q outside a, so the rule
+    is that of greedy drafting with k = 2, and so is the acceptance. Source: Sun et al., SpecHub, EMNLP 2024.
+    """
+
+    claims = ("optimal",)
+    law: DraftLaw = Hub()
+
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+        """The optimum of the law, and no residual on drafted tokens."""
+        return attained_optimum(problem, optimum) if problem.law == self.law else None
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        hub = xp.top_tokens(q, 1)
+        return take_outside(p, q, drafts, xp.where(drafts == hub, drafts, -1))

@@ -1,14 +1,9 @@
 """Targets for rules that are lossy on purpose: laws r(p, q) for the place of p, each with its budget and what it guarantees."""
 
-from ..bias import divergence as spent
-from .base import Target
-from .cascade import Cascade
+from .closed_forms import Ratio, TotalVariation
 from .divergence import KL, ChiSquared, ReverseKL
-from .ensemble import Ensemble
-from .frontier import Frontier, frontier, target_within
-from .lenience import Lenience
-from .ratio import Ratio
-from .total_variation import TotalVariation
+from .frontier import Frontier, frontier
+from .published import Cascade, Ensemble, Lenience
 
 __all__ = [
     "KL",
@@ -19,9 +14,6 @@ __all__ = [
     "Lenience",
     "Ratio",
     "ReverseKL",
-    "Target",
     "TotalVariation",
     "frontier",
-    "spent",
-    "target_within",
 ]

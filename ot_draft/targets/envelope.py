@@ -24,8 +24,7 @@ from ..arrays import Array
 from ..bias import FDivergence, as_floats
 from ..laws import DraftLaw
 from ..rules.compiled import REORDERED, compiled
-from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba
-from .passes import settle, spent_between, sum_of_least
+from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba, settle, spent_between, sum_of_least
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q

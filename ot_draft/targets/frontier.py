@@ -17,10 +17,9 @@ from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
 from .base import Nearest
+from .closed_forms import Ratio, TotalVariation
 from .divergence import KL, ChiSquared, ReverseKL, spent_at
 from .envelope import Envelope, envelope
-from .ratio import Ratio
-from .total_variation import TotalVariation
 
 TARGETS = {"tv": TotalVariation, "ratio": Ratio, "kl": KL, "reverse-kl": ReverseKL, "chi-squared": ChiSquared}
 POINTS = 33  # of a curve where no budgets are given

@@ -26,6 +26,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import targets
+from ot_draft.bias import divergence
 
 from ..checking import check
 from ..random_cases import Case, draw
@@ -86,10 +87,10 @@ def ensemble_under_chi_squared(case: Case, error: str) -> bool:
     p, q = _masses(case)
     r = targets.Ensemble(HALF)(p, q)
     name = "tv" if error == ONLY_TV else "chi-squared"
-    accepted, spent = ot.optimal_acceptance(r, q, 1), targets.spent(name, r, p)
+    accepted, spent = ot.optimal_acceptance(r, q, 1), divergence(name, r, p)
     other = targets.TotalVariation(ot.bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
     same = ot.optimal_acceptance(other, q, 1) >= accepted
-    return not (same and targets.spent(name, other, p) < spent)
+    return not (same and divergence(name, other, p) < spent)
 
 
 def cascade(case: Case, error: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft import rules, targets
+from ot_draft.targets.base import Target
 
 torch = pytest.importorskip("torch")
 
@@ -33,7 +34,7 @@ def test_kl_with_its_certificate(in_softmaxes: Callable[..., float], k: int) -> 
 
 
 @pytest.mark.parametrize("target", [targets.Ratio(0.3), targets.TotalVariation(0.05), targets.KL(0.02)])
-def test_toward_beside_its_rule(in_softmaxes: Callable[..., float], target: targets.Target) -> None:
+def test_toward_beside_its_rule(in_softmaxes: Callable[..., float], target: Target) -> None:
     logits, p, q = laws()
     drafts, rule = ot.draw(ot.IID(), q, K, torch.Generator().manual_seed(1)), rules.Optimal(classes=256)
     toward = rules.Toward(target, rule)

@@ -17,7 +17,9 @@ from click.testing import CliRunner, Result
 
 import ot_draft as ot
 from ot_draft.cli import CLONE, main
-from ot_draft.pairs import DUAL, LINEAR_PROGRAM, as_summaries, clustered_error
+from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM
+from ot_draft.pairs.summary import clustered_error
+from ot_draft.pairs.tables import as_summaries
 
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
 REAL = str(Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz")

@@ -25,11 +25,8 @@ from ot_draft.cli.replay.command import replay as main  # noqa: E402
 from ot_draft.cli.replay.traced import recorded, recorded_trees, replay  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, decode_steps  # noqa: E402
 from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
-from ot_draft.pairs import (  # noqa: E402
-    choose_rules,
-    open_shards,
-    read_pairs,
-)
+from ot_draft.pairs import open_shards, read_pairs  # noqa: E402
+from ot_draft.pairs.study import choose_rules  # noqa: E402
 
 ROWS, TOKENS, ALL = 64, 32, 1_000_000
 MULTI_PATH = ("recursiverejection", "kseq", "optimal", "joint", "traversal")

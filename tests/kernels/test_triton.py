@@ -32,8 +32,11 @@ from ot_draft.arrays import as_number, gather, inverse_cdf, total  # noqa: E402
 from ot_draft.kernels import draw, excess  # noqa: E402
 from ot_draft.rules.coupling import couple  # noqa: E402
 from ot_draft.rules.optimal import triton as classes  # noqa: E402
-from ot_draft.rules.optimal.choice import at_levels  # noqa: E402
-from ot_draft.rules.optimal.classes import ClassLayout, layout  # noqa: E402
+from ot_draft.rules.optimal.classes import (  # noqa: E402
+    ClassLayout,
+    at_levels,
+    layout,
+)
 from ot_draft.rules.optimal.host import by_count  # noqa: E402
 
 FLOAT32 = 2e-6  # sums of float32

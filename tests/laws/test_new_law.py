@@ -17,7 +17,9 @@ from random_problems import random_problems
 import ot_draft as ot
 from ot_draft import laws, paths
 from ot_draft.cli import main
-from ot_draft.pairs import Study, as_pairs, choose_rules, compare_rules
+from ot_draft.pairs import Study, compare_rules
+from ot_draft.pairs.pairs import as_pairs
+from ot_draft.pairs.study import choose_rules
 from ot_draft.paths.evaluation.simulate import simulate
 from ot_draft.paths.model import SimulatedModel
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction as F
 from itertools import chain, combinations, product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ import ot_draft as ot
 from ot_draft import optional
 from ot_draft.laws import sets
 from ot_draft.lp import coupling as coupling_module
-from ot_draft.lp import drafted_sets, program, solution, textbook
-from ot_draft.lp.raw_solution import RawSolution
+from ot_draft.lp import float_solvers, program, solution, textbook
+from ot_draft.lp.program import RawSolution
 
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()]
 SOLVERS = ["flow", "highs", "cvxpy", "cvxpy-highs", "pulp"]
@@ -280,7 +281,7 @@ def test_draft_sets_agree_with_enumeration(law):
     for n, k in product((1, 2, 3, 4), (0, 1, 2, 3, 4)):
         problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
         enumerated = {sets.tokens_of(bits): mass for bits, mass in sets.enumerated(law, problem.q, k).items()}
-        assert drafted_sets.drafted_sets(problem) == enumerated
+        assert program.drafted_sets(problem) == enumerated
 
 
 @pytest.mark.parametrize(("n", "k"), [(50, 3), (10, 6)])
@@ -462,3 +463,18 @@ def test_flow_in_floats_is_rounded_down_into_the_constraints():
     built = program.build(ot.Problem([0.5, 0.5], [0.75, 0.25], 1))
     raw = RawSolution(np.array([0.9, -0.5]), np.zeros(2), np.zeros(2), "made up")
     assert coupling_module.feasible(built, raw).flow.tolist() == [0.5, 0.0]
+
+
+@pytest.mark.parametrize("solver", sorted(float_solvers.SOLVERS))
+def test_float_solvers_take_any_linear_program(solver):
+    """As that of paths, whose coefficients are not 0 and 1; a constraint without variables has the price 0."""
+    sparse = pytest.importorskip("scipy.sparse")
+    if solver != "highs":
+        pytest.importorskip(solver.split("-")[0])
+    matrix = sparse.csr_matrix(np.array([[2.0, 1.0], [0.0, 0.0], [1.0, 3.0]]))
+    mass, prices, status = float_solvers.SOLVERS[solver](
+        SimpleNamespace(matrix=matrix, bounds=np.array([4.0, 1.0, 6.0]))
+    )
+    np.testing.assert_allclose(mass, [1.2, 1.6], atol=1e-7)
+    np.testing.assert_allclose(prices, [0.4, 0.0, 0.2], atol=1e-6)
+    assert status == "optimal"

@@ -11,8 +11,7 @@ import pytest
 from random_problems import fits, random_problems
 
 import ot_draft as ot
-from ot_draft.pairs import expected_acceptance
-from ot_draft.pairs.estimate import _estimate, closed_form
+from ot_draft.pairs.estimate import _estimate, closed_form, expected_acceptance
 
 SIZES = [(1, 3), (2, 1), (2, 4), (3, 2), (3, 4), (5, 2)]
 RULES = [

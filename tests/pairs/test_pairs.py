@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.pairs.laws import laws_of_logits
-from ot_draft.pairs.pairs import as_pairs, read_pairs
+from ot_draft.pairs.pairs import as_pairs, laws_of_logits, read_pairs
 
 ODD = {
     "large.json": ('{"p": [%s, 0], "q": [1, 0]}' % ("9" * 400), "cannot be read: int too large"),

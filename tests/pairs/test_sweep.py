@@ -19,17 +19,11 @@ from sizes import thorough
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.pairs import (
-    QUICK_RULES,
-    Progress,
-    Study,
-    Sweep,
-    engine,
-    expected_acceptance,
-    open_shards,
-    run_sweep,
-    summarise_sweep,
-)
+from ot_draft.pairs import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise_sweep
+from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.pairs.run_sweep import Progress, engine
+from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM, QUICK_RULES
+from ot_draft.targets.frontier import target_within
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'sweep')")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -120,7 +114,7 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
 def test_a_budget_puts_its_best_target_in_the_place_of_p(tmp_path: Path) -> None:
     p, q = laws(6, rows=6, n=12)
     np.savez(tmp_path / "shard.npz", p=p, q=q)
-    target, rules = ot.targets.target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
+    target, rules = target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
     run_sweep(sweep_of(tmp_path, rules=rules, ks=(2,), target=target), tmp_path / "out")
     toward = tuple(ot.rules.Toward(target, rule) for rule in rules)
     run_sweep(sweep_of(tmp_path, rules=toward, ks=(2,)), tmp_path / "toward")
@@ -163,7 +157,9 @@ def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys
-from ot_draft.pairs import QUICK_RULES, Study, Sweep, engine, open_shards, run_sweep
+from ot_draft.pairs import Study, Sweep, open_shards, run_sweep
+from ot_draft.pairs.run_sweep import engine
+from ot_draft.pairs.study import QUICK_RULES
 if __name__ == "__main__":
     with engine("loky", 2):
         run_sweep(Sweep(tuple(open_shards([sys.argv[1]])), Study((2, 3), QUICK_RULES), rows=32), sys.argv[2])
@@ -316,3 +312,21 @@ def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: P
     other = call("--k", "2,3")
     assert other.exit_code == 2 and "another sweep (ks differs)" in other.output
     assert call("--address", "tcp://somewhere").exit_code == 2
+
+
+def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:
+    """Rows in memory and parts in shards: the same numbers to the last bit, where nothing is drawn at random."""
+    p, q = laws(4, rows=8)
+    np.savez(tmp_path / "shard.npz", p=p, q=q)
+    study = Study(ks=(2, 3), rules=(*QUICK_RULES, ot.rules.SpecHub()), lp_limit=0)
+    run_sweep(Sweep(tuple(open_shards([tmp_path / "shard.npz"])), study), tmp_path / "out")
+    swept = {
+        (row["row"], row["k"], row["rule"]): (row["acceptance"], row["taken"], row["optimum"])
+        for row in parquet.read_table(tmp_path / "out").to_pylist()
+    }
+    compared = {
+        (row.pair, row.k, row.rule): (row.accepted, row.taken, row.optimum)
+        for row in compare_rules(read_pairs(tmp_path / "shard.npz"), study)
+        if row.rule not in (DUAL, LINEAR_PROGRAM) and row.accepted is not None
+    }
+    assert compared == swept and len(swept) == 8 * (2 * 5 + 1)

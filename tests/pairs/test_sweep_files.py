@@ -17,7 +17,9 @@ from click.testing import CliRunner, Result
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.pairs import Study, Sweep, engine, open_shards, run_sweep, summarise_sweep
+from ot_draft.pairs import Study, Sweep, open_shards, run_sweep, summarise_sweep
+from ot_draft.pairs.run_sweep import engine
+from ot_draft.targets.frontier import target_within
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra 'sweep')")
 
@@ -172,7 +174,7 @@ def test_a_broken_manifest_is_another_sweep(content: str, shard: Path, tmp_path:
         ({"seed": 1}, "seed"),
         ({"samples": 2}, "samples"),
         ({"rows": 5}, "rows"),
-        ({"target": ot.targets.target_within("tv=0.1")}, "target"),
+        ({"target": target_within("tv=0.1")}, "target"),
     ],
 )
 def test_other_settings_are_another_sweep(changed: dict[str, Any], name: str, shard: Path, tmp_path: Path) -> None:

@@ -120,8 +120,8 @@ def test_a_wrong_answer_of_a_solver_is_not_let_through(monkeypatch: pytest.Monke
     solve = path_program.SOLVERS["highs"]
 
     def planted(masses: float, prices: float) -> Any:
-        def answer(program: Any) -> Any:
-            x, y, status = solve(program)
+        def answer(*given: Any) -> Any:
+            x, y, status = solve(*given)
             return x * masses, y * prices, status
 
         return answer
@@ -150,7 +150,7 @@ def test_floats_and_boundaries() -> None:
 
 def test_bad_input() -> None:
     (model,) = random_models(2, 1, 8)
-    with pytest.raises(ot.SolverFailed, match="highs, cvxpy, pulp"):
+    with pytest.raises(ot.SolverFailed, match="highs, cvxpy, cvxpy-highs, pulp"):
         paths.path_bound(model, 1, 1, "simplex")
     with pytest.raises(ot.InvalidDrafts, match="K is 0"):
         paths.path_bound(model, 0, 1)

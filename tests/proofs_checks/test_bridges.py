@@ -15,9 +15,9 @@ import pytest
 import ot_draft as ot
 from ot_draft.paths import model
 from ot_draft.paths.rules import block_verification, joint, token_wise, traversal
-from ot_draft.rules import coupling, recursive_rejection, recursive_rejection_without_replacement
+from ot_draft.rules import coupling, recursive_rejection
 from ot_draft.rules.k_seq.rule import KSeq
-from ot_draft.rules.optimal import choice, host
+from ot_draft.rules.optimal import classes, host
 from ot_draft.rules.optimal.rule import Optimal
 from proofs_checks import formal
 from proofs_checks.formal import bridge, bridge_paths, compiling
@@ -39,13 +39,13 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (PATH_ERRORS[4].error, model.Nodes.target, "self.model.target(prefix)", "self.model.target(())", PATHS),
     (PATH_ERRORS[5].error, joint._select, "walk.weights[-1] * p", "p", PATHS),
     (PATH_ERRORS[6].error, token_wise.TokenWise._walk, "if drafted == token", "if drafted >= 0", PATHS),
-    (ONE_TOKEN_ERRORS[0].error, choice.choose, CHOSEN, REVERSED, ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[0].error, classes.choose, CHOSEN, REVERSED, ONE_TOKEN),
     (ONE_TOKEN_ERRORS[1].error, coupling.couple, LEFT, "p", ONE_TOKEN),
     (ONE_TOKEN_ERRORS[2].error, host.levels_of, "np.minimum(np.maximum", "np.maximum(np.maximum", ONE_TOKEN),
     (ONE_TOKEN_ERRORS[3].error, recursive_rejection._scales, "scale = scale + mass * ", "scale = mass * ", ONE_TOKEN),
     (
         ONE_TOKEN_ERRORS[4].error,
-        recursive_rejection_without_replacement.RecursiveRejectionWithoutReplacement.__call__,
+        recursive_rejection.RecursiveRejectionWithoutReplacement.__call__,
         "outside(q, drafts[..., :i])",
         "q",
         ONE_TOKEN,

@@ -15,7 +15,7 @@ from ot_draft.rules.compiled import compiled
 from ot_draft.rules.optimal import classes as grouping
 from ot_draft.rules.optimal import device as parallel
 from ot_draft.rules.optimal import levels as sweep
-from ot_draft.rules.optimal.choice import at_levels
+from ot_draft.rules.optimal.classes import at_levels
 from ot_draft.rules.optimal.rule import select_draft
 
 torch = pytest.importorskip("torch")

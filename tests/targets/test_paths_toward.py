@@ -9,6 +9,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft import paths, targets
+from ot_draft.targets.base import Target
 
 TARGETS = [
     targets.TotalVariation(Fraction(1, 8)),
@@ -20,7 +21,7 @@ RULES = [paths.Joint(), paths.TokenWise(ot.rules.KSeq()), paths.Traversal()]
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_the_emitted_law_is_the_targets(rule: paths.PathRule, target: targets.Target) -> None:
+def test_the_emitted_law_is_the_targets(rule: paths.PathRule, target: Target) -> None:
     for seed in range(3):
         model = paths.MarkovModel.random(np.random.default_rng(seed), 2)
         toward = paths.TowardPath(target, rule)

@@ -16,7 +16,7 @@ from torch import Tensor
 import ot_draft as ot
 from llm_demo.bench.trees.merged import merged_row
 from ot_draft.laws.hybrid import StandIn
-from ot_draft.pairs import expected_acceptance
+from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 from ot_draft.paths.drafting.fixed import acceptance_by_child
 

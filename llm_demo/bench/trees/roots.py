@@ -10,7 +10,7 @@ from llm_demo.bench.trees.measure import Behind, drafted
 from llm_demo.bench.trees.merged import merged_row
 from llm_demo.bench.trees.plans import WITHOUT
 from llm_demo.rows import Row
-from ot_draft.pairs import expected_acceptance
+from ot_draft.pairs.estimate import expected_acceptance
 
 NUMBERS = (2, 4, 8)
 RULES = (ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal())

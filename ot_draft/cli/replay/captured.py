@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 import ot_draft as ot
 
-from ...pairs import Shard
 from ...pairs.formats import columns
+from ...pairs.shards import Shard
 from ..refused import Refused
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ...errors import DraftSelectionError, MissingPackage
-from ...pairs import choose_rules, open_shards
+from ...pairs import open_shards
+from ...pairs.study import choose_rules
 from ..console import one_line, print_csv, print_json, progress_bar, without_nan
 from ..options import Numbers, parts
 from ..refused import Refused

@@ -21,7 +21,7 @@ import numpy as np
 
 import ot_draft as ot
 
-from ...pairs import clustered_error
+from ...pairs.summary import clustered_error
 from ..loop import decode_steps
 from ..options import DecodeOptions
 from ..pair import Pair

@@ -16,13 +16,14 @@ import numpy as np
 from ... import arrays as xp
 from ...errors import InvalidArgument, SolverFailed
 from ...laws import sets
+from ...lp.float_solvers import SOLVERS
 from ...lp.program import as_fractions
 from ...optional import load
 from ..drafting.fixed import check_sizes
 from ..model import Model, Nodes, Path
 from ..rules.path_rule import read
 from ..tree import Forest
-from .certificate import SOLVERS, PathCertificate, Sets, feasible, price_bound
+from .certificate import PathCertificate, Sets, feasible, price_bound
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
 TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
@@ -110,7 +111,7 @@ class PathResiduals:
 def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound:
     """Largest expected accepted length of any lossless path rule on K i.i.d. paths of length L, by linear programming.
 
-    solver: "highs" (scipy), "cvxpy" (Clarabel) or "pulp" (CBC). a_v(T) is the probability, given the set T of drafted
+    solver: "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs" or "pulp" (CBC). a_v(T) is the probability, given the set T of drafted
     paths, that the accepted prefix extends to v: its children take no more than a_u(T), and E[a_{uy}] <= p(y|u) E[a_u].
     Every lossless rule meets that, and every solution is a lossless rule, which draws what follows u from what is left
     of p(.|u). Such a rule knows the model everywhere, also where nothing was drafted. K = 1: block verification's
@@ -153,7 +154,9 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathB
     if solver not in SOLVERS:
         raise SolverFailed(f"there is no solver {solver!r} of the path program: take one of {', '.join(SOLVERS)}")
     program = program_of(nodes, drafted(nodes))
-    mass, prices, status = SOLVERS[solver](program) if program.variables else (np.zeros(0), np.zeros(0), "optimal")
+    mass, prices, status = (
+        SOLVERS[solver](program, "highs") if program.variables else (np.zeros(0), np.zeros(0), "optimal")
+    )
     if not (np.isfinite(mass).all() and np.isfinite(prices).all()):
         raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
     of_nodes = prices[len(program.groups[0]) :]

@@ -1,4 +1,4 @@
-"""Classes of tokens of nearly equal ratio p/q, found without a sort."""
+"""Classes of tokens of nearly equal ratio p/q, found without a sort; and which draft is selected at the levels between them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import arrays as xp
+from ...arrays import Array
 from ..compiled import compiled
-from .constants import LARGE, OFFSET
 
+OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
+LARGE = 1e30  # ratios are cut here, so that all are finite
+CLASSES = 256  # on an accelerator, where the caller leaves the number open
+KERNELS = 512  # classes that the GPU's kernels take at most: their work grows with the square
+STEPS = 8  # of Newton's method for the levels
 MANTISSA = 23  # bits of a float32's fraction
 
 
@@ -82,3 +88,25 @@ def _classify_without_numba(p, q, offset, first, shift, count, rank):  # type: i
         key = np.minimum((p / q).astype(np.float32), np.float32(LARGE)) + offset
     rank[:] = np.where(q > 0, np.minimum((key.view(np.int32) >> shift) - first, count - 1), 0)
     return np.bincount(rank, p * (q > 0), count), np.bincount(rank, q, count)
+
+
+def choose(level: Array, rank: Array, drafts: Array) -> Array:
+    """Probability (..., k) that each draft is selected: level (..., C), class of every token int (..., n), drafts (..., k)."""
+    return xp.from_view(
+        at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts)), xp.host_view(drafts >= 0)), level
+    )
+
+
+def at_levels(level: Array, rank: Array, present: Array) -> Array:
+    """At level lambda the classes form intervals, cut where level > lambda: the highest that holds a draft wins, its first draft.
+
+    level: (..., C) of the boundary above each class; rank: int (..., k) class of each draft.
+    """
+    if not rank.shape[-1]:
+        return level[..., :0]
+    highest = xp.largest(xp.where(present, rank, -1))
+    cuts = xp.where(xp.positions(level.shape[-1], rank) < highest, level, 0)
+    cut = xp.where(present, xp.gather(xp.suffix_maximum(cuts), rank), 1)
+    left = xp.prefix_minimum(cut)
+    before = xp.concatenate((1 + 0 * left[..., :1], left[..., :-1]))
+    return before - left

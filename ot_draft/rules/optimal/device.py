@@ -16,9 +16,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...selection import Selection
 from ..coupling import couple
-from .choice import choose
-from .classes import layout
-from .constants import CLASSES, LARGE, OFFSET, STEPS
+from .classes import CLASSES, LARGE, OFFSET, STEPS, choose, layout
 
 
 def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:

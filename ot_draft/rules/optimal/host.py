@@ -8,8 +8,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...selection import Selection
 from ..coupling import couple
-from .choice import choose
-from .classes import ClassLayout, classify, layout
+from .classes import ClassLayout, choose, classify, layout
 from .levels import levels
 
 # Times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes.

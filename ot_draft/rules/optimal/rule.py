@@ -14,7 +14,7 @@ from ...problem import Problem
 from ...selection import Selection, SelectionRule
 from ..coupling import attained_optimum, couple
 from . import device, host
-from .constants import CLASSES, KERNELS
+from .classes import CLASSES, KERNELS
 
 
 @dataclass(frozen=True)

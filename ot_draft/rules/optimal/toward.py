@@ -12,8 +12,7 @@ from ...laws import IID
 from ...selection import Selection
 from ..compiled import REORDERED, compiled
 from ..coupling import couple
-from .choice import at_levels, choose
-from .classes import ClassLayout, classify, layout
+from .classes import ClassLayout, at_levels, choose, classify, layout
 from .host import levels_of
 
 NOTHING = 1e-6  # mass of tokens with q = 0 below which it is rounding

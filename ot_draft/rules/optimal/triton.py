@@ -20,16 +20,16 @@ import triton.language as tl
 
 from ...kernels.grid import BITS, EXACT, number_of_drafts, power_of_2, rows, split
 from ...selection import Selection
-from . import constants
+from . import classes as shared
 from .classes import layout
 
 BLOCK = 128  # tokens at a time
 TILE = tl.constexpr(16)  # breakpoints a program; with 8 warps their chords stay in registers at 256 classes
-STEPS = tl.constexpr(constants.STEPS)
+STEPS = tl.constexpr(shared.STEPS)
 SHORT = tl.constexpr(-8192)  # the bits of a float32 that tf32 has
 LOW = tl.constexpr(16)  # columns of the table of classes
-OFFSET = tl.constexpr(constants.OFFSET)
-LARGE = tl.constexpr(constants.LARGE)
+OFFSET = tl.constexpr(shared.OFFSET)
+LARGE = tl.constexpr(shared.LARGE)
 
 
 @triton.jit
@@ -252,7 +252,7 @@ def select(p: Any, q: Any, drafts: Any, classes: int | None) -> Selection:
 
 def _select(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
     batch, k, n = tuple(drafts.shape[:-1]), drafts.shape[-1], p.shape[-1]
-    first, shift, number = layout(classes or constants.CLASSES, k)
+    first, shift, number = layout(classes or shared.CLASSES, k)
     p, q, drafts = rows(p, batch), rows(q, batch), rows(drafts, batch)
     count = len(p)
     width = max(power_of_2(number - 1), 256)  # the table has 16 columns, and products 16 rows at least

@@ -1,9 +1,10 @@
-"""The laws of speculative cascades: the draft's law where a deferral rule trusts it, else the target's."""
+"""Targets that published methods follow: lenience, the ensemble of target and draft, speculative cascades."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from .. import arrays as xp
@@ -12,6 +13,52 @@ from ..bias import total_variation
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from .base import Target, budget
+
+
+@dataclass(frozen=True)
+class Lenience(Target):
+    """What one draft gives that is taken with probability min(1, p / (l q)), else norm((p - q)+): r <= p / l, and r between p and q.
+
+    r = min(q, p/l) + (1 - sum of that) norm((p - q)+), for every k and law. For one draft it has the most acceptance of all laws with
+    r <= p / l, and its own total variation; under KL less than `KL` gives. Source: Leviathan et al. 2023, appendix A.5.
+    """
+
+    lenience: Any
+
+    def __post_init__(self) -> None:
+        budget(self.lenience, "Lenience(lenience)", 2.0**-40, 1)
+
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "ratio", -log(self.lenience)
+
+    def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        lenience = xp.number(self.lenience, p)
+        kept = xp.namespace(p).minimum(q, p / lenience)
+        return kept + (1 - xp.total(kept)) * xp.normalise(xp.excess(p, q), otherwise=p)
+
+
+@dataclass(frozen=True)
+class Ensemble(Target):
+    """r = w p + (1 - w) q: TV(r, p) = (1 - w) TV(q, p), and r >= w p, hence KL(p || r) <= -log w.
+
+    For one draft the acceptance is alpha(p) + TV(r, p), all that total variation allows; less than best under every other divergence.
+    Source: DIVERSED 2026 (static ensemble); transformers' `assistant_ensemble_weight`.
+    """
+
+    weight: Any
+
+    def __post_init__(self) -> None:
+        budget(self.weight, "Ensemble(weight)", 0, 1)
+
+    @property
+    def guarantee(self) -> tuple[str, Any]:
+        return "tv", 1 - self.weight
+
+    def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        weight = xp.number(self.weight, p)
+        return weight * p + (1 - weight) * q
+
 
 Trusts = Callable[[Array, Array, Any], Array]
 

@@ -1,0 +1,191 @@
+"""Rules of engines and papers that do not keep the target's law, with their exact output law: for comparison, never lossless.
+
+`ALL` lists one instance of each, with the engine's defaults where it has any. How far each is from the target, and what the best rule
+accepts at that distance: docs/lossy.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .. import arrays as xp
+from ..arrays import Array
+from ..errors import InvalidArgument
+from ..laws import IID, DraftLaw, Hybrid
+from ..selection import Selection, SelectionRule
+
+
+def floats(p: Array) -> Array:
+    """Masses as floats: for thresholds that engines compute with logarithms. Fractions become float64."""
+    return p.astype(np.float64) if xp.is_exact(p) else p
+
+
+def most_likely(p: Array) -> Array:
+    """All mass on the likeliest token, the first of equal ones: (..., n) -> (..., n)."""
+    return xp.as_number(xp.positions(p.shape[-1], p) == xp.top_tokens(p, 1), p)
+
+
+RESIDUALS = ("excess", "target")
+
+
+@dataclass(frozen=True)
+class LenientSampling(SelectionRule):
+    """Take the first draft with probability min(1, p / (l q)); else norm((p - q)+), or, with residual="target", a fresh draw from p.
+
+    Output law with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `ot.targets.Lenience`. With "target" the second
+    factor is p: tokens that were kept too often are drawn once more. Later drafts are ignored.
+    Source: Leviathan et al. 2023, appendix A.5 ("excess"); SPEC-RL 2025 takes up rollouts of an older policy so, from p ("target").
+    """
+
+    lenience: Any = Fraction(1, 2)
+    residual: str = "excess"
+    law: DraftLaw = IID()
+
+    def __post_init__(self) -> None:
+        if self.residual not in RESIDUALS or not 0 < self.lenience <= 1:
+            raise InvalidArgument(
+                f"LenientSampling({self.lenience!r}, {self.residual!r}): give a lenience in (0, 1] and 'excess' or 'target'"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({float(self.lenience):g}, {self.residual})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        first = xp.first_present(drafts)
+        ratio = xp.divide(xp.gather(p, drafts), xp.number(self.lenience, p) * xp.gather(q, drafts), 0)
+        left = p if self.residual == "target" else xp.normalise(xp.excess(p, q), otherwise=p)
+        accept = xp.where(first, xp.minimum(ratio, 1), 0)
+        return Selection(accept, xp.where(first.any(-1, keepdims=True), left, p))
+
+
+INSIDE_LOG = 1e-5  # what Medusa and vLLM add to p under the logarithm of the entropy
+FALLBACKS = ("sample", "greedy")
+
+
+@dataclass(frozen=True)
+class TypicalAcceptance(SelectionRule):
+    """Take a draft with p > min(threshold, alpha exp(-H(p))), of several the likeliest under p; else draw from p, or take p's argmax.
+
+    q plays no part. Output law for one draft: q where p is above the bar, and the rest of the mass by the fallback. Of many paths
+    Medusa keeps the longest that pass; at one node that is this.
+    Source: Cai et al. (Medusa) 2024, section 3.3.1; vLLM's TypicalAcceptanceSampler (until 0.8) with its defaults .09 and .3, which had
+    the argmax as its fallback first and the target's sample later.
+    """
+
+    threshold: float = 0.09
+    alpha: float = 0.3
+    fallback: str = "sample"
+    law: DraftLaw = IID()
+
+    def __post_init__(self) -> None:
+        if self.fallback not in FALLBACKS or not 0 <= self.threshold <= 1 or self.alpha < 0:
+            raise InvalidArgument(
+                f"TypicalAcceptance({self.threshold!r}, {self.alpha!r}, {self.fallback!r}): give a threshold from 0 to 1, alpha >= 0"
+                " and 'sample' or 'greedy'"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({self.threshold:g}, {self.alpha:g}, {self.fallback})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        masses = floats(p)
+        module = xp.namespace(masses)
+        entropy = -xp.total(masses * module.log(masses + INSIDE_LOG))
+        bar = self.alpha * module.exp(-entropy)
+        bar = xp.where(bar < self.threshold, bar, 0 * bar + self.threshold)
+        likely = xp.gather(p, drafts)
+        passes = (drafts >= 0) & (floats(likely) > bar)
+        best = xp.where(passes, likely, -1 - 0 * likely)
+        chosen = passes & (best == xp.largest(best)) if drafts.shape[-1] else passes
+        first = chosen & (chosen.cumsum(-1) == 1)
+        return Selection(xp.as_number(first, p), p if self.fallback == "sample" else most_likely(p))
+
+
+@dataclass(frozen=True)
+class TwoThresholds(SelectionRule):
+    """Go through the drafts with one uniform u: take x_i if u <= (p(x_1) + ... + p(x_i)) / accumulated, or if p(x_i) >= single.
+
+    Where none is taken, the output is drawn from p outside the drafts. q plays no part, so that the drafts may be the draft model's top
+    tokens; with both thresholds 1 this is `NaiveTarget` on different drafts. Below 1 every drafted token gains, by up to 1/accumulated.
+    Source: SGLang, speculative_accept_threshold_single and speculative_accept_threshold_acc (kernel
+    tree_speculative_sampling_target_only); the rule on the children of one node.
+    """
+
+    single: Any = 1
+    accumulated: Any = Fraction(1, 2)
+    law: DraftLaw = Hybrid(top=2**20)
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.single <= 1 and 0 < self.accumulated <= 1):
+            raise InvalidArgument(
+                f"TwoThresholds({self.single!r}, {self.accumulated!r}): give two thresholds up to 1, the second above 0"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({float(self.single):g}, {float(self.accumulated):g})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        mass, k = xp.gather(p, drafts), drafts.shape[-1]
+        if not k:
+            return Selection(mass, p)
+        reached = xp.minimum(mass.cumsum(-1) / xp.number(self.accumulated, p), 1)
+        certain = (drafts >= 0) & (mass >= xp.number(self.single, p))
+        reached = xp.where(certain.cumsum(-1) > 0, 1, reached)
+        before = xp.concatenate((0 * reached[..., :1], reached[..., :-1]))
+        left = xp.cleared(p, drafts)
+        return Selection(reached - before, xp.normalise(left, p))
+
+
+@dataclass(frozen=True)
+class RelaxedAcceptance(SelectionRule):
+    """Take the first draft if it is among the target's `top` likeliest tokens and p > max p - delta; else the target's likeliest token.
+
+    Made for greedy decoding: beside sampling at temperature 1 its law is far from p. q plays no part; later drafts are ignored.
+    Source: TensorRT-LLM, relaxed acceptance for the thinking phase (MTP), with relaxed_topk 10 and relaxed_delta .6 of its notes.
+    """
+
+    top: int = 10
+    delta: Any = Fraction(3, 5)
+    law: DraftLaw = IID()
+
+    def __post_init__(self) -> None:
+        if self.top < 1 or not 0 <= self.delta <= 1:
+            raise InvalidArgument(
+                f"RelaxedAcceptance({self.top!r}, {self.delta!r}): give top >= 1 and a delta from 0 to 1"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}({self.top}, {float(self.delta):g})"
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        ranked = xp.top_tokens(p, min(self.top, p.shape[-1]))
+        first = xp.first_present(drafts)
+        among = (drafts[..., :, None] == ranked[..., None, :]).any(-1)
+        near = xp.gather(p, drafts) > xp.largest(p) - xp.number(self.delta, p)
+        return Selection(xp.as_number(first & among & near, p), most_likely(p))
+
+
+ALL = (
+    LenientSampling(),
+    LenientSampling(residual="target"),
+    TypicalAcceptance(),
+    TypicalAcceptance(fallback="greedy"),
+    TwoThresholds(),
+    RelaxedAcceptance(),
+)
+
+__all__ = [
+    "ALL",
+    "LenientSampling",
+    "RelaxedAcceptance",
+    "TwoThresholds",
+    "TypicalAcceptance",
+]

@@ -1,0 +1,182 @@
+"""What `ot-draft compare` and `ot-draft sweep` print and draw: within 80 columns, for a paper, with remedies, and without a wait."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from ot_draft.cli import main
+
+ROOT = Path(__file__).parents[2]
+BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
+
+
+def compare(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)])
+
+
+def pairs_of(file: Path, n: int, rows: int, **about: Any) -> Path:
+    p, q = np.random.default_rng(3).dirichlet(np.full(n, 0.5), (2, rows))
+    np.savez(file, p=p, q=q, **about)
+    return file
+
+
+def test_without_a_file_a_part_of_the_pairs_is_taken_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    started = time.process_time()
+    result = compare("--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert time.process_time() - started < 10  # 5.8 s where it was measured
+    assert result.stderr.startswith("16 pairs of 640 (--limit 0: all) of ")
+    assert re.search(r"temperature 1.0: 8 pairs", result.stdout)
+
+
+def test_the_first_line_comes_at_once_also_into_a_pipe(tmp_path: Path) -> None:
+    file = pairs_of(tmp_path / "pairs.npz", 200, 64)
+    words = [sys.executable, "-m", "ot_draft", "compare", str(file), "--k", "2"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT) as work:
+        assert work.stderr is not None
+        assert work.stderr.readline() == f"64 pairs of {file}, n = 200, k = 2\n"
+        assert work.poll() is None  # before the work, not after it
+        work.kill()
+
+
+def test_progress_is_a_line_now_and_then_where_it_is_piped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("ot_draft.cli.console.EVERY", 0.0)
+    result = compare(pairs_of(tmp_path / "pairs.npz", 4, 24), "--k", 1, "--jobs", 1, "--rules", "KSeq")
+    assert re.findall(r"comparing pairs: (\d+) of 24, about \d+ s left", result.stderr) == ["8", "16"]
+
+
+@pytest.mark.parametrize("ks", ["1,2,4,8", "1,2,3,4,6,8,12,16,24,32"])
+def test_a_table_fits_80_columns_and_shows_every_number(ks: str, tmp_path: Path) -> None:
+    file = pairs_of(tmp_path / "pairs.npz", 6, 5)
+    result = compare(file, "--k", ks, "--lp-limit", 0, "--samples", 4, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80 and "…" not in result.stdout
+    heads = re.findall(r"k = (\d+)", "".join(line for line in result.stdout.splitlines() if line.startswith(" rule")))
+    assert ",".join(heads) == ks
+    printed = compare(file, "--k", ks, "--lp-limit", 0, "--samples", 4, "--jobs", 1, "--json")
+    for line in json.loads(printed.stdout)["summary"]:
+        if line["rule"] == "RecursiveRejection":
+            assert f"{line['accepted']:.4f}" in result.stdout
+    assert "WithoutReplacement" in result.stdout  # whole words of a long name
+
+
+def test_small_linear_programs_are_solved_and_the_option_is_named(tmp_path: Path) -> None:
+    file = pairs_of(tmp_path / "pairs.npz", 50, 2)
+    options = (file, "--k", 2, "--rules", "Optimal", "--jobs", 1)
+    (line,) = [line for line in compare(*options).stdout.splitlines() if "linear program)" in line]
+    assert re.search(r"0\.\d{4}", line)  # 1,275 draft sets
+    without = compare(*options, "--lp-limit", 0).stdout
+    (line,) = [line for line in without.splitlines() if "linear program)" in line]
+    assert " - " in line and "--lp-limit" in without
+
+
+def test_a_picture_without_matplotlib_fails_before_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("ot_draft.cli.compare.compare_rules", None)  # the work: it would be an error of ours
+    result = compare(*BERNOULLI, "--out", tmp_path / "out", "--plot")
+    assert result.exit_code == 2 and "matplotlib is not installed: run  pip install" in result.output
+    assert not (tmp_path / "out").exists()
+    other = compare(*BERNOULLI, "--out", tmp_path / "out", "--plot", "--format", "pdf,gif")
+    assert other.exit_code == 2 and "--format pdf,gif: give some of pdf,svg,png" in other.output
+
+
+def test_masses_that_were_rounded_are_explained_and_normalised(tmp_path: Path) -> None:
+    told = compare("--p", "0.3333,0.3333,0.3333", "--q", "1/2,1/4,1/4")
+    assert told.exit_code == 2 and "if the masses were rounded, --normalise" in told.stderr
+    wanted = compare("--p", "1/3,1/3,1/3", "--q", "1/2,1/4,1/4", "--csv").stdout
+    drop = re.compile(r"[\d.]+(?=,\n|,$)", re.MULTILINE)  # times
+    found = compare("--p", "0.3333,0.3333,0.3333", "--q", "1/2,1/4,1/4", "--csv", "--normalise").stdout
+    assert drop.sub("", found) == drop.sub("", wanted)
+    (tmp_path / "pair.csv").write_text("p,q\n0.3333,0.5\n0.3333,0.25\n0.3333,0.25\n")
+    told = compare(tmp_path / "pair.csv")
+    assert told.exit_code == 2 and "--normalise" in told.stderr
+    np.savez(tmp_path / "pairs.npz", p=np.float32([[0.3333] * 3]), q=np.float32([[0.5, 0.25, 0.25]]))
+    for file in ("pair.csv", "pairs.npz"):
+        assert compare(tmp_path / file, "--normalise", "--k", 2, "--rules", "Optimal").exit_code == 0
+    far = compare("--p", "1/2,1/3", "--q", "1/2,1/2", "--normalise")
+    assert far.exit_code == 2 and "sums to 5/6" in far.stderr and "--normalise" not in far.stderr  # nothing is repaired
+
+
+def test_tables_for_a_paper_hold_the_same_numbers(tmp_path: Path) -> None:
+    file = pairs_of(tmp_path / "pairs.npz", 5, 6)
+    options = (file, "--k", "1,3", "--jobs", 1, "--rules", "KSeq,RecursiveRejectionWithoutReplacement")
+    records = json.loads(compare(*options, "--json").stdout)["summary"]
+    latex, markdown = (compare(*options, f"--{form}").stdout for form in ("latex", "markdown"))
+    assert latex.count("\\begin{tabular}{lrrr}") == latex.count("\\toprule") == latex.count("\\bottomrule") == 1
+    rows = [line for line in latex.splitlines() if line.endswith("\\\\") and "multicolumn" not in line]
+    assert {line.count("&") for line in rows} == {3}
+    assert {line.count("|") for line in markdown.splitlines() if line.startswith("|")} == {5}
+    for name in ("KSeq", "RecursiveRejectionWithoutReplacement"):
+        one, three = (record for record in records if record["rule"] == name)
+        (row,) = [line for line in rows if line.startswith(f"{name} ")]
+        for record in (one, three):
+            assert f"{record['accepted']:.4f} \\pm {record['error']:.4f}$" in row
+            assert f"{record['accepted']:.4f} ± {record['error']:.4f}" in markdown
+
+
+def test_sweep_prints_the_same_forms(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    file = pairs_of(tmp_path / "pairs.npz", 5, 6)
+
+    def sweep(*options: str) -> str:
+        words = [
+            "sweep",
+            str(file),
+            "--out",
+            str(tmp_path / "out"),
+            "--k",
+            "2",
+            "--rules",
+            "KSeq",
+            "--engine",
+            "sequential",
+        ]
+        result = CliRunner().invoke(main, [*words, *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    (mean,) = json.loads(sweep("--json"))
+    for form in ("--csv", "--latex", "--markdown", ""):
+        assert f"{mean['accepted']:.4f}"[:5] in sweep(*filter(None, [form])), form
+    assert max(map(len, sweep().splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.3), ("page", 6.9)])
+def test_pictures_are_as_wide_as_asked_with_text_of_8_and_9_points(width: str, inches: float, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    file = pairs_of(tmp_path / "pairs.npz", 5, 6)
+    options = (
+        file,
+        "--k",
+        "1,2",
+        "--jobs",
+        1,
+        "--plot",
+        "--out",
+        tmp_path,
+        "--format",
+        "pdf,svg,png",
+        "--width",
+        width,
+    )
+    assert compare(*options).exit_code == 0
+    svg = (tmp_path / "acceptance.svg").read_text()
+    assert f'width="{inches * 72:g}pt"' in svg
+    assert {float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg)} == {8, 9}
+    assert "K-SEQ</text>" in svg and "bars are standard errors" in svg  # text as text
+    box = re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", (tmp_path / "acceptance.pdf").read_bytes())
+    assert box is not None and float(box[1]) == pytest.approx(inches * 72)
+    assert (tmp_path / "acceptance.png").read_bytes()[1:4] == b"PNG"
+    assert compare(*options, "--no-caption").exit_code == 0
+    assert "bars are standard errors" not in (tmp_path / "acceptance.svg").read_text()
