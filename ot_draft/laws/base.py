@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,10 +88,6 @@ class DraftLaw(ABC):
     def count(self, n: int, k: int) -> int:
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
-
-    def tuples(self, n: int, k: int, rows: int) -> Iterator[np.ndarray]:
-        """All draft tuples, absent drafts as -1, in chunks of int (at most `rows`, k)."""
-        return sets.tuples(n, self.count(n, k), k, rows)
 
     @property
     def runs_out(self) -> bool:

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from ...arrays import Array
-from ...laws import DraftLaw
+from ...laws import DraftLaw, sets
 
 MOST = 4096  # tuples that are looked at for one pair, and draws of such tuples
 NEAR = 1e-9
@@ -53,7 +53,7 @@ def _products(q: Array, k: int) -> Array | None:
 
 
 def _all(law: DraftLaw, n: int, k: int) -> Array | None:
-    return np.concatenate(list(law.tuples(n, k, MOST))) if n ** law.count(n, k) <= MOST else None
+    return np.concatenate(list(sets.tuples(n, law.count(n, k), k, MOST))) if n ** law.count(n, k) <= MOST else None
 
 
 def _drawn(law: DraftLaw, q: Array, k: int) -> Array | None:

@@ -109,12 +109,8 @@ class SampledTree(BestCandidates):
             xp.add_at(left, token, -share)
             values.append(xp.where(there, value, 0.0))
             chances.append(values[-1] * mass)
-            value = self.next_value(value, mass)
+            value = value * (1 - mass)
         return Offer(*map(xp.concatenate, (drawn, values, chances)))
-
-    def next_value(self, value: Array, mass: Array) -> Array:
-        """The value of the next child, by that of the one before and the mass of its token."""
-        return value * (1 - mass)
 
     def fixed_count(self, parents: Array) -> Array:
         return 0 * xp.concatenate((parents, parents[:, :1]))

@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument, SolverFailed
-from ...laws import sets
+from ...laws import DraftLaw, outside, sets
 from ...lp.float_solvers import SOLVERS
 from ...lp.program import as_fractions
 from ...optional import load
-from ..drafting.fixed import check_sizes
+from ..drafting.fixed import FixedTree, check_sizes
 from ..model import Model, Nodes, Path
 from ..rules.path_rule import read
 from ..tree import Forest
@@ -147,6 +150,61 @@ def cap_bound(model: Model, drafted: Drafted) -> Any:
         caps[v] = min(chances[v], as_fractions(nodes.target(v[:-1]))[v[-1]] * caps[v[:-1]])
     bound = sum(caps.values()) - 1
     return bound if xp.is_exact(nodes.target(())) else float(bound)
+
+
+def sampled_cap_bound(drafting: FixedTree, p: Array, q: Array, tokens: Array) -> Array:
+    """(B,) of mean `cap_bound`, for texts drawn from the target: what large models need, where trees cannot be enumerated.
+
+    tokens: int (B, L), the next L tokens of each text, drawn from the target; p, q: (B, L, n) the laws of each of them, numpy or Fractions.
+    Written out, cap(v) is p(v) times the least P(u is drafted) / p(u) among the beginnings u of v, at most 1; so the sum of the caps is the
+    target's mean, over texts, of the sum of these ratios along a text, each in 0 .. 1. Only the laws along the text are needed.
+    Laws whose drafts are independent, and draws without replacement. Raises InvalidArgument for others, and for shapes that do not fit.
+    """
+    L = drafting.length
+    if tuple(tokens.shape[1:]) != (L,) or p.shape != q.shape or tuple(p.shape[:2]) != tuple(tokens.shape):
+        raise InvalidArgument(
+            f"tokens have shape {tuple(tokens.shape)}, p {tuple(p.shape)}, q {tuple(q.shape)}: trees of depth {L} take"
+            f" (B, {L}) and (B, {L}, n) twice"
+        )
+    ratios = drafted_chances(drafting, q, tokens) / xp.gather(p, tokens[..., None])[..., 0].cumprod(-1)
+    return xp.prefix_minimum(xp.minimum(ratios, 1)).sum(-1)
+
+
+def drafted_chances(drafting: FixedTree, q: Array, tokens: Array) -> Array:
+    """(B, L) probability that a tree holds the first 1, 2, .. L tokens of a text, as for `sampled_cap_bound`."""
+    shape, law, L = drafting.shape, drafting.law, drafting.length
+    distinct = law.first_follows_q and law.absent_anywhere and not law.independent  # draws without replacement
+    if not (law.independent or distinct):
+        raise InvalidArgument(f"{law!r}: give a law of independent drafts, or WithoutReplacement()")
+    marginals = _without_replacement if distinct else _independent
+    laws: dict[tuple[int, int], Array] = {}
+    below: dict[
+        int, Array
+    ] = {}  # of each node that holds its part of a text, the chance that so many of its tokens are held below it
+    for node in range(shape.size, -1, -1):
+        depth, children = shape.depths[node], shape.children(node)
+        held = xp.full((len(tokens), L + 1), 0, q)
+        if children:
+            if (depth, len(children)) not in laws:
+                laws[depth, len(children)] = marginals(law, q[:, depth], tokens[:, depth : depth + 1], len(children))
+            each = laws[depth, len(children)]
+            ways = [each[:, i : i + 1] * below.pop(child) for i, child in enumerate(children)]
+            held = sum(ways) if distinct else 1 - prod(1 - way for way in ways)
+        held[:, depth] = xp.full((len(tokens),), 1, q)
+        below[node] = held
+    return below[0][:, 1:]
+
+
+def _independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
+    """Probability that the child at each place is the token: (B, n), int (B, 1) -> (B, count)."""
+    fixed = law.top_drafts(q, count)
+    return xp.where(fixed >= 0, xp.as_number(fixed == token, q), xp.gather(outside(q, fixed), token))
+
+
+def _without_replacement(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
+    others = ~xp.members(token, q.shape[-1], q)
+    among = [1 - law.inside(q, others, first)[..., None] for first in range(count + 1)]
+    return xp.concatenate([later - earlier for earlier, later in pairwise(among)])
 
 
 def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathBound:

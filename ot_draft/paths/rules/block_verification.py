@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
@@ -25,8 +25,6 @@ class BlockVerification(PathRule):
     Expected accepted length: the sum of E[w_i], at least that of token-wise speculative sampling.
     Source: Sun et al., Block verification accelerates speculative decoding, 2024.
     """
-
-    one_path: ClassVar[bool] = True
 
     @property
     def command(self) -> str:

@@ -28,8 +28,6 @@ class PathRule(ABC):
     the tree, and one token more. `ot.paths.evaluate` says whether the rule is lossless.
     """
 
-    # Whether it takes one drafted path and no more.
-    one_path: ClassVar[bool] = False
     # Whether what is decided at a node may depend on the nodes below it.
     looks_ahead: ClassVar[bool] = True
     # Whether the draft's top tokens, which are no draw, are what it is best given.
