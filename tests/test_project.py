@@ -142,6 +142,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.paths.drafting.fixed",
     "ot_draft.paths.drafting.growing",
     "ot_draft.paths.evaluation.evaluate",
+    "ot_draft.paths.evaluation.program",
     "ot_draft.paths.evaluation.simulate",
     "ot_draft.paths.model",
     "ot_draft.paths.tree",

@@ -222,7 +222,7 @@ class LookupPath(TreeDrafter):
     """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
 
     length: int
-    most: ClassVar[int] = 1
+    most: int = field(default=1, init=False, repr=False, compare=False)
     law: ClassVar[DraftLaw] = IID()
     rule: ClassVar[PathRule] = NaivePath()
     label: ClassVar[str] = "prompt lookup"

@@ -12,7 +12,7 @@ SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an o
 
 
 class Draws:
-    """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `small`."""
+    """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `host_view`s."""
 
     def __init__(self, uniforms: Array) -> None:
         self._uniforms = xp.host_view(uniforms)
@@ -26,7 +26,7 @@ class Draws:
         return xp.host_view(xp.inverse_cdf(mass, xp.from_view(uniform, mass)))
 
     def first(self, chances: Array, column: int) -> Array:
-        """Index by mass that sums to at most 1, `small` (B, k); k for what is missing: int (B, 1)."""
+        """Index by mass that sums to at most 1, `host_view`s (B, k); k for what is missing: int (B, 1)."""
         return (chances.cumsum(-1) <= self._uniforms[:, column : column + 1]).sum(-1)[..., None]
 
     def happens(self, chance: Array, column: int) -> Array:
@@ -39,7 +39,7 @@ class Survivors:
 
     Equal siblings may live together; their laws are equal, and are read at one of them. alive: bool (B, N + 1); here: int (B, 1) the
     node that stands for them, one that has most children, the last one that lived where none does any more. Tokens and
-    nodes are `small`: on the CPU an operation on a few numbers costs half as much in numpy.
+    nodes are `host_view`s: on the CPU an operation on a few numbers costs half as much in numpy.
     """
 
     def __init__(self, tree: DraftTree) -> None:
