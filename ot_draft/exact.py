@@ -14,7 +14,7 @@ import numpy as np
 from . import arrays as xp
 from .arrays import Array
 from .bias import Bias, bias_of
-from .laws.sets import CELLS
+from .laws import sets
 from .problem import TOLERANCE, Problem
 from .selection import checked
 
@@ -76,5 +76,5 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
 
 def all_drafts(problem: Problem) -> Iterator[np.ndarray]:
     """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
-    rows = max(1, CELLS // (problem.n * max(1, int(np.prod(problem.batch)))))
-    return problem.law.tuples(problem.n, problem.k, rows)
+    rows = max(1, sets.CELLS // (problem.n * max(1, int(np.prod(problem.batch)))))
+    return sets.tuples(problem.n, problem.law.count(problem.n, problem.k), problem.k, rows)

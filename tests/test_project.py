@@ -129,12 +129,23 @@ PUBLIC_PACKAGES = (
 PRIVATE_FOR_SCRIPTS = (
     "ot_draft.array_files",
     "ot_draft.bias",
+    "ot_draft.laws.fixed_last",
+    "ot_draft.laws.hybrid",
     "ot_draft.pairs.estimate",
     "ot_draft.pairs.merge",
     "ot_draft.pairs.pairs",
     "ot_draft.pairs.plotting",
     "ot_draft.pairs.summary",
     "ot_draft.pairs.tables",
+    "ot_draft.paths.drafting.baselines",
+    "ot_draft.paths.drafting.counted_acceptance",
+    "ot_draft.paths.drafting.fixed",
+    "ot_draft.paths.drafting.growing",
+    "ot_draft.paths.evaluation.evaluate",
+    "ot_draft.paths.evaluation.program",
+    "ot_draft.paths.evaluation.simulate",
+    "ot_draft.paths.model",
+    "ot_draft.paths.tree",
 )
 MOST_PUBLIC = 240  # names in all
 

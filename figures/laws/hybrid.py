@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.laws import StandIn
+from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs import read_pairs
 from ot_draft.pairs.pairs import Pairs
 from ot_draft.pairs.summary import clustered_error

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
 from figures import style
 from figures.about import About, Number
+from figures.paths.budget import WAYS, simulate_budget
 from figures.paths.path_rules import JOINT, KSEQ, LOOKS, accepted_lengths, look, mean_and_error
+from ot_draft.paths.model import SimulatedModel
 
 KS, LS, BUDGETS, DEPTH = (1, 2, 4, 8), (2, 4, 8), (8, 16, 32, 64), 8
 ABOUT = About(
@@ -32,12 +33,12 @@ def compute(
     full: bool = False, jobs: int = 1, n: int | None = None, iterations: int | None = None, budgets: Any = None
 ) -> list[dict[str, Any]]:
     """A row for each rule and (K, L), and for each way to draft a tree and its number of nodes."""
-    model = ot.paths.SimulatedModel(n=n or (32_000 if full else 2000))
+    model = SimulatedModel(n=n or (32_000 if full else 2000))
     iterations, budgets = iterations or (4000 if full else 120), budgets or (BUDGETS if full else BUDGETS[:3])
     lengths = accepted_lengths(model, list(product(KS, LS)), iterations, jobs)
     rows = [_row(rule, K, L, K * L, x, lengths[KSEQ, K, L]) for (rule, K, L), x in lengths.items()]
-    ways = [*product(ot.paths.WAYS[:-1], budgets), *((ot.paths.WAYS[-1], budget) for budget in budgets if budget < 32)]
-    draft = delayed(ot.paths.simulate_budget)
+    ways = [*product(WAYS[:-1], budgets), *((WAYS[-1], budget) for budget in budgets if budget < 32)]
+    draft = delayed(simulate_budget)
     trees = Parallel(jobs)(draft(way, model, budget, DEPTH, iterations) for way, budget in ways)
     rows += [_row(found.way, "", "", found.nodes, found.lengths) for found in trees]
     common = {"n": model.n, "iterations": iterations, "acceptance": round(model.acceptance()[0], 3)}

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 
 import ot_draft as ot
 from figures import style
+from ot_draft.paths.evaluation.simulate import simulate_chains
 
 CHUNKS = 4  # seeds that the iterations are divided among, whatever the number of processes
 KSEQ, JOINT = "TokenWise(KSeq)", "Joint"
@@ -39,7 +40,7 @@ def accepted_lengths(
     model: Any, sizes: Sequence[tuple[int, int]], iterations: int, jobs: int
 ) -> dict[tuple[str, int, int], np.ndarray]:
     """Accepted lengths (iterations,) of every rule at every (K, L), all on the same drafts."""
-    simulate = delayed(ot.paths.simulate_chains)
+    simulate = delayed(simulate_chains)
     parts = Parallel(jobs)(simulate(CHAIN_RULES, model, sizes, iterations // CHUNKS, part) for part in range(CHUNKS))
     joined = {key: np.concatenate([part[key].lengths for part in parts]) for key in parts[0]}
     return {(rule.name, K, L): lengths for (rule, K, L), lengths in joined.items()}

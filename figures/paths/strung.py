@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
+from ot_draft.paths.evaluation.simulate import drafted_trees
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Drafted:
 def drafted(model: Strung, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
     """So many trees, in batches."""
     shape = ot.paths.TreeShape.chains(paths, length)
-    batches = ot.paths.drafted_trees(model, ot.paths.FixedTree(shape), iterations, seed)
+    batches = drafted_trees(model, ot.paths.FixedTree(shape), iterations, seed)
     most = 2 * shape.size + 2
     return [
         Drafted(tree, model.contexts_of(tree.p), np.stack([generator.random(most) for generator in generators]))

@@ -13,7 +13,8 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-import ot_draft as ot
+from figures.paths.budget import simulate_budget
+from ot_draft.paths.model import SimulatedModel
 
 WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia", "EAGLE-2", "DySpec")
 
@@ -22,7 +23,7 @@ WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia"
 @click.option("--acceptance", multiple=True, type=float, default=(0.4, 0.7), help="Of one draft; may be repeated.")
 @click.option("--nodes", multiple=True, type=int, default=(8, 32), help="May be repeated.")
 @click.option("--temperature", multiple=True, type=float, default=(1.0,), help="Of both models; may be repeated.")
-@click.option("--way", "ways", multiple=True, type=click.Choice(ot.paths.WAYS), default=WAYS, help="May be repeated.")
+@click.option("--way", "ways", multiple=True, type=click.Choice(WAYS), default=WAYS, help="May be repeated.")
 @click.option("--texts", type=int, default=600, help="A cell.")
 @click.option("--vocabulary", type=int, default=2000)
 @click.option("--jobs", type=int, default=1)
@@ -47,8 +48,8 @@ def command(
 
 def accepted(way: str, temperature: float, acceptance: float, nodes: int, texts: int, vocabulary: int) -> np.ndarray:
     """Accepted lengths of a way, on a model whose drafts are accepted so often at this temperature."""
-    model = ot.paths.SimulatedModel(n=vocabulary, temperature=temperature).with_acceptance(acceptance)
-    return ot.paths.simulate_budget(way, model, nodes, iterations=texts).lengths
+    model = SimulatedModel(n=vocabulary, temperature=temperature).with_acceptance(acceptance)
+    return simulate_budget(way, model, nodes, iterations=texts).lengths
 
 
 def shown(lengths: np.ndarray, first: np.ndarray) -> str:

@@ -26,6 +26,8 @@ from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
 from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.paths.drafting.fixed import first_chains
+from ot_draft.paths.evaluation.evaluate import survival
 
 OUT = Path("figures/data/real_block_efficiency.csv")
 K, L = 8, 8
@@ -56,7 +58,7 @@ def controls_on(tree: ot.paths.DraftTree) -> dict[str, float]:
     controls = {}
     for rule, k in CONTROLS:
         mean = expected_acceptance(rule, ot.Problem(p / p.sum(), q / q.sum(), k)).value
-        on_these = ot.paths.survival(ot.paths.TokenWise(rule), ot.paths.first_chains(tree, k, 1))[0]
+        on_these = survival(ot.paths.TokenWise(rule), first_chains(tree, k, 1))[0]
         controls[f"control {rule.name}"] = on_these - float(mean)
     return controls
 
@@ -67,14 +69,14 @@ def lengths_on(tree: ot.paths.DraftTree, sizes: Sequence[tuple[int, int]], draws
     lengths: dict[str, float] = {}
     for width in dict.fromkeys(paths for paths, _ in sizes):
         deepest = max(length for paths, length in sizes if paths == width)
-        whole = ot.paths.first_chains(tree, width, deepest)
+        whole = first_chains(tree, width, deepest)
         for rule in (ONE,) if width == 1 else TOKEN_WISE:
             walk = ot.paths.TokenWise(rule)
-            lives = ot.paths.survival(walk, whole)
+            lives = survival(walk, whole)
             for length in (length for paths, length in sizes if paths == width):  # a walk does not look ahead
                 lengths[f"{walk.name} {width}x{length}"] = sum(lives[:length])
     for width, length in sizes:
-        cut = ot.paths.first_chains(tree, width, length)
+        cut = first_chains(tree, width, length)
         others = (ot.paths.BlockVerification(),) if width == 1 else (ot.paths.Traversal(), ot.paths.Joint(CLASSES))
         for path_rule in others:
             lengths[f"{path_rule.name} {width}x{length}"] = mean_length(path_rule, cut, draws, generator)

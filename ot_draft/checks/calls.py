@@ -57,7 +57,7 @@ def _products(q: Array, k: int) -> Array | None:
 
 
 def _all(law: DraftLaw, n: int, k: int) -> Array | None:
-    return np.concatenate(list(law.tuples(n, k, MOST))) if n ** law.count(n, k) <= MOST else None
+    return np.concatenate(list(sets.tuples(n, law.count(n, k), k, MOST))) if n ** law.count(n, k) <= MOST else None
 
 
 def _drawn(law: DraftLaw, q: Array, k: int) -> Array | None:

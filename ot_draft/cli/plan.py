@@ -16,8 +16,10 @@ from .. import paths
 from ..errors import InvalidArgument
 from ..laws import IID
 from ..pairs.study import SEVERAL_DRAFTS
-from ..paths.simulation.wall_clock import Costs, Efficiency, Planned
-from ..paths.simulation.wall_clock import plan as make_plan
+from ..paths.evaluation.simulate import simulate_chains
+from ..paths.evaluation.wall_clock import Costs, Efficiency, Planned
+from ..paths.evaluation.wall_clock import plan as make_plan
+from ..paths.model import SimulatedModel
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import Numbers, parts
 from .plan_files import read_costs, read_traces
@@ -127,13 +129,11 @@ def _simulated(
     sizes: list[tuple[int, int]], acceptance: float | None, temperature: float, names: str, iterations: int,
     vocabulary: int, seed: int
 ) -> tuple[list[Efficiency], str]:  # fmt: skip
-    model = paths.SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
+    model = SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
     model = model if acceptance is None else model.with_acceptance(acceptance)
     chosen = {name: path_rule(name) for name in dict.fromkeys(parts(names))}
     with progress_bar(iterations, "simulating") as advance:
-        found = paths.simulate_chains(
-            list(chosen.values()), model, sizes, iterations, seed, lambda done: advance(by=done)
-        )
+        found = simulate_chains(list(chosen.values()), model, sizes, iterations, seed, lambda done: advance(by=done))
     name_of = {rule: name for name, rule in chosen.items()}
     mean, _ = model.acceptance()
     source = f"simulated: {iterations} iterations, n = {vocabulary}, temperature {temperature:g}, mean sum min(p, q) = {mean:.3f}"

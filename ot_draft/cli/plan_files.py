@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..paths.simulation.wall_clock import Costs, Efficiency
+from ..paths.evaluation.wall_clock import Costs, Efficiency
 from .refused import Refused
 
 

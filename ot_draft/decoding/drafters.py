@@ -10,6 +10,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
+from ..paths.drafting.growing import Grown
 from .lookup import Match
 from .reader import Reader, ways_to
 from .texts import Texts
@@ -106,7 +107,7 @@ class ModelDrafter(Drafter):
     def read_for_good(self, already: int, root: int, length: int) -> int:
         return self.reader.model.read_for_good(root, length)
 
-    def _grow(self, uniforms: Tensor) -> ot.paths.Grown:
+    def _grow(self, uniforms: Tensor) -> Grown:
         growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
         seen, depth = Seen(len(self._read), last, uniforms.device), 0
         read = torch.full(self._read.shape[:2], -1, device=uniforms.device)  # tokens by slot

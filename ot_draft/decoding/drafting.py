@@ -16,6 +16,8 @@ from torch import Tensor
 import ot_draft as ot
 
 from ..errors import CannotDecode
+from ..paths.drafting.baselines import LookupPath
+from ..paths.tree import PathSelection
 from .lookup import Lookup, Match, NoLookup
 
 NOTHING = ot.paths.FixedTree(ot.paths.TreeShape())  # is drafted
@@ -27,7 +29,7 @@ class Drafting:
 
     tree: `ot.paths.CountedTree(32)` for instance, or an `ot.paths.FixedTree` of N nodes; without nodes: autoregressive decoding. rule:
     the tree's own unless given; InvalidDrafts where it is not valid on such trees. lookup: how tokens are looked up in the text, for a
-    tree that takes such (`ot.paths.LookupTree`, `ot.paths.LookupPath`).
+    tree that takes such (`ot.paths.LookupTree`, `LookupPath`).
     """
 
     tree: ot.paths.TreeDrafter = NOTHING
@@ -61,7 +63,7 @@ class Drafting:
     def looked_up(cls, lookup: Lookup | None = None) -> LookedUp:
         """One path of prompt lookup, followed as far as the target's own draws agree with it (`ot.paths.NaivePath`)."""
         lookup = Lookup() if lookup is None else lookup
-        return LookedUp(ot.paths.LookupPath(lookup.num_tokens), lookup=lookup)
+        return LookedUp(LookupPath(lookup.num_tokens), lookup=lookup)
 
     def begin(self, run: Run) -> Chooser:
         """This drafting in every step, by what was counted of the models."""
@@ -82,7 +84,7 @@ class Drafting:
         """Random numbers of one step: those of the drafts, then those of the rule."""
         return self.tree.draws + self.rule.uniforms(self.tree.bounds)
 
-    def select(self, tree: ot.paths.DraftTree, numbers: Any) -> ot.paths.PathSelection:
+    def select(self, tree: ot.paths.DraftTree, numbers: Any) -> PathSelection:
         """What the rule emits of trees drafted so, by all random numbers of the step; of a smaller tree it takes the first of its own."""
         first = self.tree.draws
         return self.rule.select(tree, numbers[:, first : first + self.rule.uniforms(tree.bounds)])
@@ -99,7 +101,7 @@ class LookedUp(Drafting):
         """One path of fewer tokens; plain decoding for none."""
         if length >= self.tree.length:
             return self
-        return replace(self, tree=ot.paths.LookupPath(length)) if length else Drafting()
+        return replace(self, tree=LookupPath(length)) if length else Drafting()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import CannotDecode
-from ..paths import PairAcceptance
+from ..paths.drafting.counted_acceptance import PairAcceptance
 from .language_model import language_model, vocabulary_size
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import ot_draft as ot
-
+from ..paths.drafting.growing import Growing
 from .cache import SlotCache, causal_mask, tree_mask
 from .language_model import LanguageModel
 from .sampling import NodeLaws, NodeLogits, Way
@@ -60,7 +59,7 @@ class Reader:
         tokens, before = self.texts.tokens.gather(1, places), self.model.before(self.target_cache, places)
         return self.model.logits(self.cache, tokens, places, places, mask, last=1, before=before)
 
-    def read_level(self, growing: ot.paths.Growing, sees: Tensor, slots: Tensor, depth: int) -> Tensor:
+    def read_level(self, growing: Growing, sees: Tensor, slots: Tensor, depth: int) -> Tensor:
         """Logits (B, W, n or fewer) behind the present level of growing trees, which is to stand in these slots behind the texts.
 
         sees: bool (B, W, M), the slots of the trees that each node sees.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
+from ..paths.drafting.growing import Grown
 from .drafting import Drafting, Policy, Run
 from .language_model import language_model
 from .options import DecodeOptions
@@ -66,7 +67,7 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOpt
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
-def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> ot.paths.Grown:
+def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> Grown:
     """The tree behind a text: every node that the drafting asks about is read by itself."""
     given = torch.full((1, drafting.tree.takes), -1)
     found = drafting.lookup.find(text).tokens[: drafting.tree.takes]

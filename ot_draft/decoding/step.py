@@ -97,7 +97,7 @@ class Step:
     that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
     the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
     drafting: by which the trees were drafted and selected from. parents (B, N), and fixed_count (B, N + 1) where the law does not say it
-    without q, as in `ot.paths.Grown`; p and q may end behind the last node of the largest tree.
+    without q, as in `ot_draft.paths.drafting.growing.Grown`; p and q may end behind the last node of the largest tree.
     """
 
     number: int

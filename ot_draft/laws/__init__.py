@@ -5,13 +5,11 @@ from collections.abc import Callable
 
 from ..errors import InvalidArgument
 from .base import DraftLaw, outside
-from .fixed import ByNode, Fixed, FixedFirst, ToldByNode
-from .fixed_last import ByNodeLast, FixedLast
+from .fixed import ByNode, Fixed
 from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID
 from .several import Several
-from .top_number import StandIn
 from .without_replacement import WithoutReplacement
 
 # One of every family that has a name of its own (ByNode's, FixedLast's and Several's laws are data); what the command line, the checks
@@ -22,22 +20,14 @@ __all__ = [
     "ALL",
     "IID",
     "ByNode",
-    "ByNodeLast",
     "DraftLaw",
     "Fixed",
-    "FixedFirst",
-    "FixedLast",
     "Hub",
     "Hybrid",
     "Several",
-    "StandIn",
-    "ToldByNode",
     "WithoutReplacement",
-    "law_called",
     "outside",
-    "spellings",
 ]
-
 
 # Names on the command line that hold a number: how help shows them, how they are read, and the law.
 _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
@@ -61,5 +51,5 @@ def law_called(name: str) -> DraftLaw:
 def spellings() -> tuple[str, ...]:
     """The names of all laws on the command line."""
     patterns = [pattern for pattern, _ in _WITH_NUMBERS.values()]
-    plain = [law.spelling for law in ALL if not any(re.fullmatch(pattern, law.spelling) for pattern in patterns)]
-    return (*plain, *_WITH_NUMBERS)
+    plain = (law.spelling for law in ALL)
+    return (*(name for name in plain if not any(re.fullmatch(each, name) for each in patterns)), *_WITH_NUMBERS)

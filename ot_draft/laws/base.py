@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,8 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDrafts
 from . import sets
+
+Prefix = tuple[int, ...]
 
 
 class DraftLaw(ABC):
@@ -36,8 +38,6 @@ class DraftLaw(ABC):
     independent: ClassVar[bool] = False
     # Whether an absent draft says nothing about the others, so that it may stand anywhere in the list.
     absent_anywhere: ClassVar[bool] = False
-    # Every law tells its `child`: true of all, and still asked for by traversal.
-    in_turn: ClassVar[bool] = True
     # Path rules for trees of this law, in the words of an error.
     remedy: ClassVar[str] = "take NaiveTarget(), which is valid under every law"
 
@@ -89,10 +89,6 @@ class DraftLaw(ABC):
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
 
-    def tuples(self, n: int, k: int, rows: int) -> Iterator[np.ndarray]:
-        """All draft tuples, absent drafts as -1, in chunks of int (at most `rows`, k)."""
-        return sets.tuples(n, self.count(n, k), k, rows)
-
     @property
     def runs_out(self) -> bool:
         """Whether q can run out of mass before all drafts are drawn; what is drafted then is a convention."""
@@ -121,8 +117,14 @@ class DraftLaw(ABC):
         """The law of k drafts under its plainest name: one draft without replacement is IID()."""
         return self
 
-    def at(self, prefix: tuple[int, ...]) -> DraftLaw:
-        """The law of the children drafted after these tokens: this one, unless the drafting decided node by node (`ByNode`)."""
+    # The law as the nodes of a drafted tree carry it.
+
+    def told(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:
+        """The law of a tree in plain form; nodes: prefix, children, and how many of these are fixed, as the drafting decided (`ByNode`)."""
+        return self
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        """The law of the children drafted after these tokens: this one, unless the drafting decided node by node."""
         return self
 
     # The fixed top tokens, if there are any.
@@ -150,14 +152,6 @@ class DraftLaw(ABC):
     def same_number(self) -> bool:
         """Whether equally many top tokens are fixed for every q and every number of drafts that exceeds theirs."""
         return True
-
-    def fixed_among(self, children: tuple[int, ...], number: int) -> tuple[int, ...]:
-        """Which children of a node are fixed tokens, where so many are."""
-        return children[:number]
-
-    def told(self, fixed: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> DraftLaw:
-        """The law of a tree in plain form, where the drafting decided node by node which tokens are fixed after which prefix."""
-        return self
 
     def draw_with_number(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
         """`draw`, and `number` as it was at the draw."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -15,12 +15,10 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from . import sets
-from .base import DraftLaw, fixed_or_drawn, outside, padded
+from .base import DraftLaw, Prefix, fixed_or_drawn, outside, padded
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
-
-Prefix = tuple[int, ...]
 
 
 class FixedFirst(DraftLaw):
@@ -108,7 +106,6 @@ class Fixed(FixedFirst):
         return xp.broadcast(found, (*xp.batch_shape(found, q), 1))
 
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
-        """The fixed drafts, -1 at the positions that are drawn: (..., n) -> int (..., k). number: as at the draw, if known."""
         table = self._table(q)[..., :k]
         return padded(xp.broadcast(table, (*xp.batch_shape(table, q), table.shape[-1])), k)
 
@@ -144,25 +141,19 @@ class Fixed(FixedFirst):
         return table
 
 
+@dataclass(frozen=True)
 class ToldByNode(DraftLaw):
-    """What such laws have in common: a `DraftTree` carries the numbers in `fixed_count`, and the tokens stand among each node's children.
+    """Fixed tokens that were decided node by node: a `DraftTree` carries their numbers in `fixed_count`, and has them among its tokens.
 
     A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
     """
 
-    fixed: tuple[tuple[Prefix, Prefix], ...]
+    last: ClassVar[bool] = False  # whether they stand behind the draws
+    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
 
-    @abstractmethod
-    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
-        """The children of a node in the order in which rules take them."""
-
-    @abstractmethod
-    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
-        """Law (n,) of one more draw at a node with these children; 0 where no token is left."""
-
-    @abstractmethod
-    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> DraftLaw:
-        """The same with the tokens of a tree in plain form."""
+    def told(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:
+        starts = ((prefix, of, len(of) - number if self.last else 0, number) for prefix, of, number in nodes if number)
+        return type(self)(fixed=tuple(sorted((prefix, of[i : i + number]) for prefix, of, i, number in starts)))
 
     def number(self, q: Array, k: int) -> Any:
         raise InvalidDrafts(
@@ -186,19 +177,8 @@ class ByNode(ToldByNode, FixedFirst):
     proofs_checks/paths/adapted_trees.py.
     """
 
-    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
-
     def at(self, prefix: Prefix) -> DraftLaw:
         return Fixed(self.fixed_at(prefix))
-
-    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
-        return fixed + drawn
-
-    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
-        return outside(q, xp.integers(fixed, q))
-
-    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNode:
-        return ByNode(fixed)
 
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         raise InvalidDrafts(

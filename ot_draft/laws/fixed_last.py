@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
-from . import prefix_probability
-from .base import DraftLaw, fixed_or_drawn, outside
-from .fixed import Prefix, ToldByNode
+from .base import DraftLaw, Prefix, fixed_or_drawn, outside
+from .fixed import ToldByNode
+from .without_replacement import chance_of, lightest_first, prefixes
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,7 @@ class FixedLast(DraftLaw):
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed, draws = self._parts(q, drafts.shape[-1])
-        probability = xp.full(xp.batch_shape(q, drafts), 1, q)
-        for place in range(draws):
-            token, left = drafts[..., place : place + 1], self._left(q, fixed, drafts[..., :place])
-            drawn = xp.where(xp.total(left) > 0, xp.gather(left, token), xp.as_number(token == -1, q))
-            probability = probability * drawn[..., 0]
-        return probability * xp.as_number((drafts[..., draws:] == fixed).all(-1), q)
+        return chance_of(q, drafts[..., :draws], fixed) * xp.as_number((drafts[..., draws:] == fixed).all(-1), q)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         fixed, draws = self._parts(q, uniforms.shape[-1])
@@ -60,18 +55,15 @@ class FixedLast(DraftLaw):
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed, _ = self._parts(q, k)
-        # A set without all fixed tokens holds no draft tuple; among tokens with q = 0 the lightest under p come first.
-        first = xp.members(fixed, q.shape[-1], q)
-        by_target = xp.argsort(p)
-        key = xp.where(first, -1, xp.ratio(p, q))
-        return xp.take(by_target, xp.argsort(xp.take(key, by_target), stable=True))
+        # A set without all fixed tokens holds no draft tuple.
+        return lightest_first(p, xp.where(xp.members(fixed, q.shape[-1], q), -1, xp.ratio(p, q)))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed, draws = self._parts(q, k)
         first = xp.members(fixed, q.shape[-1], q)
         is_fixed = xp.where(xp.take(xp.broadcast(first, q.shape), order), 1, 0)
         others = xp.argsort(is_fixed, stable=True)[..., : q.shape[-1] - fixed.shape[-1]]
-        masses = prefix_probability.prefixes(xp.take(q, xp.take(order, others)), draws)
+        masses = prefixes(xp.take(q, xp.take(order, others)), draws)
         held = xp.concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)))
         return xp.where(held == fixed.shape[-1], xp.gather(masses, xp.positions(q.shape[-1] + 1, q) - held), 0)
 
@@ -118,22 +110,10 @@ class ByNodeLast(ToldByNode, FixedLast):
     What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
     """
 
-    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
+    last: ClassVar[bool] = True
 
     def at(self, prefix: Prefix) -> DraftLaw:
         return FixedLast(self.fixed_at(prefix))
-
-    def fixed_among(self, children: Prefix, number: int) -> Prefix:
-        return children[len(children) - number :]
-
-    def in_order(self, fixed: Prefix, drawn: Prefix) -> Prefix:
-        return drawn + fixed
-
-    def next_draw(self, q: Array, fixed: Prefix, drawn: Prefix) -> Array:
-        return outside(q, xp.integers(fixed + drawn, q))
-
-    def told(self, fixed: tuple[tuple[Prefix, Prefix], ...]) -> ByNodeLast:
-        return ByNodeLast(fixed=fixed)
 
     def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
         raise InvalidDrafts(

@@ -59,7 +59,7 @@ def most(law: Any, q: Array, k: int) -> int:
 def enumerated(law: Any, q: Array, k: int) -> dict[int, Any]:
     """Law of the set by its probabilities of all draft tuples, for Fractions (n,)."""
     masses: dict[int, Any] = {}
-    for drafts_of_rows in law.tuples(len(q), k, max(1, CELLS // len(q))):
+    for drafts_of_rows in tuples(len(q), law.count(len(q), k), k, max(1, CELLS // len(q))):
         chances = law.probability(q[None, :], drafts_of_rows)
         for drafts, mass in zip(drafts_of_rows, chances, strict=True):
             if mass:

@@ -1,63 +1,27 @@
-"""Drafted trees as data: their parents, tokens and distributions, and what is known of them before they are drafted."""
+"""Drafted trees as data: their parents, tokens and distributions, in batches, and one in plain form, for theory in Fractions."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, broadcast, integers, is_torch, on_host, small
+from .. import arrays as xp
+from ..arrays import Array
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from ..problem import check_law
-from .layout import Layout, Level
+from .layout import Bounds, Layout, Level
+from .model import Path
 
 SHAPES = 256  # layouts kept
 
-
-class Bounds(Protocol):
-    """What is known of trees before they are drafted, and what path rules decide by whether they are valid on them."""
-
-    @property
-    def size(self) -> int:
-        """Number N of nodes, at most."""
-
-    @property
-    def length(self) -> int:
-        """Depth L of the deepest node, at most."""
-
-    @property
-    def most(self) -> int:
-        """Children of a node, at most."""
-
-    @property
-    def inner(self) -> int:
-        """Number of the first nodes among which are all that have children."""
-
-    @property
-    def branching(self) -> frozenset[int]:
-        """Numbers of children that may occur, other than 0."""
-
-    @property
-    def is_even(self) -> bool:
-        """Whether all nodes of a level that have children are known to have equally many."""
-
-    @property
-    def children_by_level(self) -> tuple[int, ...] | None:
-        """Number of children by depth, without the last, where all nodes of a depth are known to have equally many; else None."""
-
-    def layout(self, parents: Array) -> Layout:
-        """Where the nodes of trees with these parents (B, N) stand."""
-
-    def fit(self, tokens: Array) -> Bounds:
-        """The bounds of trees with these tokens (B, N) cut behind their last node, where asking for it is free."""
-
-    def cut(self, size: int) -> Bounds:
-        """The bounds of trees without the nodes behind these, which are absent."""
+Forest = tuple[tuple[int, Any], ...]  # the children of a node in drawing order: token, and the child's own children
 
 
 @dataclass(frozen=True)
@@ -100,17 +64,14 @@ class TreeShape:
 
     @property
     def size(self) -> int:
-        """Number N of drafted tokens."""
         return len(self.parents)
 
     @property
     def length(self) -> int:
-        """Depth L of the deepest node."""
         return self.depths[-1]
 
     @property
     def most(self) -> int:
-        """Children of a node, at most."""
         return max(self.branching, default=0)
 
     @cached_property
@@ -145,28 +106,24 @@ class TreeShape:
 
     @cached_property
     def branching(self) -> frozenset[int]:
-        """Numbers of children that occur, other than 0."""
         return frozenset(map(len, self._children)) - {0}
 
     @property
     def inner(self) -> int:
-        """Number of the first nodes among which are all that have children."""
         return max(self.parents, default=-1) + 1
 
     @property
     def is_even(self) -> bool:
-        """Whether all nodes of a level that have children have equally many."""
         return all(len(counts - {0}) <= 1 for counts in self._counts)
 
     @property
     def children_by_level(self) -> tuple[int, ...] | None:
-        """Number of children by depth, without the last; None where nodes of a depth differ."""
         return tuple(max(counts) for counts in self._counts[:-1]) if all(len(c) == 1 for c in self._counts) else None
 
     def parents_of(self, tokens: Array) -> Array:
         """The parents as a tree with these tokens (B, N) holds them: int (B, N), of their kind, on their device."""
-        return broadcast(
-            _on_device(self, tokens.device if is_torch(tokens) else None).parents, (len(tokens), self.size)
+        return xp.broadcast(
+            _on_device(self, tokens.device if xp.is_torch(tokens) else None).parents, (len(tokens), self.size)
         )
 
     def tree(
@@ -177,14 +134,13 @@ class TreeShape:
 
     def layout(self, parents: Array) -> Layout:
         """Where the nodes stand, worked out once for a device: the first call must come before a CUDA graph is captured."""
-        return _on_device(self, parents.device if is_torch(parents) else None).layout.of(len(parents))
+        return _on_device(self, parents.device if xp.is_torch(parents) else None).layout.of(len(parents))
 
     def fit(self, tokens: Array) -> TreeShape:
         """Itself: the shape is known, whatever tokens are absent."""
         return self
 
     def cut(self, size: int) -> TreeShape:
-        """Itself."""
         return self
 
     @cached_property
@@ -207,12 +163,12 @@ class _OnDevice:
 
     def __init__(self, shape: TreeShape, device: Any) -> None:
         like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
-        self.parents = integers(shape.parents, like).reshape(1, shape.size)
+        self.parents = xp.integers(shape.parents, like).reshape(1, shape.size)
         levels = [
             Level(slice(max(level.start - 1, 0), level.stop - 1), max(counts))
             for level, counts in zip(shape.levels, shape._counts, strict=True)
         ]
-        self.layout = Layout(small(self.parents), shape.length, levels)
+        self.layout = Layout(xp.host_view(self.parents), shape.length, levels)
 
 
 @lru_cache(maxsize=SHAPES)
@@ -239,36 +195,31 @@ class TreeBounds:
 
     @property
     def inner(self) -> int:
-        """Number of the first nodes among which are all that have children: any may have some."""
-        return self.size
+        return self.size  # any node may have children
 
     @property
     def branching(self) -> frozenset[int]:
-        """Numbers of children that may occur, other than 0."""
         return frozenset(range(1, self.most + 1))
 
     @property
     def is_even(self) -> bool:
-        """Not known."""
         return False
 
     @property
     def children_by_level(self) -> None:
-        """Not known."""
+        return None
 
     def layout(self, parents: Array) -> Layout:
-        """Where the nodes of trees with these parents (B, N) stand."""
         levels = [Level(slice(0, self.size), self.most)] * (self.length + 1)
-        return Layout(small(parents), self.length, levels)
+        return Layout(xp.host_view(parents), self.length, levels)
 
     def fit(self, tokens: Array) -> TreeBounds:
-        """The same with as many nodes as the largest of the trees, one at least, on the host; elsewhere itself."""
-        if not on_host(tokens):
+        """As many nodes as the largest of the trees has, one at least, on the host; elsewhere itself."""
+        if not xp.on_host(tokens):
             return self
         return self.cut(max(int((tokens >= 0).sum(-1).max()), 1)) if len(tokens) else self
 
     def cut(self, size: int) -> TreeBounds:
-        """The same with so many nodes."""
         return replace(self, size=size)
 
 
@@ -305,7 +256,7 @@ class DraftTree:
             )
         if not str(self.tokens.dtype).endswith("int64"):
             raise InvalidDrafts(f"tokens have dtype {self.tokens.dtype}: give token ids as int64")
-        if self.p.dtype != self.q.dtype or (is_torch(self.p) and self.p.device != self.q.device):
+        if self.p.dtype != self.q.dtype or (xp.is_torch(self.p) and self.p.device != self.q.device):
             raise InvalidDrafts(
                 f"p is {self.p.dtype}, q is {self.q.dtype}: give both in one number type, on one device"
             )
@@ -330,16 +281,15 @@ class DraftTree:
 
     def rows(self, chosen: Any) -> DraftTree:
         """Some of the trees: those at these indices, or of this slice."""
-        arrays = self.parents, self.tokens, self.p, self.q, self.fixed_count
-        parents, tokens, p, q, fixed_count = (None if x is None else x[chosen] for x in arrays)
-        return DraftTree(parents, tokens, p, q, self.bounds, self.law, fixed_count)
+        return self._mapped(lambda x: x[chosen])
 
     def repeated(self, count: int) -> DraftTree:
         """So many copies of a batch of one tree, which share its memory."""
-        arrays = self.parents, self.tokens, self.p, self.q, self.fixed_count
-        parents, tokens, p, q, fixed_count = (
-            None if x is None else broadcast(x, (count, *x.shape[1:])) for x in arrays
-        )
+        return self._mapped(lambda x: xp.broadcast(x, (count, *x.shape[1:])))
+
+    def _mapped(self, change: Callable[[Array], Array]) -> DraftTree:
+        fixed_count = None if self.fixed_count is None else change(self.fixed_count)
+        parents, tokens, p, q = map(change, (self.parents, self.tokens, self.p, self.q))
         return DraftTree(parents, tokens, p, q, self.bounds, self.law, fixed_count)
 
 
@@ -354,3 +304,34 @@ class PathSelection:
     length: Array
     nodes: Array
     tokens: Array
+
+
+@dataclass(frozen=True)
+class PlainTree:
+    """One drafted tree without its distributions, which a model gives: what path rules in plain form take.
+
+    tokens: of nodes 1 .. N of the shape, -1 where absent; law: the law that the children of every node were drawn by.
+    """
+
+    shape: TreeShape
+    tokens: Path
+    law: DraftLaw = IID()
+
+    @classmethod
+    def of_paths(cls, paths: tuple[Path, ...]) -> PlainTree:
+        """K drafted paths of one length, i.i.d., that share nothing but the root."""
+        length = len(paths[0])
+        tokens = tuple(path[depth] for depth in range(length) for path in paths)
+        return cls(TreeShape.chains(len(paths), length), tokens)
+
+    @property
+    def forest(self) -> Forest:
+        """The children of the root, and theirs."""
+        return self._below(0)
+
+    def _below(self, node: int) -> Forest:
+        return tuple(
+            (token, self._below(child) if token >= 0 else ())
+            for child in self.shape.children(node)
+            for token in (self.tokens[child - 1],)
+        )

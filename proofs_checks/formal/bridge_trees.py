@@ -12,6 +12,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.tree import PlainTree
 
 from .bridge_paths import PathCase, begins, markov, models, positive_law
 from .coq_text import Definition, NumbersFile, entries, numbers
@@ -41,7 +42,7 @@ def by_tree(rule: paths.PathRule, case: PathCase) -> str:
         laws = ((model.draft(()), root), (model.draft(root[:1]), under))
         chances = [Fraction(np.ravel(LAW.probability(q, np.array(tokens)))[0]) for q, tokens in laws]
         if all(chances):
-            emitted = rule(model, paths.PlainTree(SHAPE, drafted, LAW))
+            emitted = rule(model, PlainTree(SHAPE, drafted, LAW))
             law = [begins(model, emitted, text) for text in product(range(3), repeat=3)]
             rows.append(f"({numbers([chances[0] * chances[1]])}, {numbers(law)})")
     return entries(rows)

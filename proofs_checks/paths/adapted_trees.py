@@ -44,9 +44,11 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
+from .stepwise import Expansion, Stepwise, adaptive
 
 __all__ = ["STATEMENTS", "check"]
 
@@ -54,7 +56,7 @@ ANEW, ONE_BY_ONE, LOOK = "a draw that repeats is drawn anew", "equal siblings on
 DROPPED = "token 0 is taken off the tree wherever it was drawn"
 ERRORS = (ANEW, ONE_BY_ONE, LOOK)
 RULES = (paths.Joint(), paths.TokenWise(ot.rules.Optimal(law=ot.laws.ByNode())))
-History = tuple[paths.Expansion, ...]
+History = tuple[Expansion, ...]
 Step = tuple[tuple[int, ...], tuple[int, ...], int]
 Plan = Callable[[History], Step | None]
 
@@ -86,7 +88,7 @@ class AdaptedCase:
 
     def lossless(self, plan: Plan) -> bool:
         """Whether both rules keep the target's law on the trees of the plan."""
-        return all(paths.evaluate(rule, self.model, paths.Stepwise(plan, self.length)).lossless for rule in RULES)
+        return all(paths.evaluate(rule, self.model, Stepwise(plan, self.length)).lossless for rule in RULES)
 
 
 def draw_adapted(seed: int) -> AdaptedCase:
@@ -142,9 +144,7 @@ class _Again:
     ignored: tuple[int, ...]
 
 
-def _second(
-    history: History, due: Callable[[paths.Expansion], bool], after: Callable[[paths.Expansion], bool]
-) -> _Again:
+def _second(history: History, due: Callable[[Expansion], bool], after: Callable[[Expansion], bool]) -> _Again:
     """One more draw at the first place for which it is due, once: as soon as `after` says that the plan has come so far."""
     ignored = tuple(i for i, d in enumerate(history) if any(d.prefix == other.prefix for other in history[:i]))
     if not ignored:
@@ -159,7 +159,7 @@ def _drawn_anew(history: History) -> _Again:
 
 
 def _one_by_one(history: History) -> _Again:
-    def due(drafted: paths.Expansion) -> bool:
+    def due(drafted: Expansion) -> bool:
         """Two siblings hold the prefix, and the elder one drew token 0: then the younger draws as well."""
         above = [other for other in history if drafted.prefix and other.prefix == drafted.prefix[:-1]]
         held = sum((other.fixed + other.drawn).count(drafted.prefix[-1]) for other in above)
@@ -169,7 +169,7 @@ def _one_by_one(history: History) -> _Again:
 
 
 def _after_a_look(history: History) -> _Again:
-    def below(drafted: paths.Expansion) -> bool:
+    def below(drafted: Expansion) -> bool:
         """A child of the place was drafted after, and drew token 0."""
         children = [other for other in history if len(other.prefix) == len(drafted.prefix) + 1]
         return any(other.prefix[:-1] == drafted.prefix and 0 in other.drawn for other in children)
@@ -185,7 +185,7 @@ def any_order_is_lossless(case: AdaptedCase, error: str) -> bool:
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`AdaptiveTree`, whose numbers come from an estimate by q, is such a plan."""
     drafting = paths.AdaptiveTree(case.budget, case.length, most=3, spread=case.seed % 2)  # drawn more, or fixed more
-    return case.lossless(with_error(drafting.stepwise(case.model).step, error))
+    return case.lossless(with_error(adaptive(drafting, case.model).step, error))
 
 
 def _always(p: str, q: str) -> paths.MarkovModel:
@@ -252,7 +252,7 @@ def lossless(plan: Plan, repaired: Plan, length: int) -> Callable[[AdaptedCase, 
     """The false claim that one of the two rules is lossless on the plan's trees; on those of the repaired plan both are."""
 
     def holds(case: AdaptedCase, error: str) -> bool:
-        drafting = paths.Stepwise(repaired if error else plan, length + bool(error))
+        drafting = Stepwise(repaired if error else plan, length + bool(error))
         kept = [paths.evaluate(rule, case.model, drafting).lossless for rule in RULES]
         return all(kept) if error else any(kept)
 
@@ -276,13 +276,13 @@ def _refuted(name: str, claim: str, plan: Plan, repaired: Plan, repair: str, len
 def by_traversal(case: AdaptedCase, error: str) -> bool:
     """Traversal is lossless on the plan, and on what each of the three ways to come back makes of it."""
 
-    def rule(nodes: Any, tree: paths.PlainTree) -> Any:
+    def rule(nodes: Any, tree: PlainTree) -> Any:
         if error:
             tree = replace(tree, tokens=tuple(-1 if token == 0 else token for token in tree.tokens))
         return paths.Traversal()(nodes, tree)
 
     plans = [any_order(case), *(with_error(any_order(case), again) for again in ERRORS)]
-    return all(paths.evaluate(rule, case.model, paths.Stepwise(plan, case.length)).lossless for plan in plans)
+    return all(paths.evaluate(rule, case.model, Stepwise(plan, case.length)).lossless for plan in plans)
 
 
 METHOD = "Fractions, all trees and all decisions enumerated"

@@ -18,6 +18,7 @@ from typing import Any
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import Model
 
 from ..checking import check
 from ..statement import Statement
@@ -29,7 +30,7 @@ FROM_DRAFT, BLOCK, JOINT = "texts from the draft", "block verification in its pl
 SPECULATIVE = paths.TokenWise(ot.rules.SpeculativeSampling())
 
 
-def rejections(model: paths.Model, rule: paths.PathRule, prefix: Prefix, missing: int) -> Fraction:
+def rejections(model: Model, rule: paths.PathRule, prefix: Prefix, missing: int) -> Fraction:
     """Expected number of refused drafts until `missing` more tokens stand."""
     if not missing:
         return Fraction(0)

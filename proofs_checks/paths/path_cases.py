@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ot_draft import paths
+from ot_draft.paths.evaluation.evaluate import PathEvaluation
 
 SIZES = ((2, 1, 2), (2, 2, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (2, 2, 3), (2, 3, 2))  # tokens, paths K, length L
 Prefix = tuple[int, ...]
@@ -36,7 +37,7 @@ class PathCase:
         masses = [mass for table in (self.model.targets, self.model.drafts) for row in table.values() for mass in row]
         return self.K * self.L, len(masses), max(mass.denominator for mass in masses)
 
-    def evaluate(self, rule: Callable[[Any, Any], Any], K: int | None = None) -> paths.PathEvaluation:
+    def evaluate(self, rule: Callable[[Any, Any], Any], K: int | None = None) -> PathEvaluation:
         """The rule on this model, exactly; on K paths, if another number is given."""
         return paths.evaluate(rule, self.model, (self.K if K is None else K, self.L))
 

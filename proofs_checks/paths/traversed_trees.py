@@ -43,15 +43,17 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance
+from ot_draft.paths.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
 from .adapted_trees import METHOD, AdaptedCase, History, Plan, Step, draw_adapted
+from .stepwise import LAST, Stepwise
 
 __all__ = ["STATEMENTS", "check"]
 
 TRAVERSAL = paths.Traversal()
-LAST = ot.laws.ByNodeLast()
 OWN_TOKEN = "a draw that is token 0 is not kept"
 LATE = "one more draw before the fixed tokens after a look below them"
 
@@ -76,12 +78,12 @@ def one_by_one(case: AdaptedCase) -> Plan:
 def any_next_draw(case: AdaptedCase, error: str) -> bool:
     """Lossless, whatever the next draw depends on; with the error, a draw is taken back because of its token."""
 
-    def rule(nodes: Any, tree: paths.PlainTree) -> Any:
+    def rule(nodes: Any, tree: PlainTree) -> Any:
         if error:
             tree = replace(tree, tokens=tuple(-1 if token == 0 else token for token in tree.tokens))
         return TRAVERSAL(nodes, tree)
 
-    return paths.evaluate(rule, case.model, paths.Stepwise(one_by_one(case), case.length, LAST)).lossless
+    return paths.evaluate(rule, case.model, Stepwise(one_by_one(case), case.length, LAST)).lossless
 
 
 def level_by_level(case: AdaptedCase) -> Plan:
@@ -126,14 +128,14 @@ def fixed_behind(case: AdaptedCase, error: str) -> bool:
                 return drafted.prefix, drafted.fixed, 1
         return None
 
-    return paths.evaluate(TRAVERSAL, case.model, paths.Stepwise(late if error else plan, case.length, LAST)).lossless
+    return paths.evaluate(TRAVERSAL, case.model, Stepwise(late if error else plan, case.length, LAST)).lossless
 
 
 ACCEPTANCES = (
-    paths.CountedAcceptance(
+    CountedAcceptance(
         ((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)), ((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)), (0.6, 0.2), (0.5, 0.75)
     ),
-    paths.CountedAcceptance(((0.7, 0.1, 0.1), (0.5, 0.3, 0.2)), ((0.5, 1.5),), (0.6, 0.2, 0.1), (0.6,)),
+    CountedAcceptance(((0.7, 0.1, 0.1), (0.5, 0.3, 0.2)), ((0.5, 1.5),), (0.6, 0.2, 0.1), (0.6,)),
 )
 
 
@@ -141,7 +143,7 @@ def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`CountedTree`, enumerated in its batched form; with the error, the rule takes its draws for i.i.d. ones."""
     drafting = paths.CountedTree(min(case.budget, 4), case.length, ACCEPTANCES[case.seed % 2])
 
-    def rule(nodes: Any, tree: paths.PlainTree) -> Any:
+    def rule(nodes: Any, tree: PlainTree) -> Any:
         return TRAVERSAL(nodes, replace(tree, law=ot.IID()) if error else tree)
 
     return paths.evaluate(rule, case.model, drafting).lossless
@@ -168,7 +170,7 @@ SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
 def late_draw(case: AdaptedCase, error: str) -> bool:
     """The false claim; repaired, the fixed token stands before the draw."""
     law = ot.laws.ByNode() if error else LAST
-    return paths.evaluate(TRAVERSAL, case.model, paths.Stepwise(look_below, 2, law)).lossless
+    return paths.evaluate(TRAVERSAL, case.model, Stepwise(look_below, 2, law)).lossless
 
 
 STATEMENTS = (

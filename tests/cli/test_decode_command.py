@@ -40,6 +40,7 @@ from ot_draft.decoding import (  # noqa: E402
     reference_decode,
 )
 from ot_draft.decoding.benchmark.methods import method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 
@@ -119,7 +120,7 @@ def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path, sized:
     for (name, law), row in rows.items():
         if law == "iid" and row["drafts"].startswith("2 × 3"):
             called = method_called(name, law, shape_of(2, 3, None)).drafting.rule
-            measured = ot.paths.Efficiency(getattr(called, "rule", called).name, 2, 3, row["block_efficiency"])
+            measured = Efficiency(getattr(called, "rule", called).name, 2, 3, row["block_efficiency"])
             assert ot.paths.plan([measured], read)[0].speed_up == pytest.approx(row["predicted"], rel=1e-9)
     planned = CliRunner().invoke(main, ["plan", "--costs", str(costs), "--iterations", "4", "--vocabulary", "20"])
     assert planned.exit_code == 0, planned.output

@@ -32,6 +32,8 @@ from ot_draft.decoding.drafters import ModelDrafter, Seen  # noqa: E402
 from ot_draft.decoding.loop import prepare  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
+from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree  # noqa: E402
+from ot_draft.paths.tree import TreeBounds  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 WITHOUT = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
@@ -44,10 +46,10 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "ours, traversal": lambda: Drafting(paths.CountedTree(8, 4)),
     "lookup and model": lambda: Drafting(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
     "ours, fixed first": lambda: Drafting(paths.AdaptiveTree(8, 4, 4), paths.Traversal()),
-    "EAGLE-2": lambda: Drafting(paths.ConfidentTree(8, 4, 3, 2)),
-    "OPT-Tree": lambda: Drafting(paths.ConfidentTree.opt_tree(7, 4)),
-    "DySpec": lambda: Drafting(paths.SampledTree(8, 4, 3, 3)),
-    "DySpec, traversal": lambda: Drafting(paths.SampledTree(8, 4, 3, 3), paths.Traversal()),
+    "EAGLE-2": lambda: Drafting(ConfidentTree(8, 4, 3, 2)),
+    "OPT-Tree": lambda: Drafting(ConfidentTree.opt_tree(7, 4)),
+    "DySpec": lambda: Drafting(SampledTree(8, 4, 3, 3)),
+    "DySpec, traversal": lambda: Drafting(SampledTree(8, 4, 3, 3), paths.Traversal()),
     "SpecDec++": lambda: Drafting(paths.StoppedPath(5, 0.6)),
     "SpecDec++, token by token": lambda: Drafting(
         paths.StoppedPath(4, 0.6), paths.TokenWise(rules.SpeculativeSampling())
@@ -84,7 +86,7 @@ class AsData(paths.FixedTree):
 
     @property
     def bounds(self) -> Any:
-        return paths.TreeBounds(self.shape.size, self.shape.length, self.shape.most)
+        return TreeBounds(self.shape.size, self.shape.length, self.shape.most)
 
     @property
     def reads(self) -> int:
@@ -259,7 +261,7 @@ def _check_row(step: Any, row: int) -> None:
 
 def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
     parents = torch.tensor([[0, 0, 1, 3, 5], [0, 1, 1, 2, 4]])
-    sees = torch.from_numpy(paths.TreeBounds(5, 4, 2).layout(parents).sees)
+    sees = torch.from_numpy(TreeBounds(5, 4, 2).layout(parents).sees)
     for row, shape in enumerate([paths.TreeShape((0, 0, 1, 3)), paths.TreeShape((0, 1, 1, 2, 4))]):
         for node in range(shape.size + 1):
             assert sees[row, node].nonzero()[:, 0].tolist() == [0, *shape.path(node)]
@@ -277,7 +279,7 @@ def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
 
 def test_a_rule_that_is_not_lossless_there_is_refused() -> None:
     for grower, rule, text in (
-        (paths.SampledTree(8), paths.Joint(), "valid on trees whose children follow"),
+        (SampledTree(8), paths.Joint(), "valid on trees whose children follow"),
         (paths.CountedTree(8), paths.Joint(), "valid on trees whose children follow"),
         (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by ByNode"),
     ):

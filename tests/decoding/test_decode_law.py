@@ -37,7 +37,11 @@ from ot_draft.decoding.options import DecodeOptions  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.tuning.auto import Auto  # noqa: E402
-from ot_draft.paths.drafting.baselines import GrowingPath  # noqa: E402
+from ot_draft.paths.drafting.baselines import (  # noqa: E402
+    ConfidentTree,
+    GrowingPath,
+    SampledTree,
+)
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
@@ -78,11 +82,11 @@ DYNAMIC: dict[str, Callable[[], Drafting]] = {
         paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
     "ours, traversal": lambda: Drafting(paths.CountedTree(6, 3)),
-    "EAGLE-2": lambda: Drafting(paths.ConfidentTree(6, 3, 3, 2)),
-    "OPT-Tree": lambda: Drafting(paths.ConfidentTree.opt_tree(6, 3)),
-    "DySpec": lambda: Drafting(paths.SampledTree(6, 3, 3, 2)),
+    "EAGLE-2": lambda: Drafting(ConfidentTree(6, 3, 3, 2)),
+    "OPT-Tree": lambda: Drafting(ConfidentTree.opt_tree(6, 3)),
+    "DySpec": lambda: Drafting(SampledTree(6, 3, 3, 2)),
     "lookup and model": lambda: Drafting(paths.LookupTree(6, 3), lookup=Lookup(2, 1)),
-    "DySpec, traversal": lambda: Drafting(paths.SampledTree(6, 3, 3, 2), paths.Traversal()),
+    "DySpec, traversal": lambda: Drafting(SampledTree(6, 3, 3, 2), paths.Traversal()),
     "SpecDec++": lambda: Drafting(paths.StoppedPath(3, 0.5)),
     "SpecDec++, token by token": lambda: Drafting(
         paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())

@@ -40,6 +40,7 @@ from ot_draft.decoding.draft_models import features_of  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.language_model import StateModel  # noqa: E402
 from ot_draft.decoding.loop import Engines  # noqa: E402
+from ot_draft.paths.drafting.baselines import ConfidentTree  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]
@@ -84,7 +85,7 @@ PLANS: dict[str, Callable[[], Any]] = {
         paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()),
     ),
     "ours": lambda: Drafting(paths.AdaptiveTree(8, 4, 4)),
-    "EAGLE-2": lambda: Drafting(paths.ConfidentTree(8, 4, 3, 2)),
+    "EAGLE-2": lambda: Drafting(ConfidentTree(8, 4, 3, 2)),
     "lookup and model": lambda: Drafting(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
 }
 EACH = pytest.mark.parametrize("name", PLANS)

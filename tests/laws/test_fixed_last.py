@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.laws import ByNodeLast, FixedLast, WithoutReplacement, outside
+from ot_draft.laws import WithoutReplacement, outside
+from ot_draft.laws.fixed_last import ByNodeLast, FixedLast
 
 Q = np.array([F(1, 10), F(2, 10), F(3, 10), F(4, 10)], dtype=object)
 P = np.array([F(4, 10), F(1, 10), F(4, 10), F(1, 10)], dtype=object)

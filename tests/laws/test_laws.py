@@ -12,7 +12,8 @@ from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, r
 
 import ot_draft as ot
 from ot_draft.arrays import top_tokens
-from ot_draft.laws import StandIn, outside, top_number
+from ot_draft.laws import hybrid, outside
+from ot_draft.laws.hybrid import StandIn
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
@@ -157,7 +158,7 @@ def test_the_number_of_top_tokens_does_not_depend_on_how_many_are_tried_at_once(
         parts.append(stop - start)
         return whole(self, head, start, stop, k)
 
-    monkeypatch.setattr(top_number, "CELLS", cells)
+    monkeypatch.setattr(hybrid, "CELLS", cells)
     monkeypatch.setattr(StandIn, "_estimates", estimates)
     assert (StandIn().number(q, 30) == at_once).all() and len(np.unique(at_once)) > 10
     assert parts == ([1] * 31 if cells == 1 else [7, 7, 7, 7, 3])

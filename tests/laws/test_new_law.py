@@ -20,6 +20,8 @@ from ot_draft.cli import main
 from ot_draft.pairs import Study, compare_rules
 from ot_draft.pairs.pairs import as_pairs
 from ot_draft.pairs.study import choose_rules
+from ot_draft.paths.evaluation.simulate import simulate
+from ot_draft.paths.model import SimulatedModel
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_trees(law: Any, shape: paths.TreeShape) -> None:
             assert paths.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match="take NaiveTarget"):
         paths.Joint().check(shape, law)
-    simulated = paths.simulate(paths.Traversal(), paths.SimulatedModel(n=20), shape, 50, law=law)
+    simulated = simulate(paths.Traversal(), SimulatedModel(n=20), shape, 50, law=law)
     assert 0 < simulated.expected_length < shape.length
 
 

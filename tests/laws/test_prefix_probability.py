@@ -12,7 +12,7 @@ import pytest
 from random_problems import fractions, random_masses
 
 import ot_draft as ot
-from ot_draft.laws.prefix_probability import prefixes
+from ot_draft.laws.without_replacement import prefixes
 
 inside = ot.WithoutReplacement().inside
 

@@ -9,7 +9,7 @@ from random_problems import all_token_sets, all_tuples, fractions, random_masses
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.laws import Several
-from ot_draft.laws.least_cut import least_cut
+from ot_draft.laws.several import least_cut
 
 
 def problems(number: int) -> list[ot.Problem]:

@@ -29,6 +29,7 @@ from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, SubsetDraft  # noqa: E402
 from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
+from ot_draft.paths.evaluation.evaluate import survival  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")
@@ -106,7 +107,7 @@ def exact_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> float:
 )
 def test_expected_length_of_token_wise_rules_is_exact(rule: ot.SelectionRule) -> None:
     for tree in trees():
-        lives = paths.survival(paths.TokenWise(rule), tree)
+        lives = survival(paths.TokenWise(rule), tree)
         assert sum(lives) == pytest.approx(exact_length(paths.TokenWise(rule), tree), abs=1e-9)
         assert (np.diff(lives) <= 1e-12).all()
 

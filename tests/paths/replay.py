@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ot_draft import paths
+from ot_draft.paths.model import Model
+from ot_draft.paths.tree import PathSelection, PlainTree
 
 Law = dict[tuple[int, ...], Any]
 
@@ -66,7 +68,7 @@ def law_of(rule: paths.PathRule, tree: paths.DraftTree, shape: paths.TreeShape |
 
 
 def tokens_of(
-    tree: paths.DraftTree, selection: paths.PathSelection, row: int, shape: paths.TreeShape | None = None
+    tree: paths.DraftTree, selection: PathSelection, row: int, shape: paths.TreeShape | None = None
 ) -> tuple[int, ...]:
     """The tokens emitted in one row, after checking that length, nodes and tokens say the same."""
     length = int(selection.length[row])
@@ -78,7 +80,7 @@ def tokens_of(
     return tuple(tokens[: length + 1])
 
 
-def batched(model: paths.Model, trees: Sequence[paths.PlainTree], kind: Any = None) -> paths.DraftTree:
+def batched(model: Model, trees: Sequence[PlainTree], kind: Any = None) -> paths.DraftTree:
     """Trees of one shape and law, with the model's distributions, in an array kind (default Fractions)."""
     shape = trees[0].shape
     p, q = [], []

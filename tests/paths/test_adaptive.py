@@ -10,18 +10,20 @@ import pytest
 from replay import law_of, tokens_of
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import arrays, paths
 from ot_draft.laws import ByNode
-from ot_draft.paths.drafting.stepwise import _histories, drafted_tree
-from ot_draft.paths.rules.path_rule import Nodes
+from ot_draft.laws.hybrid import StandIn
+from ot_draft.paths.model import Nodes, SimulatedModel
+from ot_draft.paths.tree import PlainTree, TreeBounds
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
+from proofs_checks.paths.stepwise import FIRST, Expansion, adaptive, drafted_tree, histories
 
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
 RULES = [paths.Joint(), OPTIMAL, paths.NaivePath(), paths.Traversal()]
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
-def as_data(model: Any, plain: paths.PlainTree, size: int, most: int, make: Any = None) -> paths.DraftTree:
+def as_data(model: Any, plain: PlainTree, size: int, most: int, make: Any = None) -> paths.DraftTree:
     """One tree in plain form as data, absent nodes at its end, with the model's laws in an array kind (default Fractions)."""
     make = make or (lambda values: np.array(values, dtype=object))
     shape, number = plain.shape, plain.shape.size
@@ -34,14 +36,14 @@ def as_data(model: Any, plain: paths.PlainTree, size: int, most: int, make: Any 
     ]
     fixed_count = np.array([[*fixed, *[0] * (size - number)]], dtype=np.int64)
     p, q = (make([[law(prefix) for prefix in prefixes]]) for law in (model.target, model.draft))
-    bounds = paths.TreeBounds(size, max(shape.length, 1), most)
+    bounds = TreeBounds(size, max(shape.length, 1), most)
     return paths.DraftTree(parents, tokens, p, q, bounds, ByNode(), fixed_count)
 
 
-def some_trees(seed: int) -> tuple[Any, list[paths.PlainTree]]:
+def some_trees(seed: int) -> tuple[Any, list[PlainTree]]:
     """Drafted trees of one random plan and model."""
     case = draw_adapted(seed)
-    every = [drafted_tree(history) for history, _ in _histories(Nodes.of(case.model), any_order(case), (), F(1))]
+    every = [drafted_tree(history) for history, _ in histories(Nodes.of(case.model), any_order(case), (), F(1), FIRST)]
     return case.model, [every[i] for i in np.random.default_rng(seed).integers(len(every), size=3)]
 
 
@@ -60,7 +62,7 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
     rows = [as_data(model.in_floats(), tree, 7, 4, np.array) for tree in trees]
     names = ("parents", "tokens", "p", "q", "fixed_count")
     parents, tokens, p, q, fixed_count = (np.concatenate([getattr(row, name) for row in rows]) for name in names)
-    batch = paths.DraftTree(parents, tokens, p, q, paths.TreeBounds(7, 3, 4), ByNode(), fixed_count)
+    batch = paths.DraftTree(parents, tokens, p, q, TreeBounds(7, 3, 4), ByNode(), fixed_count)
     uniforms = np.random.default_rng(2).random((len(rows), rule.uniforms(batch.bounds)))
     whole = rule.select(batch, uniforms)
     for row, plain in enumerate(trees):
@@ -82,7 +84,7 @@ def test_nothing_is_asked_of_the_device(rule: Any) -> None:
     assert selection.tokens.shape == (2, 4) and selection.tokens.device.type == "meta"
 
 
-def history_of(tree: paths.DraftTree, row: int) -> tuple[paths.Expansion, ...]:
+def history_of(tree: paths.DraftTree, row: int) -> tuple[Expansion, ...]:
     """What was drafted, one prefix after the other, breadth first."""
     tokens, parents = tree.tokens[row].tolist(), tree.parents[row].tolist()
     prefixes: list[tuple[int, ...]] = [()]
@@ -94,7 +96,7 @@ def history_of(tree: paths.DraftTree, row: int) -> tuple[paths.Expansion, ...]:
         prefixes.append((*prefixes[parent], token))
         children.setdefault(parent, []).append(token)
     return tuple(
-        paths.Expansion(
+        Expansion(
             prefixes[node],
             tuple(drafts[: int(tree.fixed_count[row, node])]),
             tuple(drafts[int(tree.fixed_count[row, node]) :]),
@@ -111,7 +113,7 @@ def test_the_batched_drafting_is_its_plan() -> None:
         model = paths.MarkovModel.random(np.random.default_rng(seed), n, 1).in_floats()
         drafting = paths.AdaptiveTree(3 + seed, 1 + seed % 4, 3)
         tree = drafting.draft(model, [()] * 4, generator.random((4, drafting.budget)))
-        step = drafting.stepwise(model).step
+        step = adaptive(drafting, model).step
         for row in range(4):
             history = history_of(tree, row)
             for number, done in enumerate(history):
@@ -125,7 +127,7 @@ def test_the_batched_drafting_is_its_plan() -> None:
 
 
 def test_it_spends_its_budget_where_the_draft_is_sure() -> None:
-    model = paths.SimulatedModel(n=60)
+    model = SimulatedModel(n=60)
     drafting = paths.AdaptiveTree(12, 5, 6)
     tree = drafting.draft(model, [model.root(i) for i in range(6)], np.random.default_rng(4).random((6, 12)))
     assert (tree.tokens >= 0).all()
@@ -133,21 +135,23 @@ def test_it_spends_its_budget_where_the_draft_is_sure() -> None:
     assert all(count.max() <= 6 for count in counts)
     assert len({tuple(parents) for parents in tree.parents.tolist()}) > 3  # shapes differ
     sure, unsure = np.array([0.96, *[0.01] * 4]), np.full(5, 0.2)
-    count, tops = drafting.numbers(np.stack([sure, unsure])[None], np.ones((1, 2)), np.array([[4]]), 1)
+    count, tops = drafting.numbers_at(
+        drafting.estimate(np.stack([sure, unsure])[None]), np.ones((1, 2)), np.array([[4]]), 1
+    )
     assert count[0, 0] < count[0, 1] and (tops <= count).all() and count.sum() == 4
-    assert drafting.numbers(sure[None, None], np.ones((1, 1)), np.array([[0]]), 3)[0].sum() == 0
+    assert drafting.numbers_at(drafting.estimate(sure[None, None]), np.ones((1, 1)), np.array([[0]]), 3)[0].sum() == 0
 
 
 def test_the_stand_in_is_fitted_to_a_draft() -> None:
     q = np.random.default_rng(6).dirichlet(np.full(40, 0.3), 50)
     head = np.where(q >= np.sort(q, -1)[:, -8:-7], q**0.6, 0)
     p = 0.75 * head / head.sum(-1, keepdims=True) + 0.25 * (head == 0) / (head == 0).sum(-1, keepdims=True)
-    found = ot.laws.StandIn.fitted(p, q, head=8)
+    found = StandIn.fitted(p, q, head=8)
     assert (found.head, found.power) == (8, 0.6) and abs(found.seen - 0.75) < 1e-9
 
 
 def test_the_drafting_is_fitted_so_that_a_draw_is_accepted_as_often() -> None:
-    model = paths.SimulatedModel(n=50)
+    model = SimulatedModel(n=50)
     p, q = map(np.array, zip(*(model.pair(model.root(number)) for number in range(30)), strict=True))
     drafting = paths.AdaptiveTree(8, 3, 1).fitted(p, q)
     estimates, tops = drafting.estimate(q).acceptances
@@ -162,19 +166,19 @@ def test_torch_drafts_the_same() -> None:
     q, reached = generator.dirichlet(np.full(30, 0.2), (3, 4)), generator.random((3, 4))
     drafting = paths.AdaptiveTree(9, 4, 5)
     left = np.array([[9], [4], [1]])
-    mine = drafting.numbers(q, reached, left, 3)
-    theirs = drafting.numbers(*map(torch.from_numpy, (q, reached, left)), 3)
-    assert all((a == b.numpy()).all() for a, b in zip(mine, theirs, strict=True))
+    here, there = drafting.estimate(q), drafting.estimate(torch.from_numpy(q))  # on the CPU both are numpy
+    mine, theirs = (drafting.numbers_at(estimate, reached, left, 3) for estimate in (here, there))
+    assert all((a == b).all() for a, b in zip(mine, theirs, strict=True))
     tokens = np.array([[[0, 3, 5, 5, -1]] * 4] * 3)
     number, count = np.array([[[1]] * 4] * 3), np.array([[[4]] * 4] * 3)
-    chances = drafting.below(q, tokens, number, count)
+    masses = arrays.gather(q, tokens)
+    chances = here.below(masses, tokens, number, count)
     assert (chances[..., 4] == 0).all() and (chances >= 0).all() and (chances <= 1).all()
-    given = map(torch.from_numpy, (q, tokens, number, count))
-    assert np.allclose(drafting.below(*given).numpy(), chances)
+    assert np.allclose(there.below(torch.from_numpy(masses), tokens, number, count), chances)
 
 
 def test_errors() -> None:
-    bounds, tokens, p = paths.TreeBounds(3, 2, 2), np.zeros((1, 3), dtype=np.int64), np.full((1, 4, 2), 0.5)
+    bounds, tokens, p = TreeBounds(3, 2, 2), np.zeros((1, 3), dtype=np.int64), np.full((1, 4, 2), 0.5)
     with pytest.raises(ot.InvalidDrafts, match=r"parents have shape \(1, 2\): give \(1, 3\)"):
         paths.DraftTree(tokens[:, :2], tokens, p, p, bounds, ByNode())
     with pytest.raises(ot.InvalidDrafts, match="a number for every row of q"):
@@ -183,6 +187,6 @@ def test_errors() -> None:
     with pytest.raises(ot.InvalidDrafts, match="equally many children"):
         toward.check(bounds, ot.IID())
     with pytest.raises(ot.InvalidDrafts, match="give numbers >= 0"):
-        paths.TreeBounds(3, 2, 0)
+        TreeBounds(3, 2, 0)
     with pytest.raises(ot.InvalidDrafts, match="told with the tree"):
         ByNode().number(p, 2)

@@ -12,14 +12,17 @@ import pytest
 
 from llm_demo.models.acceptance import EMBEDDED
 from ot_draft import paths
-from ot_draft.paths.drafting.growing import grow_all
+from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
+from ot_draft.paths.drafting.fixed import acceptance_by_child, expected_accepted, sequoia
+from ot_draft.paths.drafting.growing import Grown, grow_all
+from ot_draft.paths.model import SimulatedModel
 from ot_draft.rules import RecursiveRejectionWithoutReplacement
 
 DATA = Path(__file__).parents[2] / "figures" / "data"
 PAIRS, PLANS = DATA / "smollm2_pairs.npz", DATA / "real_trees_plans.json"
 
 
-def pairs_of(model: paths.SimulatedModel, count: int) -> tuple[np.ndarray, np.ndarray]:
+def pairs_of(model: SimulatedModel, count: int) -> tuple[np.ndarray, np.ndarray]:
     p, q = zip(*(model.pair(model.root(10_000 + number)) for number in range(count)), strict=True)
     return np.stack(p), np.stack(q)
 
@@ -27,28 +30,28 @@ def pairs_of(model: paths.SimulatedModel, count: int) -> tuple[np.ndarray, np.nd
 def test_the_usual_acceptance_is_that_of_the_real_pair() -> None:
     with np.load(PAIRS, allow_pickle=False) as data:
         p, q = (data[name].reshape(-1, data[name].shape[-1]) for name in "pq")
-    assert paths.CountedAcceptance.counted(p, q) == EMBEDDED.drawn
+    assert CountedAcceptance.counted(p, q) == EMBEDDED.drawn
 
 
 def test_the_first_draw_is_counted_exactly_and_the_others_as_the_rule_accepts_them() -> None:
-    model = paths.SimulatedModel(n=200)
+    model = SimulatedModel(n=200)
     p, q = pairs_of(model, 300)
-    counted = paths.CountedAcceptance.counted(p, q, most=4)
+    counted = CountedAcceptance.counted(p, q, most=4)
     assert counted.typical[0] == pytest.approx(np.minimum(p, q).sum(-1).mean(), abs=1e-4)
-    shares = paths.acceptance_by_child(RecursiveRejectionWithoutReplacement(), model, 4, contexts=300)
+    shares = acceptance_by_child(RecursiveRejectionWithoutReplacement(), model, 4, contexts=300)
     refused = np.cumprod([1, *(1 - share for share in shares[:-1])])
     assert counted.typical == pytest.approx(np.array(shares) * refused, abs=0.05)
 
 
 def test_a_draft_that_is_the_target_is_always_accepted() -> None:
     q = np.random.default_rng(1).dirichlet(np.full(20, 0.3), 50)
-    counted = paths.CountedAcceptance.counted(q, q, most=3)
+    counted = CountedAcceptance.counted(q, q, most=3)
     assert counted.typical == (1, 0, 0) and all(row == (1, 0, 0) for row in counted.of_node)
 
 
 def test_looked_up_tokens_are_counted_by_the_drafts_mass() -> None:
     p, q, behind = np.array([0.9, 0.7, 0.5, 0.3]), np.array([0.01, 0.01, 0.5, 0.01]), np.array([0, 0, 0, 1])
-    counted = paths.LookedUpAcceptance.counted(p, q, behind)
+    counted = LookedUpAcceptance.counted(p, q, behind)
     middle = [0.01, 0.06, 0.25, 0.6, 0.885, 0.985]  # of every bin: what a mass there says by itself
     first = [(0.9 + 0.7 + 3 * middle[0]) / 5, *middle[1:3], (0.5 + 3 * middle[3]) / 4, *middle[4:]]
     assert counted.first == pytest.approx(first, abs=1e-4)
@@ -66,10 +69,10 @@ def test_usually_looked_up_tokens_are_accepted_as_with_the_embedded_pair() -> No
         assert getattr(EMBEDDED.looked_up, name) == pytest.approx(found, abs=1e-4)
 
 
-def drafted_beside_lookup(first: float, further: float) -> paths.Grown:
+def drafted_beside_lookup(first: float, further: float) -> Grown:
     """12 nodes, of which 4 may be looked-up tokens, on which the draft has little mass."""
-    model = paths.SimulatedModel(n=200)
-    seldom = paths.LookedUpAcceptance((first, 1.0), (further, 1.0), edges=(0.3,))
+    model = SimulatedModel(n=200)
+    seldom = LookedUpAcceptance((first, 1.0), (further, 1.0), edges=(0.3,))
     drafting = paths.LookupTree(12, 5, EMBEDDED.drawn, seldom)
     draws = np.random.default_rng(3).random((1, drafting.draws))
     return grow_all(
@@ -95,22 +98,22 @@ def test_the_surer_a_looked_up_token_the_fewer_draws_stand_beside_it() -> None:
 
 def test_where_the_draft_says_nothing_the_tree_is_sequoias() -> None:
     """One row for all: the shape is that of most expected tokens for this acceptance, or as good."""
-    model = paths.SimulatedModel(n=200)
+    model = SimulatedModel(n=200)
     for budget in (6, 12, 24, 40):
-        counted = paths.CountedAcceptance.counted(*pairs_of(model, 200), most=10, edges=(2.0,))
+        counted = CountedAcceptance.counted(*pairs_of(model, 200), most=10, edges=(2.0,))
         counted = replace(counted, of_share=((1.0, 1.0),))
         drafting = paths.CountedTree(budget, 6, counted)
         tree = drafting.draft(model, [model.root(1)], np.random.default_rng(budget).random((1, drafting.draws)))
         assert (tree.tokens >= 0).all()
         taken = np.array(counted.typical)
         shares = tuple(taken / (1 - np.concatenate(([0], np.cumsum(taken)[:-1]))))
-        found = paths.expected_accepted(paths.TreeShape(tuple(tree.parents[0].tolist())), shares)
-        best = paths.expected_accepted(paths.sequoia(shares, budget, 6), shares)
+        found = expected_accepted(paths.TreeShape(tuple(tree.parents[0].tolist())), shares)
+        best = expected_accepted(sequoia(shares, budget, 6), shares)
         assert 0.995 * best <= found <= best + 1e-9
 
 
 def test_the_budget_goes_where_the_draft_is_trusted() -> None:
-    acceptance = paths.CountedAcceptance(((0.3, 0.25, 0.2), (0.95, 0.01, 0.01)), ((1.0, 1.0),), (0.6, 0.1, 0.1), (0.6,))
+    acceptance = CountedAcceptance(((0.3, 0.25, 0.2), (0.95, 0.01, 0.01)), ((1.0, 1.0),), (0.6, 0.1, 0.1), (0.6,))
     drafting = paths.CountedTree(6, 4, acceptance)
     sure, unsure = np.array([0.9, 0.05, 0.05]), np.array([0.4, 0.35, 0.25])
     for law, children in ((sure, 1), (unsure, 3)):
@@ -125,7 +128,7 @@ def test_the_budget_goes_where_the_draft_is_trusted() -> None:
 
 
 def test_what_was_counted_of_a_pair_goes_to_trees_that_were_given_nothing() -> None:
-    few = paths.CountedAcceptance(((0.4, 0.3), (0.8, 0.1)), ((1.0, 1.0),), (0.6, 0.2), (0.5,))
+    few = CountedAcceptance(((0.4, 0.3), (0.8, 0.1)), ((1.0, 1.0),), (0.6, 0.2), (0.5,))
     for tree in (paths.CountedTree(8), paths.LookupTree(8)):
         told = tree.for_pair(EMBEDDED)
         assert isinstance(told, type(tree)) and told.acceptance == EMBEDDED.drawn != tree.acceptance

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,15 @@ import pytest
 from sizes import first
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import arrays, paths
 from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
 from ot_draft.paths.drafting import candidates, counted, level_tree
-from ot_draft.paths.drafting.baselines import GrowingPath
+from ot_draft.paths.drafting.baselines import ConfidentTree, GrowingPath, SampledTree
 from ot_draft.paths.drafting.candidates import Offer
-from ot_draft.paths.drafting.growing import grow_all
-from ot_draft.paths.rules.path_rule import Nodes
+from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
+from ot_draft.paths.drafting.growing import Growing, Grown, grow_all
+from ot_draft.paths.model import Nodes, SimulatedModel
 
 PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
@@ -31,14 +33,14 @@ TRAVERSAL = paths.Traversal()
 
 
 # Where q is flat two children, where it is steep one.
-FEW = paths.CountedAcceptance(
+FEW = CountedAcceptance(
     of_node=((0.4, 0.35), (0.6, 0.2), (0.8, 0.05)),
     of_share=((0.5, 1.0, 1.5), (0.8, 1.0, 1.2)),
     typical=(0.6, 0.2),
     edges=(0.5, 0.75),
 )
 # Where the draft has little mass on a looked-up token it is not worth one of few nodes.
-SELDOM = paths.LookedUpAcceptance(first=(0.05, 0.6), further=(0.05, 0.7), edges=(0.35,))
+SELDOM = LookedUpAcceptance(first=(0.05, 0.6), further=(0.05, 0.7), edges=(0.35,))
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class LookedUp(paths.LookupTree):
 
     found: tuple[int, ...] = ()
 
-    def growing(self, draws: Any) -> paths.Growing:
+    def growing(self, draws: Any) -> Growing:
         draws.given = draws.root + integers([self.found], draws.root)
         return super().growing(draws)
 
@@ -58,10 +60,10 @@ DRAFTINGS: dict[str, tuple[paths.TreeDrafter, tuple[paths.PathRule, ...]]] = {
     "ours, counted": (paths.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
     "lookup and model": (LookedUp(5, 3, FEW, found=(1, 0)), (TRAVERSAL, NAIVE)),
     "lookup, seldom": (LookedUp(3, 3, FEW, SELDOM, found=(1, 0)), (TRAVERSAL, NAIVE)),
-    "EAGLE-2": (paths.ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
-    "OPT-Tree": (paths.ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
-    "DySpec": (paths.SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),
-    "DySpec, narrow": (paths.SampledTree(4, 3, 2, 1, least=0.1), (WITHOUT,)),
+    "EAGLE-2": (ConfidentTree(5, 3, 2, 2), (NAIVE, paths.Joint(), OPTIMAL)),
+    "OPT-Tree": (ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
+    "DySpec": (SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),
+    "DySpec, narrow": (SampledTree(4, 3, 2, 1, least=0.1), (WITHOUT,)),
     "SpecDec++": (paths.StoppedPath(3, 0.5), (paths.BlockVerification(), ONE, paths.Joint())),
 }
 EACH = pytest.mark.parametrize("name", DRAFTINGS)
@@ -88,7 +90,7 @@ def test_every_rule_keeps_the_targets_law_exactly(name: str, seeds: range) -> No
 
 
 @dataclass(frozen=True)
-class ByItsToken(paths.SampledTree):
+class ByItsToken(SampledTree):
     """The planted error: a child's value knows its own token, so that likely tokens are kept and others are not."""
 
     def offer(self, q: Any, reached: Any, floor: Any, draws: Any, first: int) -> Offer:
@@ -101,7 +103,7 @@ class ByItsToken(paths.SampledTree):
 class StopsBefore(paths.StoppedPath):
     """The planted error: a token that will be refused is not drafted at all."""
 
-    def growing(self, draws: Any) -> paths.Growing:
+    def growing(self, draws: Any) -> Growing:
         return LooksAtItsToken(self, draws)
 
 
@@ -118,7 +120,7 @@ class LooksAtItsToken(GrowingPath):
 class DrawsAnother(LookedUp):
     """The planted error: tokens are drawn by another law than the rule is told, q squared."""
 
-    def growing(self, draws: Any) -> paths.Growing:
+    def growing(self, draws: Any) -> Growing:
         growing = super().growing(draws)
         growing._draws = Squared(draws)  # type: ignore[attr-defined]
         return growing
@@ -139,7 +141,7 @@ class Squared:
 class DropsZero(paths.AdaptiveTree):
     """The planted error: the last draw of a node is taken back if it is token 0."""
 
-    def growing(self, draws: Any) -> paths.Growing:
+    def growing(self, draws: Any) -> Growing:
         return Drops(self, draws)
 
 
@@ -176,7 +178,7 @@ def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_b
 
 def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.ndarray]:
     drafting = LARGER[name]
-    model = paths.SimulatedModel(n=40)
+    model = SimulatedModel(n=40)
     uniforms = np.random.default_rng(seed).random((batch, drafting.draws))
     return model, [model.root(10 * seed + i) for i in range(batch)], uniforms
 
@@ -185,19 +187,19 @@ LARGER: dict[str, paths.TreeDrafter] = {
     "ours": paths.AdaptiveTree(12, 5, 6),
     "ours, counted": paths.CountedTree(12, 5),
     "lookup and model": LookedUp(12, 5, found=(3, 1, 4, 1)),
-    "EAGLE-2": paths.ConfidentTree(12, 5, 4, 3),
-    "OPT-Tree": paths.ConfidentTree.opt_tree(12, 6, 0.1),
-    "DySpec": paths.SampledTree(12, 5, 5, 4),
+    "EAGLE-2": ConfidentTree(12, 5, 4, 3),
+    "OPT-Tree": ConfidentTree.opt_tree(12, 6, 0.1),
+    "DySpec": SampledTree(12, 5, 5, 4),
     "SpecDec++": paths.StoppedPath(7),
 }
 EACH_LARGER = pytest.mark.parametrize("name", LARGER)
 
 
-def grown_on(name: str, model: Any, roots: list[Any], uniforms: np.ndarray) -> paths.Grown:
+def grown_on(name: str, model: Any, roots: list[Any], uniforms: np.ndarray) -> Grown:
     return grow_all(LARGER[name].begin(uniforms), roots, lambda prefix: model.pair(prefix)[1])
 
 
-def same(one: paths.Grown, other: paths.Grown, rows: slice = slice(None)) -> None:
+def same(one: Grown, other: Grown, rows: slice = slice(None)) -> None:
     for field, value in vars(one).items():
         assert np.array_equal(np.asarray(value), np.asarray(getattr(other, field))[rows]), field
 
@@ -211,7 +213,7 @@ def test_a_row_of_a_batch_is_the_tree_alone(name: str) -> None:
         same_tree(alone, whole, row)
 
 
-def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
+def same_tree(alone: Grown, whole: Grown, row: int) -> None:
     """The slots may differ: those of a batch leave room for its widest tree."""
     for field in ("tokens", "parents", "fixed_count"):
         assert np.array_equal(getattr(alone, field)[0], getattr(whole, field)[row]), field
@@ -222,8 +224,9 @@ def same_tree(alone: paths.Grown, whole: paths.Grown, row: int) -> None:
 def test_an_accelerator_which_is_asked_nothing_grows_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, roots, uniforms = simulated(name, 2)
     here = grown_on(name, model, roots, uniforms)
+    elsewhere = SimpleNamespace(**vars(arrays) | {"on_host": lambda x: False})
     for module in (candidates, level_tree, counted):
-        monkeypatch.setattr(module, "on_host", lambda x: False)
+        monkeypatch.setattr(module, "xp", elsewhere)
     there = grown_on(name, model, roots, uniforms)
     for row in range(len(roots)):
         same_tree(type(here)(**{k: v[row : row + 1] for k, v in vars(here).items()}), there, row)
@@ -288,28 +291,28 @@ def best_first(model: Any, root: tuple[int, ...], budget: int, length: int) -> s
 
 
 def test_a_beam_as_wide_as_the_budget_finds_the_best_tree() -> None:
-    model = paths.SimulatedModel(n=40)
+    model = SimulatedModel(n=40)
     for seed in range(5):
         best = best_first(model, model.root(seed), 12, 4)
-        wide = paths.ConfidentTree(12, 4, 12, 12).draft(model, [model.root(seed)], np.zeros((1, 0)))
+        wide = ConfidentTree(12, 4, 12, 12).draft(model, [model.root(seed)], np.zeros((1, 0)))
         assert prefixes(wide) == best
         law = wide.q[0, 0]
-        narrow = paths.ConfidentTree(12, 4, 2, 1).draft(model, [model.root(seed)], np.zeros((1, 0)))
+        narrow = ConfidentTree(12, 4, 2, 1).draft(model, [model.root(seed)], np.zeros((1, 0)))
         assert len([prefix for prefix in prefixes(narrow) if len(prefix) == 1]) <= 2 < len(np.unique(law))
 
 
 def test_opt_tree_ends_where_the_gain_does() -> None:
-    model = paths.SimulatedModel(n=40)
+    model = SimulatedModel(n=40)
     depths = []
     for gain in (0.0, 0.1, 0.3, 2.0):
-        tree = paths.ConfidentTree.opt_tree(12, 8, gain).draft(model, [model.root(1)], np.zeros((1, 0)))
+        tree = ConfidentTree.opt_tree(12, 8, gain).draft(model, [model.root(1)], np.zeros((1, 0)))
         depths.append(max(map(len, prefixes(tree))))
     assert depths == sorted(depths, reverse=True) and depths[0] > depths[-1] == 1
 
 
 def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> None:
     """Replayed with a heap, with the tokens that were drawn."""
-    model, drafting = paths.SimulatedModel(n=30), paths.SampledTree(10, 4, 10, 10)
+    model, drafting = SimulatedModel(n=30), SampledTree(10, 4, 10, 10)
     for seed in range(5):
         uniforms = np.random.default_rng(seed).random((1, drafting.draws))
         tree = drafting.draft(model, [model.root(seed)], uniforms)
@@ -332,7 +335,7 @@ def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> No
 
 
 def test_a_path_ends_where_a_refusal_is_likely() -> None:
-    model = paths.SimulatedModel(n=30)
+    model = SimulatedModel(n=30)
     for threshold in (0.1, 0.5, 0.9):
         drafting = paths.StoppedPath(6, threshold)
         uniforms = np.random.default_rng(5).random((20, 6))
@@ -355,13 +358,13 @@ def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: paths.ConfidentTree(0), "budget is 0"),
-        (lambda: paths.SampledTree(4, 0), "length is 0"),
+        (lambda: ConfidentTree(0), "budget is 0"),
+        (lambda: SampledTree(4, 0), "length is 0"),
         (lambda: paths.CountedTree(0), "budget is 0"),
         (lambda: paths.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
         (lambda: paths.StoppedPath(4, 1.5), "threshold is 1.5"),
         (lambda: paths.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
-        (lambda: paths.StoppedPath(4).draft(paths.SimulatedModel(n=5), [(0,)], np.zeros((1, 3))), r"give \(B, 4\)"),
+        (lambda: paths.StoppedPath(4).draft(SimulatedModel(n=5), [(0,)], np.zeros((1, 3))), r"give \(B, 4\)"),
     ],
 )
 def test_errors(make: Callable[[], Any], text: str) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from ot_draft.paths.tree import PlainTree
 
 SHAPES = (ot.paths.TreeShape.chains(2, 2), ot.paths.TreeShape((0, 0, 1, 1, 2)), ot.paths.TreeShape.chains(1, 3))
 CASES = [
@@ -28,7 +29,7 @@ def test_lengths_are_those_of_the_emitted_tokens(rule: ot.paths.PathRule, law: o
     model = ot.paths.MarkovModel.random(generator, 3)
     for shape in (shape for shape in SHAPES if rule.fits(shape, law)):
         tree = ot.paths.FixedTree(shape, law).draft(model.in_floats(), [()], generator.random((1, shape.size)))
-        plain = ot.paths.PlainTree(shape, tuple(tree.tokens[0].tolist()), law)
+        plain = PlainTree(shape, tuple(tree.tokens[0].tolist()), law)
         wanted: dict[int, object] = {}
         for tokens, probability in rule(model, plain).items():
             wanted[len(tokens) - 1] = wanted.get(len(tokens) - 1, 0) + probability

@@ -15,6 +15,7 @@ from contributing import example
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.cli import main
+from ot_draft.paths.tree import PlainTree
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_both_forms_are_one_rule(rule: Any) -> None:
     copies = (np.repeat(x, number, 0) for x in (tree.tokens, tree.p, tree.q))
     chosen = rule.select(shape.tree(*copies), np.random.default_rng(1).random((number, 2))).tokens
     seen = Counter(tuple(token for token in row if token >= 0) for row in chosen.tolist())
-    law = rule(model, paths.PlainTree(shape, tuple(tree.tokens[0].tolist())))
+    law = rule(model, PlainTree(shape, tuple(tree.tokens[0].tolist())))
     assert set(seen) <= {tokens for tokens, mass in law.items() if mass}
     for tokens, mass in law.items():
         assert abs(seen[tokens] / number - float(mass)) < 5 * np.sqrt(float(mass) / number)
@@ -63,9 +64,12 @@ def test_it_is_known_by_name(rule: Any, tmp_path: Path) -> None:
 
 def test_every_path_rule_has_names_of_its_own() -> None:
     every = paths.rules.every()
+    one, two = paths.TreeShape.chains(1, 1), paths.TreeShape.chains(2, 1)
     for names in ([rule.command for rule in every], [rule.name for rule in every], [rule.label for rule in every]):
         assert len(set(names)) == len(every)
     assert all(paths.rules.called(rule.command) == rule for rule in every)
-    assert [rule.name for rule in every if rule.one_path] == ["BlockVerification"]
+    assert [rule.name for rule in every if rule.fits(one, rule.law) and not rule.fits(two, rule.law)] == [
+        "BlockVerification"
+    ]
     with pytest.raises(ot.InvalidArgument, match="there is no rule 'Fastest': take Joint, Traversal"):
         paths.rules.called("Fastest")

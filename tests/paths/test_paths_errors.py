@@ -11,6 +11,7 @@ from random_problems import Everywhere
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.tree import PlainTree
 
 HALVES = np.array([F(1, 2), F(1, 2)])
 
@@ -33,27 +34,27 @@ ERRORS = [
         r"children follow Hybrid\(top=-1\), and .* IID\(\): take Joint\(\) or TokenWise",
     ),
     (
-        lambda: paths.TokenWise(ot.rules.KSeq())(UNIFORM, paths.PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
+        lambda: paths.TokenWise(ot.rules.KSeq())(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
         ot.InvalidDrafts,
         r"follow IID\(\), and .* WithoutReplacement\(\): take TokenWise\(RecursiveRejectionWithoutReplacement",
     ),
     (
-        lambda: paths.Joint()(UNIFORM, paths.PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
+        lambda: paths.Joint()(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
         ot.InvalidDrafts,
         r"Joint\(\) is valid on trees whose children follow IID\(\) or Hybrid\(top\)",
     ),
     (
-        lambda: paths.BlockVerification()(UNIFORM, paths.PlainTree(paths.TreeShape((0,)), (0,), ot.Hybrid(1))),
+        lambda: paths.BlockVerification()(UNIFORM, PlainTree(paths.TreeShape((0,)), (0,), ot.Hybrid(1))),
         ot.InvalidDrafts,
         r"Hybrid\(top=1\): take .*Joint\(\), or NaiveTarget\(\)",
     ),
     (
-        lambda: paths.Joint()(UNIFORM, paths.PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
+        lambda: paths.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
         ot.InvalidDrafts,
         r"equally many children, or none; take Hybrid\(top=j\)",
     ),
     (
-        lambda: paths.TokenWise(ot.rules.Greedy())(UNIFORM, paths.PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
+        lambda: paths.TokenWise(ot.rules.Greedy())(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
         ot.InvalidDrafts,
         "equally many children",
     ),

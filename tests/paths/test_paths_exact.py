@@ -14,6 +14,7 @@ from sizes import first_rows
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import Model
 
 SIZES = [(1, 2, 2), (2, 1, 3), (3, 1, 2), (3, 1, 3), (2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 3), (3, 3, 2), (3, 2, 3)]
 MODELS = [(*size, 3) for size in SIZES]  # vocabulary, K, L, number of random models
@@ -120,7 +121,7 @@ def test_paths_of_length_0_give_one_token_of_the_target(rule: paths.PathRule) ->
 
 
 def test_a_claim_of_tokens_that_were_not_drafted_does_not_count() -> None:
-    def boaster(model: paths.Model, drafts: Any) -> dict[tuple[int, ...], Any]:
+    def boaster(model: Model, drafts: Any) -> dict[tuple[int, ...], Any]:
         return {tokens: F(1, 8) for tokens in product(range(2), repeat=3)}
 
     result = paths.evaluate(boaster, Everywhere(HALVES, np.array([F(1), F(0)])), (1, 2))

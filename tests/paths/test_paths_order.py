@@ -11,6 +11,7 @@ from sizes import first_rows
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import Model
 
 OPTIMAL, KSEQ, RECURSIVE = (
     paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq(), ot.rules.RecursiveRejection())
@@ -27,7 +28,7 @@ def markov(targets: list[str], drafts: list[str]) -> paths.MarkovModel:
     return paths.MarkovModel(table(targets), table(drafts), 1)
 
 
-def expected_length(rule: paths.PathRule, model: paths.Model, K: int, L: int) -> Any:
+def expected_length(rule: paths.PathRule, model: Model, K: int, L: int) -> Any:
     result = paths.evaluate(rule, model, (K, L))
     assert result.lossless
     return result.expected_length

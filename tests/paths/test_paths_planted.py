@@ -15,6 +15,7 @@ from sizes import first_rows
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import Model
 from ot_draft.rules.optimal.rule import select_draft
 
 Law = dict[tuple[int, ...], Any]
@@ -40,7 +41,7 @@ def excess(p: Any, m: Any) -> Any:
 def token_wise(mistake: str = "") -> Any:
     """TokenWise(RULE), or what a mistake makes of it."""
 
-    def path_rule(model: paths.Model, drafts: Any) -> Law:
+    def path_rule(model: Model, drafts: Any) -> Law:
         law: Law = defaultdict(F)
 
         def walk(prefix: tuple[int, ...], survivors: list[Any], mass: Any) -> None:
@@ -65,7 +66,7 @@ def token_wise(mistake: str = "") -> Any:
     return path_rule
 
 
-def selected_walks(model: paths.Model, drafts: Any) -> Iterator[tuple[tuple[int, ...], Any, list[Any], list[Any]]]:
+def selected_walks(model: Model, drafts: Any) -> Iterator[tuple[tuple[int, ...], Any, list[Any], list[Any]]]:
     """Every way down that joint selection can take: path, probability, weights, laws of the selected tokens (by enumeration)."""
 
     def walk(prefix: tuple[int, ...], survivors: list[Any], mass: Any, weights: list[Any], laws: list[Any]) -> Any:
@@ -87,7 +88,7 @@ def selected_walks(model: paths.Model, drafts: Any) -> Iterator[tuple[tuple[int,
     yield from walk((), list(drafts), F(1), [F(1)], [])
 
 
-def chances_to_pass(model: paths.Model, path: tuple[int, ...], weights: list[Any], laws: list[Any]) -> list[Any]:
+def chances_to_pass(model: Model, path: tuple[int, ...], weights: list[Any], laws: list[Any]) -> list[Any]:
     """h_0 .. h_L of block verification."""
     passes = []
     for i, m in enumerate(laws):
@@ -108,7 +109,7 @@ def lengths_of(passes: list[Any], token_wise: bool) -> list[Any]:
 def joint(mistake: str = "") -> Any:
     """Joint (block verification where there is one path), or what a mistake makes of it."""
 
-    def path_rule(model: paths.Model, drafts: Any) -> Law:
+    def path_rule(model: Model, drafts: Any) -> Law:
         law: Law = defaultdict(F)
         for path, mass, weights, laws in selected_walks(model, drafts):
             drafted = [model.draft(path[:i]) for i in range(len(path))]

@@ -15,7 +15,8 @@ from test_paths_planted import random_models
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.paths.drafting.enumeration import trees_of_shape
-from ot_draft.paths.rules.path_rule import Nodes
+from ot_draft.paths.model import Nodes
+from ot_draft.paths.tree import PathSelection, PlainTree
 
 SHAPES = [
     paths.TreeShape.chains(3, 2),
@@ -78,9 +79,7 @@ def some_trees(shape: paths.TreeShape, law: ot.DraftLaw, n: int, number: int, *s
     gone = generator.random((number, shape.size)) < 0.3
     if isinstance(law, ot.IID):  # which drafts are there does not depend on the tokens
         trees[: number // 2] = [
-            paths.PlainTree(
-                shape, tuple(-1 if miss else token for token, miss in zip(tree.tokens, row, strict=True)), law
-            )
+            PlainTree(shape, tuple(-1 if miss else token for token, miss in zip(tree.tokens, row, strict=True)), law)
             for tree, row in zip(trees, gone[: number // 2], strict=False)
         ]
     return model, trees
@@ -113,7 +112,7 @@ def rows(tree: Any, chosen: Any) -> Any:
     return tree.rows(chosen)
 
 
-def values(selection: paths.PathSelection) -> list[Any]:
+def values(selection: PathSelection) -> list[Any]:
     return [np.asarray(x).tolist() for x in (selection.length, selection.nodes, selection.tokens)]
 
 
@@ -152,7 +151,7 @@ def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
 def test_where_all_drafts_are_absent_the_target_speaks(rule: Any, shape: Any, law: Any) -> None:
     model = paths.MarkovModel.random(np.random.default_rng(11), 3)
-    tree = paths.PlainTree(shape, (-1,) * shape.size, law)
+    tree = PlainTree(shape, (-1,) * shape.size, law)
     first = {(token,): mass for token, mass in enumerate(model.target(())) if mass}
     assert rule(model, tree) == law_of(rule, batched(model, [tree])) == first
 
@@ -163,7 +162,7 @@ def test_frequencies_are_the_law(rule: paths.PathRule) -> None:
     stats = pytest.importorskip("scipy.stats")
     number = 2_500
     masses = np.array([F(1, 6), F(1, 3), F(1, 2)])
-    model, tree = Everywhere(masses, masses[::-1]), paths.PlainTree(paths.TreeShape.chains(2, 2), (0, 0, 0, 1))
+    model, tree = Everywhere(masses, masses[::-1]), PlainTree(paths.TreeShape.chains(2, 2), (0, 0, 0, 1))
     many = rows(batched(model, [tree], FLOAT64), np.zeros(number, dtype=np.int64))
     uniforms = np.random.default_rng(13).random((number, rule.uniforms(tree.shape)))
     selection = rule.select(many, uniforms)

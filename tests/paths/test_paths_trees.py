@@ -14,7 +14,8 @@ from test_paths_planted import random_models
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.paths.drafting.enumeration import number_of_trees, trees_of_shape
-from ot_draft.paths.rules.path_rule import Nodes
+from ot_draft.paths.model import Nodes
+from ot_draft.paths.tree import PlainTree
 
 R = ot.rules
 ANY = [paths.Traversal(), paths.NaivePath()]
@@ -147,7 +148,7 @@ def test_the_wrong_law_is_lossy_and_the_check_refuses_it(rule: Any, law: Any, sh
 def survivors(mistake: str) -> Any:
     """TokenWise(KSeq) on i.i.d. trees, and the children of all nodes given to the rule: or only of those that live."""
 
-    def path_rule(model: Any, tree: paths.PlainTree) -> Any:
+    def path_rule(model: Any, tree: PlainTree) -> Any:
         law: Any = defaultdict(F)
 
         def walk(prefix: Any, alive: Any, mass: Any) -> None:
@@ -178,7 +179,7 @@ class WrongTraversal(paths.Traversal):
         pass
 
     def __call__(self, model: Any, drafts: Any) -> Any:
-        return super().__call__(model, paths.PlainTree(drafts.shape, drafts.tokens, ot.IID()))
+        return super().__call__(model, PlainTree(drafts.shape, drafts.tokens, ot.IID()))
 
 
 def test_planted_mistakes_on_trees_are_found_out() -> None:

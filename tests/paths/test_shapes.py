@@ -13,9 +13,14 @@ import pytest
 from sizes import Sized
 
 import ot_draft as ot
+from figures.paths.budget import WAYS, covered, simulate_budget
 from ot_draft import paths
+from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
+from ot_draft.paths.drafting.fixed import acceptance_by_child, best_by_level, expected_accepted, sequoia
+from ot_draft.paths.evaluation.simulate import drafted_trees, simulate
+from ot_draft.paths.model import SimulatedModel
 
-MODEL = paths.SimulatedModel(n=40)
+MODEL = SimulatedModel(n=40)
 WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
 
 
@@ -37,23 +42,23 @@ def test_sequoia_is_the_best_of_all_trees(acceptance: tuple[float, ...], length:
             for parents in ordered_trees(nodes):
                 shape = paths.TreeShape(parents)
                 if shape.length <= length and max(shape.branching, default=0) <= len(acceptance):
-                    best = max(best, paths.expected_accepted(shape, acceptance))
-        found = paths.sequoia(acceptance, budget, length)
+                    best = max(best, expected_accepted(shape, acceptance))
+        found = sequoia(acceptance, budget, length)
         assert found.size <= budget and found.length <= length
-        assert paths.expected_accepted(found, acceptance) == pytest.approx(best, abs=1e-12)
+        assert expected_accepted(found, acceptance) == pytest.approx(best, abs=1e-12)
 
 
 def test_sequoia_of_one_acceptance_is_a_chain_and_a_bush() -> None:
-    assert paths.sequoia((0.7,), 5, 8) == paths.TreeShape.chains(1, 5)
-    assert paths.sequoia((0.7, 0.7, 0.7), 3, 1) == paths.TreeShape.by_level((3,))
-    assert paths.expected_accepted(paths.TreeShape.chains(1, 2), (0.5,)) == 0.75
-    assert paths.expected_accepted(paths.TreeShape.by_level((2, 1)), (0.5, 0.5)) == 0.75 * 1.5
+    assert sequoia((0.7,), 5, 8) == paths.TreeShape.chains(1, 5)
+    assert sequoia((0.7, 0.7, 0.7), 3, 1) == paths.TreeShape.by_level((3,))
+    assert expected_accepted(paths.TreeShape.chains(1, 2), (0.5,)) == 0.75
+    assert expected_accepted(paths.TreeShape.by_level((2, 1)), (0.5, 0.5)) == 0.75 * 1.5
 
 
 def test_measured_acceptance_of_one_token_adds_up() -> None:
     """The shares of the children, put together, are the rule's acceptance; the first child's is that of one draft."""
     k, contexts = 3, 200
-    shares = paths.acceptance_by_child(WITHOUT, MODEL, k, contexts)
+    shares = acceptance_by_child(WITHOUT, MODEL, k, contexts)
     refused = np.prod([1 - share for share in shares])
     total = 0.0
     for number in range(contexts):
@@ -67,13 +72,13 @@ def test_measured_acceptance_of_one_token_adds_up() -> None:
 
 def test_the_program_predicts_what_the_simulator_finds(sized: Sized) -> None:
     """Its assumption, one acceptance everywhere, holds where no context differs: a draft that is one law, a target another."""
-    model = paths.SimulatedModel(n=12, order=0, sharpness_spread=0, noise=1.0, noise_spread=0)
+    model = SimulatedModel(n=12, order=0, sharpness_spread=0, noise=1.0, noise_spread=0)
     fixed = Fixed(*model.pair(()))
     number = sized(800, 2000)
-    shares = paths.acceptance_by_child(WITHOUT, fixed, 4, number)
-    shape = paths.sequoia(shares, 8, 4)
-    found = paths.simulate(paths.TokenWise(WITHOUT), fixed, shape, number, law=ot.WithoutReplacement())
-    assert abs(found.expected_length - paths.expected_accepted(shape, shares)) < 4 * found.error
+    shares = acceptance_by_child(WITHOUT, fixed, 4, number)
+    shape = sequoia(shares, 8, 4)
+    found = simulate(paths.TokenWise(WITHOUT), fixed, shape, number, law=ot.WithoutReplacement())
+    assert abs(found.expected_length - expected_accepted(shape, shares)) < 4 * found.error
 
 
 class Fixed:
@@ -91,8 +96,8 @@ class Fixed:
 
 @pytest.mark.parametrize(("budget", "length"), [(1, 3), (7, 2), (12, 4)])
 def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) -> None:
-    model = paths.SimulatedModel(n=5)
-    tree = paths.ConfidentTree(budget, length, budget, budget).draft(model, [(9,)], np.zeros((1, 0)))
+    model = SimulatedModel(n=5)
+    tree = ConfidentTree(budget, length, budget, budget).draft(model, [(9,)], np.zeros((1, 0)))
     shape = tree.shape(0)
     assert shape.size == budget and shape.length <= length
 
@@ -111,19 +116,19 @@ def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) 
 
 
 def test_naive_target_sampling_on_confident_trees_accepts_what_they_cover() -> None:
-    drafting = paths.ConfidentTree(6, 4, 6, 6)
-    simulation = paths.simulate(paths.NaivePath(), MODEL, drafting, 400, seed=2)
-    trees = [tree for tree, _ in paths.drafted_trees(MODEL, drafting, 400, 2)]
-    differences = simulation.lengths - np.concatenate([paths.covered(tree) for tree in trees])
+    drafting = ConfidentTree(6, 4, 6, 6)
+    simulation = simulate(paths.NaivePath(), MODEL, drafting, 400, seed=2)
+    trees = [tree for tree, _ in drafted_trees(MODEL, drafting, 400, 2)]
+    differences = simulation.lengths - np.concatenate([covered(tree) for tree in trees])
     assert abs(np.mean(differences)) < 3 * np.std(differences) / np.sqrt(400)
     with pytest.raises(ot.InvalidDrafts, match="valid on trees whose children follow"):
-        paths.simulate(paths.TokenWise(ot.rules.KSeq()), MODEL, drafting, 2)
+        simulate(paths.TokenWise(ot.rules.KSeq()), MODEL, drafting, 2)
 
 
 def test_sampled_trees_keep_the_law_of_the_target(sized: Sized) -> None:
     """Recursive rejection without replacement, on trees that grow by their own draws: chi-square of the first token."""
-    model = paths.SimulatedModel(n=4, seed=3, noise=1.0)
-    rule, number, drafting = paths.TokenWise(WITHOUT), sized(400, 1000), paths.SampledTree(4, 3, 4, 4)
+    model = SimulatedModel(n=4, seed=3, noise=1.0)
+    rule, number, drafting = paths.TokenWise(WITHOUT), sized(400, 1000), SampledTree(4, 3, 4, 4)
     generator = np.random.default_rng(6)
     tree = drafting.draft(model, [()] * number, generator.random((number, drafting.draws)))
     shapes = [tree.shape(row) for row in range(number)]
@@ -141,7 +146,7 @@ def test_stopping_by_predicted_acceptance() -> None:
     pairs = [MODEL.pair(MODEL.root(10_000 + number)) for number in range(100)]
     stop = paths.StoppedPath(6, 0.5).fitted(*map(np.stack, zip(*pairs, strict=True)))
     assert all(0 <= chance <= 1 for chance in stop.accepted)
-    (tree, _) = next(paths.drafted_trees(MODEL, paths.FixedTree.chains(1, 6), 200, 1))
+    (tree, _) = next(drafted_trees(MODEL, paths.FixedTree.chains(1, 6), 200, 1))
     lengths = stop.lengths(tree)
     q = np.take_along_axis(tree.q[:, :6], tree.tokens[:, :, None], -1)[..., 0]
     for row, length in enumerate(lengths):
@@ -154,18 +159,18 @@ def test_stopping_by_predicted_acceptance() -> None:
 
 def test_bad_input() -> None:
     with pytest.raises(ot.InvalidArgument, match="child 2"):
-        paths.sequoia((0.5, 1.2), 4, 2)
+        sequoia((0.5, 1.2), 4, 2)
     with pytest.raises(ot.InvalidArgument, match="budget is -1"):
-        paths.sequoia((0.5,), -1, 2)
+        sequoia((0.5,), -1, 2)
     with pytest.raises(ot.InvalidArgument, match="is child 2"):
-        paths.expected_accepted(paths.TreeShape.by_level((2,)), (0.5,))
+        expected_accepted(paths.TreeShape.by_level((2,)), (0.5,))
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("way", paths.WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_ways_keep_to_their_budget(way: str) -> None:
-    found = paths.simulate_budget(way, MODEL, 6, 3, iterations=12)
-    again = paths.simulate_budget(way, MODEL, 6, 3, iterations=12)
+    found = simulate_budget(way, MODEL, 6, 3, iterations=12)
+    again = simulate_budget(way, MODEL, 6, 3, iterations=12)
     assert found.way == way and found.nodes <= 6 and (found.lengths == again.lengths).all()
     assert (
         len(found.lengths) == 12
@@ -175,7 +180,7 @@ def test_ways_keep_to_their_budget(way: str) -> None:
 
 
 def test_more_nodes_cover_more() -> None:
-    few, more = (paths.simulate_budget("EAGLE-2", MODEL, budget, 4, 50).lengths for budget in (3, 9))
+    few, more = (simulate_budget("EAGLE-2", MODEL, budget, 4, 50).lengths for budget in (3, 9))
     assert (few < more).all()
 
 
@@ -186,11 +191,11 @@ def test_the_best_tree_by_level_is_the_best_of_all() -> None:
     ]
     for budget in (1, 5, 9):
         fitting = [shape for shape in candidates if shape.size <= budget]
-        falling = paths.best_by_level(shares, budget, 3)
-        best = max(paths.expected_accepted(shape, shares) for shape in fitting)
-        assert falling.size <= budget and paths.expected_accepted(falling, shares) == pytest.approx(best)
+        falling = best_by_level(shares, budget, 3)
+        best = max(expected_accepted(shape, shares) for shape in fitting)
+        assert falling.size <= budget and expected_accepted(falling, shares) == pytest.approx(best)
 
 
 def test_an_unknown_way_is_refused() -> None:
     with pytest.raises(ot.InvalidArgument, match="give one of k-ary, Sequoia"):
-        paths.simulate_budget("Medusa", MODEL, 4)
+        simulate_budget("Medusa", MODEL, 4)

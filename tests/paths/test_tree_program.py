@@ -87,6 +87,6 @@ def test_drafts_that_are_not_all_and_programs_that_are_too_large(monkeypatch: py
             bound(model, drafted[1:])
     with pytest.raises(ot.SolverFailed, match="no solver 'simplex'"):
         paths.tree_program_bound(model, drafted, "simplex")
-    monkeypatch.setattr("ot_draft.paths.exact.tree_program.MAX_VARIABLES", 3)
+    monkeypatch.setattr("ot_draft.paths.evaluation.program.MAX_VARIABLES", 3)
     with pytest.raises(InvalidArgument, match="limit 3"):
         paths.tree_program_bound(model, drafted)

@@ -10,6 +10,8 @@ from replay import batched, law_of
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import SimulatedModel
+from ot_draft.paths.tree import PlainTree, TreeBounds
 
 SHAPES = [
     paths.TreeShape.by_level((3, 2, 1)),
@@ -35,11 +37,11 @@ def as_data(tree: paths.DraftTree, size: int = SIZE) -> paths.DraftTree:
     tokens = np.concatenate((tree.tokens, np.full((batch, more), -1)), -1)
     parents = np.broadcast_to(np.array([*shape.parents, *[size] * more]), (batch, size))
     p, q = (np.concatenate((x, np.zeros((batch, size + 1 - x.shape[1], n))), 1) for x in (tree.p, tree.q))
-    return paths.DraftTree(parents, tokens, p, q, paths.TreeBounds(size, DEEP, MOST), tree.law)
+    return paths.DraftTree(parents, tokens, p, q, TreeBounds(size, DEEP, MOST), tree.law)
 
 
 def drafted(shape: paths.TreeShape, law: Any, batch: int = 6) -> paths.DraftTree:
-    model = paths.SimulatedModel(n=20)
+    model = SimulatedModel(n=20)
     uniforms = np.random.default_rng(shape.size).random((batch, shape.size))
     return paths.FixedTree(shape, law).draft(model, [model.root(i) for i in range(batch)], uniforms)
 
@@ -119,6 +121,6 @@ def test_absent_nodes_may_stand_anywhere(rule: paths.PathRule, name: str) -> Non
     shape, tokens = ABSENT[name]
     for seed in range(4):
         model = paths.MarkovModel.random(np.random.default_rng([seed, 3]), 2, 1)
-        tree = paths.PlainTree(shape, tokens)
+        tree = PlainTree(shape, tokens)
         drafted = batched(model, [tree])
         assert law_of(rule, drafted) == rule(model, tree)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import ot_draft as ot
-from ot_draft.paths.rules import joint, path_rule, token_wise, traversal, verification
+from ot_draft.paths import model
+from ot_draft.paths.rules import block_verification, joint, token_wise, traversal
 from ot_draft.rules import coupling, recursive_rejection
 from ot_draft.rules.k_seq.rule import KSeq
 from ot_draft.rules.optimal import classes, host
@@ -31,11 +32,11 @@ REVERSED = (
 )
 LEFT = "xp.normalise(xp.excess(p, selected, out=selected), p, selected)"
 IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the file of numbers that shows it
-    (PATH_ERRORS[0].error, verification.Walk.to, "self.weights[-1] * p[[token]]", "p[[token]]", PATHS),
-    (PATH_ERRORS[1].error, verification.verify, "excess(weight * p, ", "excess(p, ", PATHS),
-    (PATH_ERRORS[2].error, verification.verify, "rest + 1 - weight", "rest", PATHS),
-    (PATH_ERRORS[3].error, traversal._refused, "normalise(left, p)", "p", PATHS),
-    (PATH_ERRORS[4].error, path_rule.Nodes.target, "self.model.target(prefix)", "self.model.target(())", PATHS),
+    (PATH_ERRORS[0].error, block_verification.Walk.to, "self.weights[-1] * p[[token]]", "p[[token]]", PATHS),
+    (PATH_ERRORS[1].error, block_verification.verify, "excess(weight * p, ", "excess(p, ", PATHS),
+    (PATH_ERRORS[2].error, block_verification.verify, "rest + 1 - weight", "rest", PATHS),
+    (PATH_ERRORS[3].error, traversal._refused, "xp.normalise(left, p)", "p", PATHS),
+    (PATH_ERRORS[4].error, model.Nodes.target, "self.model.target(prefix)", "self.model.target(())", PATHS),
     (PATH_ERRORS[5].error, joint._select, "walk.weights[-1] * p", "p", PATHS),
     (PATH_ERRORS[6].error, token_wise.TokenWise._walk, "if drafted == token", "if drafted >= 0", PATHS),
     (ONE_TOKEN_ERRORS[0].error, classes.choose, CHOSEN, REVERSED, ONE_TOKEN),
@@ -56,16 +57,16 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (
         f"{TREE_ERRORS[1].error}, paths",
         traversal.Traversal._tests,
-        "weight * gather(p, child)",
-        "gather(p, child)",
+        "weight * xp.gather(p, child)",
+        "xp.gather(p, child)",
         PATHS,
     ),
-    (TREE_ERRORS[1].error, traversal.Traversal._tests, "weight * gather(p, child)", "gather(p, child)", TREES),
+    (TREE_ERRORS[1].error, traversal.Traversal._tests, "weight * xp.gather(p, child)", "xp.gather(p, child)", TREES),
     ("elder siblings stay in a child's law", ot.WithoutReplacement.child, "outside(q, earlier)", "q", TREES),
     (
         "the correction of a path draws from p",
-        verification.verify,
-        "following = normalise(left, p)",
+        block_verification.verify,
+        "following = xp.normalise(left, p)",
         "following = p",
         PATHS,
     ),

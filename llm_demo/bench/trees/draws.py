@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
+from ot_draft.paths.drafting.growing import TreeDraws
 
 Key = tuple[tuple[int, ...], int]  # a prefix, and which of the nodes with it
 
 
-class SharedDraws(ot.paths.TreeDraws):
+class SharedDraws(TreeDraws):
     """The draws of one tree, by a seed; `at` says for which nodes the next ones are."""
 
     def __init__(self, seed: int, given: Sequence[int] = ()) -> None:

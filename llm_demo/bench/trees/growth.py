@@ -9,6 +9,7 @@ import numpy as np
 
 import ot_draft as ot
 from llm_demo.bench.trees.draws import Key, SharedDraws
+from ot_draft.paths.drafting.growing import Grown
 
 Prefix = tuple[int, ...]
 Laws = Callable[[list[Prefix]], list[np.ndarray]]  # the draft's laws (n,) behind some prefixes
@@ -29,7 +30,7 @@ class Drafted:
         return tuple(way[-1] for way in self.ways[1:])
 
     @classmethod
-    def of(cls, drafting: ot.paths.TreeDrafter, grown: ot.paths.Grown) -> Drafted:
+    def of(cls, drafting: ot.paths.TreeDrafter, grown: Grown) -> Drafted:
         """The tree of a batch of one."""
         ways: list[Prefix] = [()]
         for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):

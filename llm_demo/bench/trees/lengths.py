@@ -12,6 +12,7 @@ from llm_demo.bench.trees.growth import Drafted, Prefix
 from llm_demo.bench.trees.merged import MergedLaws, TreeModel, merged_row
 from ot_draft.decoding import PrefixLogits
 from ot_draft.laws import ByNode
+from ot_draft.paths.tree import PlainTree
 
 
 def expected_length(rule: ot.paths.PathRule, tree: Drafted, laws: MergedLaws) -> float:
@@ -20,17 +21,16 @@ def expected_length(rule: ot.paths.PathRule, tree: Drafted, laws: MergedLaws) ->
     return sum(probability * length for length, probability in rule.lengths(model, plain(tree, model)).items())
 
 
-def plain(tree: Drafted, model: TreeModel) -> ot.paths.PlainTree:
+def plain(tree: Drafted, model: TreeModel) -> PlainTree:
     """The tree with its tokens as the model numbers them."""
     shape = ot.paths.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
     law = ByNode() if tree.law.fixes_tops else tree.law
-    fixed = {}
+    nodes = []
     for node, way in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
-        if children and (given := law.fixed_among(children, tree.fixed_count[node])):
-            fixed[tuple(model.number[token] for token in way)] = given
-    return ot.paths.PlainTree(shape, tokens, law.told(tuple(sorted(fixed.items()))))
+        nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
+    return PlainTree(shape, tokens, law.told(nodes))
 
 
 def covered(ways: Sequence[Prefix], mass: Callable[[Prefix], float]) -> float:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import ot_draft as ot
 from llm_demo.bench.trees.plans import DEEPEST, laws
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import Lookup, Pair, PrefixLogits
+from ot_draft.paths.drafting.counted_acceptance import LookedUpAcceptance
 
 IN_TREE = Lookup(DEEPEST).for_tree  # how a tree of two sources looks up
 BEHIND = 8  # accepted looked-up tokens before another, at most
@@ -63,6 +63,6 @@ def counted(
     return {name: asdict(_acceptance(rows)) for name, rows in masses.items()}
 
 
-def _acceptance(rows: Sequence[tuple[float, float, int]]) -> ot.paths.LookedUpAcceptance:
+def _acceptance(rows: Sequence[tuple[float, float, int]]) -> LookedUpAcceptance:
     p, q, behind = np.array(rows, dtype=float).reshape(-1, 3).T
-    return ot.paths.LookedUpAcceptance.counted(p, q, behind)
+    return LookedUpAcceptance.counted(p, q, behind)

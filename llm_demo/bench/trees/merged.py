@@ -60,7 +60,7 @@ class MergedLaws:
 
 
 class TreeModel:
-    """An `ot.paths.Model` of one tree, whose tokens are numbered 0, 1, ...; behind them stand the classes."""
+    """An `Model` of one tree, whose tokens are numbered 0, 1, ...; behind them stand the classes."""
 
     def __init__(self, rows: dict[Prefix, Row], drafted: np.ndarray, tokens: np.ndarray) -> None:
         self._rows, self.tokens = rows, tokens

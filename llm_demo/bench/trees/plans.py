@@ -15,7 +15,10 @@ from torch import Tensor
 
 import ot_draft as ot
 from llm_demo.bench.trees.merged import merged_row
+from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
+from ot_draft.paths.drafting.fixed import acceptance_by_child
 
 DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node
@@ -52,7 +55,7 @@ class Plan:
         greedy = temperature == 0
         return cls(
             overlap=float(shared.sum(-1).mean()),
-            by_child=by_rank(p, q) if greedy else ot.paths.acceptance_by_child(WITHOUT, pairs, WIDEST, len(p)),
+            by_child=by_rank(p, q) if greedy else acceptance_by_child(WITHOUT, pairs, WIDEST, len(p)),
             by_number=() if greedy else by_number(target, draft, temperature),
             repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
             adaptive=asdict(adaptive),
@@ -65,17 +68,17 @@ class Plan:
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()
         }
-        fitted = ot.paths.AdaptiveTree(**fields | {"estimator": ot.laws.StandIn(**self.adaptive["estimator"])})
+        fitted = ot.paths.AdaptiveTree(**fields | {"estimator": StandIn(**self.adaptive["estimator"])})
         return replace(fitted, budget=budget)
 
     def counted_tree(self, budget: int) -> ot.paths.CountedTree:
         """Our dynamic tree of draws without replacement, fitted."""
-        acceptance = ot.paths.CountedAcceptance(**_fields(self.counted))
+        acceptance = CountedAcceptance(**_fields(self.counted))
         return ot.paths.CountedTree(budget, DEEPEST, acceptance)
 
     def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
         """The same around looked-up tokens."""
-        looked_up = ot.paths.LookedUpAcceptance(**_fields(self.looked_up))
+        looked_up = LookedUpAcceptance(**_fields(self.looked_up))
         return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
 
     def chains(self, budget: int) -> ot.paths.TreeShape:
@@ -102,7 +105,7 @@ def expected_of_chains(alive: int, levels: int, by_number: tuple[float, ...], re
 
 @dataclass(frozen=True)
 class Pairs:
-    """Laws (n,) of both models at places, as `ot.paths.acceptance_by_child` takes a model."""
+    """Laws (n,) of both models at places, as `acceptance_by_child` takes a model."""
 
     rows: Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -131,14 +134,14 @@ def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray,
 
 
 def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
-    """What `ot.paths.CountedAcceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
+    """What `CountedAcceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
     order = np.argsort(-np.maximum(p, q), axis=-1)
     first, last = order[:, :LARGEST], order[:, LARGEST:]
     p, q = (
         np.concatenate((np.take_along_axis(x, first, -1), np.take_along_axis(x, last, -1).sum(-1, keepdims=True)), -1)
         for x in (p, q)
     )
-    return asdict(ot.paths.CountedAcceptance.counted(p, q))
+    return asdict(CountedAcceptance.counted(p, q))
 
 
 def _fields(stored: dict[str, Any]) -> dict[str, Any]:

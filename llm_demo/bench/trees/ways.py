@@ -8,8 +8,10 @@ from functools import cache
 
 import ot_draft as ot
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
+from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
+from ot_draft.paths.drafting.fixed import best_by_level, sequoia
 
-CONFIDENT, SAMPLED = ot.paths.ConfidentTree, ot.paths.SampledTree
+CONFIDENT, SAMPLED = ConfidentTree, SampledTree
 NAIVE, JOINT, TRAVERSAL = ot.paths.NaivePath(), ot.paths.Joint(), ot.paths.Traversal()
 IN_TURN = ot.paths.TokenWise(WITHOUT)
 OPTIMAL, K_SEQ = (ot.paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq()))
@@ -39,12 +41,12 @@ def _chains(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
 
 @cache
 def _even(by_child: tuple[float, ...], budget: int) -> ot.paths.TreeShape:
-    return ot.paths.best_by_level(by_child, budget, DEEPEST)
+    return best_by_level(by_child, budget, DEEPEST)
 
 
 @cache
 def _sequoia(by_child: tuple[float, ...], budget: int) -> ot.paths.TreeShape:
-    return ot.paths.sequoia(by_child, budget, DEEPEST)
+    return sequoia(by_child, budget, DEEPEST)
 
 
 def _k_ary(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:

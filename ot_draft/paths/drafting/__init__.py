@@ -7,9 +7,8 @@ from collections.abc import Callable
 from ...errors import InvalidArgument
 from .adaptive import AdaptiveTree
 from .baselines import ConfidentTree, SampledTree, StoppedPath
-from .counted import CountedTree
+from .counted import CountedTree, LookupTree
 from .drafter import TreeDrafter
-from .lookup import LookupTree
 
 __all__ = ["ALL", "called"]
 

@@ -9,17 +9,16 @@ holds the children of all.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
 
-import numpy as np
-
-from ...arrays import Array, gather, minimum, small, top_tokens, unsmall
-from ...laws import ByNode, DraftLaw, StandIn
-from ..model import Model, Path
+from ... import arrays as xp
+from ...arrays import Array
+from ...laws import ByNode, DraftLaw
+from ...laws.hybrid import StandIn
 from ..rules.joint import Joint
-from ..rules.path_rule import Nodes, PathRule
-from .adaptive_estimate import AdaptiveEstimate
-from .level_tree import Chosen, LevelTree
-from .stepwise import History, Stepwise
+from ..rules.path_rule import PathRule
+from .level_tree import LevelTree
 
 
 @dataclass(frozen=True)
@@ -39,66 +38,13 @@ class AdaptiveTree(LevelTree):
     # What each child of a node adds on average, where it is known; else as on the level that is drafted.
     typical: tuple[float, ...] = ()
 
-    def numbers(self, q: Array, reached: Array, left: Array, levels: int) -> Chosen:
-        """Children of every node of a level: q (B, W, n), chance that each is reached (B, W), nodes left int (B, 1).
-
-        levels: how many may still be drafted, that of the children included.
-        """
-        chosen = self.numbers_at(self.estimate(q), small(reached), small(left), levels)
-        return unsmall(chosen[0], q), unsmall(chosen[1], q)
+    law: ClassVar[DraftLaw] = ByNode()
+    rule: ClassVar[PathRule] = Joint()
+    label: ClassVar[str] = "adaptive"
 
     def estimate(self, q: Array) -> AdaptiveEstimate:
         """What the draft says at nodes with the laws q (..., n), whose largest masses are all that counts."""
         return AdaptiveEstimate.of(q, self.estimator, self.most, self.spread)
-
-    def below(self, q: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
-        """Chance that each child is reached, given its parent is: (..., n), int (..., C) children, (..., 1), (..., 1) -> (..., C).
-
-        A fixed token is reached where the target draws it; of a drawn one, its mass is shared by the chance that it was drawn.
-        """
-        chances = self.estimate(q).below(gather(q, tokens), *map(small, (tokens, fixed_count, count)))
-        return unsmall(chances, q)
-
-    @property
-    def law(self) -> DraftLaw:
-        return ByNode()
-
-    @property
-    def rule(self) -> PathRule:
-        return Joint()
-
-    @property
-    def label(self) -> str:
-        return "adaptive"
-
-    def stepwise(self, model: Model) -> Stepwise:
-        """The same drafting in plain form, one prefix after the other, for exact work with `ot.paths.evaluate`."""
-        nodes = Nodes.of(model)
-
-        def step(history: History) -> tuple[Path, Path, int] | None:
-            drafted = {expansion.prefix: expansion for expansion in history}
-            level: dict[Path, float] = {(): 1.0}
-            left, levels = self.budget, self.length
-            while level and left and levels:
-                q = np.stack([nodes.draft(prefix) for prefix in level]).astype(np.float64)
-                reached = np.array([list(level.values())])
-                (counts,), (fixed_count,) = self.numbers(q[None], reached, np.array([[left]]), levels)
-                below: dict[Path, float] = {}
-                for (prefix, chance), law, count, number in zip(level.items(), q, counts, fixed_count, strict=True):
-                    fixed = tuple(top_tokens(law, min(self.most, len(law)))[:number].tolist())
-                    if not count:
-                        continue
-                    if prefix not in drafted:
-                        return prefix, fixed, int(count - number)
-                    tokens = np.array(fixed + drafted[prefix].drawn)
-                    chances = chance * self.below(law, tokens, np.array([number]), np.array([count]))
-                    for token, further in zip(tokens.tolist(), chances.tolist(), strict=True):
-                        below.setdefault((*prefix, token), further)
-                    left -= len(tokens)
-                level, levels = below, levels - 1
-            return None
-
-        return Stepwise(step, self.length)
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
         """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
@@ -109,8 +55,103 @@ class AdaptiveTree(LevelTree):
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
         estimate = found.estimate(q)
         head, c = estimate.head, estimate.stand_in
-        all_of_it, one_token = minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
-        accepted = minimum(p, q).sum(-1).mean()
+        all_of_it, one_token = xp.minimum(c, head).sum(-1).mean(), (c * head).sum(-1).mean()
+        accepted = xp.minimum(p, q).sum(-1).mean()
         spread = (accepted - one_token) / max(all_of_it - one_token, 1e-9)
         found = replace(found, spread=float(min(max(spread, 0.0), 1.0)), typical=())
         return replace(found, typical=tuple(found.estimate(q).gains[0].mean(0).tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveEstimate:
+    """Nodes with the laws q (..., n), which may have `most` children each. spread: see `AdaptiveTree`.
+
+    head: (..., m) the largest masses, falling; stand_in: (..., m) the target's masses on the same tokens, as the estimator imagines it.
+    float64, `host_view`s.
+    """
+
+    estimator: StandIn
+    most: int
+    spread: float
+    head: Array
+    stand_in: Array
+    n: int
+
+    @classmethod
+    def of(cls, q: Array, estimator: StandIn, most: int, spread: float) -> AdaptiveEstimate:
+        n = q.shape[-1]
+        head = xp.top_masses(q, min(max(estimator.head, most), n))
+        head = xp.host_view(xp.floats(head))
+        c = xp.where(head > 0, 1, 0) * head**estimator.power
+        return cls(estimator, most, spread, head, estimator.seen * c / xp.total(c), n)
+
+    @cached_property
+    def gains(self) -> tuple[Array, Array]:
+        """What each further child adds to the estimated acceptance (..., most), and the number of top tokens among 0 .. most children."""
+        acceptance, fixed_count = self.acceptances
+        return xp.maximum(xp.prefix_minimum(acceptance[..., 1:] - acceptance[..., :-1]), 0), fixed_count
+
+    @cached_property
+    def acceptances(self) -> tuple[Array, Array]:
+        """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
+        table = self._table()
+        children = xp.positions(self.most + 1, table)[:, None]
+        fixed_count = xp.positions(table.shape[-1], table)
+        options = xp.where(
+            fixed_count <= children, table[..., xp.maximum(children - fixed_count, 0), fixed_count], -1.0
+        )
+        which = options.argmax(-1)
+        return xp.gather(options, which[..., None])[..., 0], which
+
+    def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
+        """As in `AcceptanceEstimate`: a fixed token is reached where the target draws it; of a drawn one, its mass is shared by the
+        chance that it was drawn."""
+        masses = xp.host_view(xp.floats(masses))
+        c = self._mass(masses)
+        rest = 1 - xp.gather(self._drawn, xp.minimum(fixed_count, self.head.shape[-1]))
+        drawn = xp.where(rest > 1e-12, masses / xp.where(rest > 1e-12, rest, 1), 0)
+        caught = 1 - (1 - xp.minimum(drawn, 1)) ** xp.maximum(count - fixed_count, 0)
+        spread = self.spread
+        shared = spread * xp.minimum(c / xp.where(caught > 0, caught, 1), 1) + (1 - spread) * c
+        fixed = xp.positions(tokens.shape[-1], tokens) < fixed_count
+        return xp.where(tokens < 0, 0, xp.where(fixed, c, xp.where(caught > 0, shared, 0)))
+
+    @cached_property
+    def _drawn(self) -> Array:
+        """Mass of the first so many tokens under q: (..., m + 1)."""
+        return xp.prefix_sums(self.head)
+
+    def _table(self) -> Array:
+        """Estimated acceptance for 0 .. most draws (rows) besides 0 .. most top tokens (columns): (..., most + 1, j)."""
+        head, c = self.head, self.stand_in
+        most, spread = min(self.most, self.n - 1), self.spread
+        covered, drawn = xp.prefix_sums(c), self._drawn
+        rest = 1 - drawn[..., : most + 1]
+        rest = xp.where(rest > 1e-12, rest, 1)[..., None]
+        # Not 0: powers that are no normal numbers any more take a hundred times as long.
+        inside = xp.minimum(xp.maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 1e-20), 1)
+        missed = 1 - xp.minimum(head[..., None, :] / rest, 1)
+        beyond = xp.positions(drawn.shape[-1], head) >= xp.positions(most + 1, head)[:, None]
+        above = xp.where(beyond, covered[..., None, :], 2.0)  # over any probability: never the smallest
+        spread_out = 1 + xp.minimum(xp.smallest(above[..., None, :, :] - _powers(inside, self.most))[..., 0], 0)
+        seen = xp.where(beyond[:, :-1], c[..., None, :], 0.0)
+        caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, self.most)).sum(-1)
+        fixed_count = covered[..., None, : most + 1]
+        drawn_too = spread * spread_out + (1 - spread) * (fixed_count + caught)
+        return xp.namespace(head).concatenate(
+            (spread * xp.minimum(fixed_count, 1) + (1 - spread) * fixed_count, drawn_too), -2
+        )
+
+    def _mass(self, masses: Array) -> Array:
+        """The stand-in's mass of tokens by their masses under q."""
+        power = self.estimator.power
+        largest = self.head[..., :1] ** power
+        return xp.minimum(xp.where(masses > 0, 1, 0) * masses**power * self.stand_in[..., :1] / largest, 1)
+
+
+def _powers(x: Array, count: int) -> Array:
+    """x to the powers 1 .. count: (..., j, m) -> (..., count, j, m)."""
+    powers = [x]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * x)
+    return xp.namespace(x).stack(powers, -3)

@@ -1,36 +1,21 @@
-"""Published trees that follow the draft: EAGLE-2, OPT-Tree, DySpec, SpecDec++."""
+"""Published ways to draft: EAGLE-2, OPT-Tree, DySpec, SpecDec++, prompt lookup."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
-from ...arrays import (
-    Array,
-    add_at,
-    copy,
-    double,
-    floats,
-    gather,
-    minimum,
-    namespace,
-    positions,
-    settled,
-    small,
-    top_tokens,
-    total,
-    unsmall,
-    where,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
-from ...rules.recursive_rejection import RecursiveRejectionWithoutReplacement
+from ...rules import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
-from ..rules.naive_path import NaivePath
 from ..rules.path_rule import PathRule
-from ..rules.token_wise import TokenWise
-from ..tree import DraftTree
+from ..rules.token_wise import NaivePath, TokenWise
+from ..tree import DraftTree, TreeShape
 from .candidates import BestCandidates, Offer
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds
@@ -56,6 +41,9 @@ class ConfidentTree(BestCandidates):
     beam: int = 10
     least_gain: float = 0.0
     least: float = 0.0
+    law: ClassVar[DraftLaw] = ByNode()
+    rule: ClassVar[PathRule] = NaivePath()
+    draws: ClassVar[int] = 0
 
     @classmethod
     def opt_tree(cls, budget: int, length: int = 8, least_gain: float = 0.2) -> ConfidentTree:
@@ -63,28 +51,16 @@ class ConfidentTree(BestCandidates):
         return cls(budget, length, budget, budget, least_gain)
 
     @property
-    def law(self) -> DraftLaw:
-        return ByNode()
-
-    @property
-    def rule(self) -> PathRule:
-        return NaivePath()
-
-    @property
-    def draws(self) -> int:
-        return 0
-
-    @property
     def label(self) -> str:
         return "OPT-Tree" if self.least_gain else "EAGLE-2"
 
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
-        tokens = top_tokens(q, min(self.most, q.shape[-1]))
-        values = reached[..., None] * small(floats(gather(q, tokens)))
-        return Offer(small(tokens), values, values)
+        tokens = xp.top_tokens(q, min(self.most, q.shape[-1]))
+        values = reached[..., None] * xp.host_view(xp.floats(xp.gather(q, tokens)))
+        return Offer(xp.host_view(tokens), values, values)
 
     def fixed_count(self, parents: Array) -> Array:
-        nodes = positions(parents.shape[-1] + 1, parents)
+        nodes = xp.positions(parents.shape[-1] + 1, parents)
         return (parents[:, :, None] == nodes).sum(1) * (nodes < parents.shape[-1])
 
 
@@ -108,48 +84,36 @@ class SampledTree(BestCandidates):
     beam: int = 16
     least: float = 0.0
     least_gain: float = 0.0
-
-    @property
-    def law(self) -> DraftLaw:
-        return WithoutReplacement()
-
-    @property
-    def rule(self) -> PathRule:
-        return TokenWise(RecursiveRejectionWithoutReplacement())
+    law: ClassVar[DraftLaw] = WithoutReplacement()
+    rule: ClassVar[PathRule] = TokenWise(RecursiveRejectionWithoutReplacement())
+    label: ClassVar[str] = "DySpec"
 
     @property
     def draws(self) -> int:
         return self.most * self.reads
 
-    @property
-    def label(self) -> str:
-        return "DySpec"
-
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
-        value, left = reached[..., None], copy(q)
+        value, left = reached[..., None], xp.copy(q)
         drawn, values, chances = [], [], []
-        numbers = first + self.most * positions(q.shape[-2], value)[:, None]
+        numbers = first + self.most * xp.positions(q.shape[-2], value)[:, None]
         for place in range(self.most):
             there = value > floor[..., None]
-            if place and settled(~there):
+            if place and xp.settled(~there):
                 break
-            drawn.append(where(there, draws.tokens(left, numbers + place + 0 * there, there), -1))
-            token = unsmall(drawn[-1], q)
-            share = gather(left, token)
-            mass = minimum(small(floats(share)) / where(there, small(floats(total(left))), 1), 1)
-            add_at(left, token, -share)
-            values.append(where(there, value, 0.0))
+            drawn.append(xp.where(there, draws.tokens(left, numbers + place + 0 * there, there), -1))
+            token = xp.from_view(drawn[-1], q)
+            share = xp.gather(left, token)
+            mass = xp.minimum(
+                xp.host_view(xp.floats(share)) / xp.where(there, xp.host_view(xp.floats(xp.total(left))), 1), 1
+            )
+            xp.add_at(left, token, -share)
+            values.append(xp.where(there, value, 0.0))
             chances.append(values[-1] * mass)
-            value = self.next_value(value, mass)
-        join = namespace(value).concatenate
-        return Offer(join(drawn, -1), join(values, -1), join(chances, -1))
-
-    def next_value(self, value: Array, mass: Array) -> Array:
-        """The value of the next child, by that of the one before and the mass of its token."""
-        return value * (1 - mass)
+            value = value * (1 - mass)
+        return Offer(*map(xp.concatenate, (drawn, values, chances)))
 
     def fixed_count(self, parents: Array) -> Array:
-        return 0 * namespace(parents).concatenate((parents, parents[:, :1]), -1)
+        return 0 * xp.concatenate((parents, parents[:, :1]))
 
 
 @dataclass(frozen=True)
@@ -169,6 +133,9 @@ class StoppedPath(TreeDrafter):
     accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
     length: int = field(init=False, compare=False)
     most: int = field(default=1, init=False, compare=False)
+    law: ClassVar[DraftLaw] = IID()
+    rule: ClassVar[PathRule] = BlockVerification()
+    label: ClassVar[str] = "SpecDec++"
 
     def __post_init__(self) -> None:
         check_bounds(budget=self.budget)
@@ -189,17 +156,9 @@ class StoppedPath(TreeDrafter):
 
     def lengths(self, chains: DraftTree) -> np.ndarray:
         """(B,) number of tokens that it would draft of each of these single chains, at least 1."""
-        q = gather(np.asarray(chains.q)[:, : chains.bounds.size], chains.tokens[:, :, None])[..., 0]
+        q = xp.gather(np.asarray(chains.q)[:, : chains.bounds.size], chains.tokens[:, :, None])[..., 0]
         refused = 1 - np.cumprod(self.predicted(q), axis=-1) > self.threshold
         return np.where(refused.any(-1), refused.argmax(-1) + 1, chains.bounds.length)
-
-    @property
-    def law(self) -> DraftLaw:
-        return IID()
-
-    @property
-    def rule(self) -> PathRule:
-        return BlockVerification()
 
     @property
     def draws(self) -> int:
@@ -209,10 +168,6 @@ class StoppedPath(TreeDrafter):
     def reads(self) -> int:
         return self.budget
 
-    @property
-    def label(self) -> str:
-        return "SpecDec++"
-
     def growing(self, draws: TreeDraws) -> Growing:
         return GrowingPath(self, draws)
 
@@ -221,7 +176,7 @@ class StoppedPath(TreeDrafter):
         chance = 0.0 * mass + self.accepted[0]
         # Numbers, not an array: nothing is copied to the device.
         for edge, accepted in zip(self.edges, self.accepted[1:], strict=True):
-            chance = where(mass >= edge, accepted, chance)
+            chance = xp.where(mass >= edge, accepted, chance)
         return chance
 
 
@@ -229,32 +184,80 @@ class GrowingPath(Growing):
     """A path of every text, token after token."""
 
     def __init__(self, drafting: StoppedPath, draws: TreeDraws) -> None:
-        self.drafting, self._draws, self.levels = drafting, draws, drafting.budget
-        self.slots = self.read = self.above = draws.kind(draws.root)
-        self._slots, self._passes = draws.root, double(draws.root) + 1  # the chance that nothing is refused
+        super().__init__(draws, drafting.budget)
+        self.drafting, self._slots, self._passes = (
+            drafting,
+            draws.root,
+            xp.double(draws.root) + 1,
+        )  # the chance that nothing is refused
         self._tokens: list[Array] = []
 
     def grow(self, q: Array) -> None:
         depth = len(self._tokens)
         there = self._slots >= 0
         drawn = self._draws.tokens(q, (0 * self._slots + depth)[..., None], there[..., None])
-        token = where(there, drawn[..., 0], -1)
-        mass = small(floats(gather(q, unsmall(token[..., None], q))))[..., 0]
+        token = xp.where(there, drawn[..., 0], -1)
+        mass = xp.host_view(xp.floats(xp.gather(q, xp.from_view(token[..., None], q))))[..., 0]
         self._tokens.append(token)
         self._passes = self._passes * self.drafting.predicted(mass)
-        above, goes_on = where(there, self._slots, 0), there & (1 - self._passes <= self.drafting.threshold)
-        self._slots = where(goes_on, depth + 1, -1)
-        now = self._slots, where(goes_on, token, 0), above
-        self.slots, self.read, self.above = map(self._draws.kind, now)
+        above, goes_on = xp.where(there, self._slots, 0), there & (1 - self._passes <= self.drafting.threshold)
+        self._slots = xp.where(goes_on, depth + 1, -1)
+        self._show(self._slots, xp.where(goes_on, token, 0), above)
         self.levels -= 1
 
     def grown(self) -> Grown:
         size = self.drafting.budget
         none = 0 * self._tokens[0] - 1
-        tokens = namespace(none).concatenate((*self._tokens, *[none] * (size - len(self._tokens))), -1)
-        there, place = tokens >= 0, positions(size, tokens)
-        further = namespace(none).concatenate((there[:, 1:], there[:, :1] & False), -1)  # a node with a child was read
-        slots = where(further, place + 1, -1)
-        slots = namespace(none).concatenate((none + 1, slots), -1)
-        trees = tokens, where(there, place, size), 0 * slots, slots
+        tokens = xp.concatenate((*self._tokens, *[none] * (size - len(self._tokens))))
+        there, place = tokens >= 0, xp.positions(size, tokens)
+        further = xp.concatenate((there[:, 1:], there[:, :1] & False))  # a node with a child was read
+        slots = xp.where(further, place + 1, -1)
+        slots = xp.concatenate((none + 1, slots))
+        trees = tokens, xp.where(there, place, size), 0 * slots, slots
         return Grown(*map(self._draws.kind, trees))
+
+
+@dataclass(frozen=True)
+class LookupPath(TreeDrafter):
+    """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
+
+    length: int
+    most: int = field(default=1, init=False, repr=False, compare=False)
+    law: ClassVar[DraftLaw] = IID()
+    rule: ClassVar[PathRule] = NaivePath()
+    label: ClassVar[str] = "prompt lookup"
+    family: ClassVar[tuple[str, int]] = ("lookup", 0)
+    draws: ClassVar[int] = 0
+    reads: ClassVar[int] = 0
+    passes: ClassVar[int] = 0
+
+    @property
+    def budget(self) -> int:  # type: ignore[override]
+        return self.length
+
+    @property
+    def takes(self) -> int:  # type: ignore[override]
+        return self.length
+
+    @property
+    def bounds(self) -> TreeShape:
+        return TreeShape.chains(1, self.length)
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return GivenPath(self, draws)
+
+
+class GivenPath(Growing):
+    """It is there from the beginning."""
+
+    def __init__(self, drafting: LookupPath, draws: TreeDraws) -> None:
+        super().__init__(draws, 0)
+        self._length = drafting.length
+
+    def grow(self, q: Array) -> None:
+        """Nothing is drafted by a model."""
+
+    def grown(self) -> Grown:
+        root, node = self._draws.root, xp.positions(self._length, self._draws.root)
+        none = 0 * xp.concatenate((root, root + 0 * node))
+        return Grown(*map(self._draws.kind, (self._draws.given[:, : self._length], root + node, none, none - 1)))

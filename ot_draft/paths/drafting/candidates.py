@@ -9,19 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple
 
-from ...arrays import (
-    Array,
-    argsort,
-    double,
-    maximum,
-    namespace,
-    on_host,
-    positions,
-    take,
-    top_masses,
-    total,
-    where,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds, in_order, written
 
@@ -64,7 +53,7 @@ class BestCandidates(TreeDrafter):
 
     @abstractmethod
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
-        """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, `small`.
+        """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, `host_view`s.
 
         first: number of the level's first uniform; child i of place w has number first + w most + i. Values do not rise from a node to
         its children, nor from child to child.
@@ -82,12 +71,12 @@ class Candidates(Growing):
     """All candidates so far, and which of them are read next."""
 
     def __init__(self, drafting: BestCandidates, draws: TreeDraws) -> None:
-        self.drafting, self._draws, self.levels = drafting, draws, drafting.length
+        super().__init__(draws, drafting.length)
+        self.drafting = drafting
         root = draws.root
         self._slots, self._here = root, root
-        self.slots = self.read = self.above = draws.kind(root)
-        self._reached, self._sum = double(root) + 1, double(root)
-        self._floor = double(root) + drafting.least
+        self._reached, self._sum = xp.double(root) + 1, xp.double(root)
+        self._floor = xp.double(root) + drafting.least
         self._kept: list[Level] = []
         self._first_slot, self._first_uniform, self._count = 1, 0, 0
 
@@ -96,15 +85,15 @@ class Candidates(Growing):
         offer = drafting.offer(q, self._reached, self._floor, self._draws, self._first_uniform)
         children = offer.tokens.shape[-1]
         tokens, values, reached = (x.reshape(len(here), -1) for x in offer)
-        kept = _best(where(values > self._floor, values, 0), drafting.budget)
+        kept = _best(xp.where(values > self._floor, values, 0), drafting.budget)
         there = kept < values.shape[-1]
-        at = where(there, kept, 0)
+        at = xp.where(there, kept, 0)
         above = at // children
         self._kept.append(
             Level(
-                where(there, take(tokens, at), -1),
-                where(there, take(values, at), 0.0),
-                take(here, above),
+                xp.where(there, xp.take(tokens, at), -1),
+                xp.where(there, xp.take(values, at), 0.0),
+                xp.take(here, above),
                 0 * at - 1,
             )
         )
@@ -112,47 +101,46 @@ class Candidates(Growing):
         self._count += at.shape[-1]
         self.levels -= 1
         if self.levels:  # the last level is not read
-            self._go_down(where(there, take(reached, at), 0.0), take(self._slots, above))
+            self._go_down(xp.where(there, xp.take(reached, at), 0.0), xp.take(self._slots, above))
 
     def _go_down(self, reached: Array, above: Array) -> None:
         """Choose which candidates of the last level are read next; above: the slots of their parents."""
         drafting, level = self.drafting, self._kept[-1]
         width = reached.shape[-1]
-        best = top_masses(self._all("values"), min(drafting.budget, self._count))
+        best = xp.top_masses(self._all("values"), min(drafting.budget, self._count))
         if self._count >= drafting.budget:
-            self._floor = maximum(best[:, -1:], drafting.least)
-        sum_before, self._sum = self._sum, total(best)
+            self._floor = xp.maximum(best[:, -1:], drafting.least)
+        sum_before, self._sum = self._sum, xp.total(best)
         goes_on = (self._sum - sum_before > drafting.least_gain) & (reached > self._floor)
-        chosen = _best(where(goes_on, reached, 0), drafting.beam)
+        chosen = _best(xp.where(goes_on, reached, 0), drafting.beam)
         there = chosen < width
-        at = where(there, chosen, 0)
-        self._here = where(there, 1 + self._count - width + at, -1)
-        self._slots = where(there, self._first_slot + positions(at.shape[-1], at), -1)
-        self._reached = where(there, take(reached, at), 0.0)
+        at = xp.where(there, chosen, 0)
+        self._here = xp.where(there, 1 + self._count - width + at, -1)
+        self._slots = xp.where(there, self._first_slot + xp.positions(at.shape[-1], at), -1)
+        self._reached = xp.where(there, xp.take(reached, at), 0.0)
         # One column more takes what is of no use.
         slots = written(_padded(level.slots, width + 1, -1), chosen, self._slots)[:, :width]
         self._kept[-1] = level._replace(slots=slots)
         self._first_slot += at.shape[-1]
-        now = self._slots, where(there, take(level.tokens, at), 0), where(there, take(above, at), 0)
-        self.slots, self.read, self.above = map(self._draws.kind, now)
+        self._show(self._slots, xp.where(there, xp.take(level.tokens, at), 0), xp.where(there, xp.take(above, at), 0))
 
     def grown(self) -> Grown:
         size, count = self.drafting.budget, self._count
         tokens, values, parents, slots = map(self._all, Level._fields)
         kept = _best(values, size)
         there = kept < count
-        at = where(there, kept, 0)
+        at = xp.where(there, kept, 0)
         node = _padded(0 * at[:, :1], count + 2, 0)  # of every candidate, the root first
-        node = written(node, where(there, kept + 1, count + 1), 1 + positions(at.shape[-1], at) + 0 * at)
-        above = _padded(where(there, take(node, take(parents, at)), size), size, size)
-        slots, tokens = (_padded(where(there, take(x, at), -1), size, -1) for x in (slots, tokens))
-        slots = namespace(at).concatenate((0 * at[:, :1], slots), -1)
+        node = written(node, xp.where(there, kept + 1, count + 1), 1 + xp.positions(at.shape[-1], at) + 0 * at)
+        above = _padded(xp.where(there, xp.take(node, xp.take(parents, at)), size), size, size)
+        slots, tokens = (_padded(xp.where(there, xp.take(x, at), -1), size, -1) for x in (slots, tokens))
+        slots = xp.concatenate((0 * at[:, :1], slots))
         trees = tokens, above, self.drafting.fixed_count(above), slots
         return Grown(*map(self._draws.kind, trees))
 
     def _all(self, name: str) -> Array:
         columns = [getattr(level, name) for level in self._kept]
-        return namespace(columns[0]).concatenate(columns, -1)
+        return xp.concatenate(columns)
 
 
 def _best(values: Array, count: int) -> Array:
@@ -161,12 +149,12 @@ def _best(values: Array, count: int) -> Array:
     On the host without the columns that no row needs, but for one.
     """
     width = values.shape[-1]
-    order = argsort(-values, stable=True)[:, : min(count, width)]
-    there = take(values, order) > 0
-    if on_host(there):
+    order = xp.argsort(-values, stable=True)[:, : min(count, width)]
+    there = xp.take(values, order) > 0
+    if xp.on_host(there):
         most = max(int(there.sum(-1).max()) if len(there) else 0, 1)
         order, there = order[:, :most], there[:, :most]
-    return in_order(where(there, order, width))
+    return in_order(xp.where(there, order, width))
 
 
 def _padded(x: Array, width: int, value: int) -> Array:
@@ -174,4 +162,4 @@ def _padded(x: Array, width: int, value: int) -> Array:
     missing = width - x.shape[-1]
     if not missing:
         return x
-    return namespace(x).concatenate((x, *[0 * x[:, :1] + value] * missing), -1)
+    return xp.concatenate((x, *[0 * x[:, :1] + value] * missing))

@@ -1,24 +1,38 @@
-"""Our dynamic tree: draws without replacement, as many where as their counted acceptance says, for traversal verification.
+"""Our dynamic trees for traversal verification: draws without replacement, as many where as their counted acceptance says.
 
 Level by level, from q and what was drawn above (`LevelTree`). Traversal is lossless on any tree that is drafted draw by draw, whatever
 decides about the next one (proofs_checks/paths/traversed_trees.py); rules that take the children in turn are lossless on this one, too.
+
+`LookupTree` has a second source, tokens that were looked up in the text: a node on their way may have the next of them as a fixed child,
+behind the draws, which are from q outside it (`ByNodeLast`), so that no sibling is drafted twice. Whether it has is decided like
+the number of its draws, by the levels above and by q, as traversal asks for where tokens are fixed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from ...arrays import Array, add_at, copy, gather, namespace, on_host, positions, settled, unsmall, where
+from ... import arrays as xp
+from ...arrays import Array
 from ...laws import DraftLaw, WithoutReplacement
+from ...laws.fixed_last import ByNodeLast
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
-from .counted_acceptance import CountedAcceptance, CountedEstimate, PairAcceptance, neutral_acceptance
+from .counted_acceptance import (
+    CountedAcceptance,
+    CountedEstimate,
+    LookedUpAcceptance,
+    PairAcceptance,
+    neutral_acceptance,
+    neutral_looked_up,
+)
 from .growing import Growing, TreeDraws
-from .level_tree import LevelGrowth, LevelTree
+from .level_tree import AcceptanceEstimate, LevelGrowth, LevelTree, free
 
-NEUTRAL = neutral_acceptance()
+NEUTRAL, NEUTRAL_LOOKED_UP = neutral_acceptance(), neutral_looked_up()
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,9 @@ class CountedTree(LevelTree):
     budget: int
     length: int = 8
     acceptance: CountedAcceptance = NEUTRAL
+    law: ClassVar[DraftLaw] = WithoutReplacement()
+    rule: ClassVar[PathRule] = Traversal()
+    label: ClassVar[str] = "counted"
 
     @property
     def most(self) -> int:  # type: ignore[override]  # as many as were counted
@@ -52,18 +69,6 @@ class CountedTree(LevelTree):
         """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""
         return replace(self, acceptance=CountedAcceptance.counted(p, q, self.most))
 
-    @property
-    def law(self) -> DraftLaw:
-        return WithoutReplacement()
-
-    @property
-    def rule(self) -> PathRule:
-        return Traversal()
-
-    @property
-    def label(self) -> str:
-        return "counted"
-
     def growing(self, draws: TreeDraws) -> Growing:
         return CountedGrowth(self, draws)
 
@@ -72,21 +77,21 @@ class CountedGrowth(LevelGrowth):
     """Trees whose children are draws without replacement."""
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
-        most, left, drawn = numbers.shape[-1], copy(q), list[Array]()
-        nodes = positions(q.shape[-2], count)
+        most, left, drawn = numbers.shape[-1], xp.copy(q), list[Array]()
+        nodes = xp.positions(q.shape[-2], count)
         for place in range(most):
-            if settled(count <= place):
+            if xp.settled(count <= place):
                 break
-            if on_host(count):  # where it can be asked which nodes have so many, the others are left out
+            if xp.on_host(count):  # where it can be asked which nodes have so many, the others are left out
                 going = (count[:, nodes] > place).any(0)[:, 0]
                 left, nodes = left if going.all() else left[:, going], nodes[going]
             needed = count[:, nodes] > place
-            token = where(needed, self._draws.tokens(left, numbers[:, nodes, place : place + 1], needed), -1)
+            token = xp.where(needed, self._draws.tokens(left, numbers[:, nodes, place : place + 1], needed), -1)
             drawn.append(_at_nodes(token, nodes, count))
-            token = unsmall(token, q)
-            add_at(left, token, -gather(left, token))
-        children = namespace(count).concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))), -1)
-        return children, gather(q, unsmall(children, q))
+            token = xp.from_view(token, q)
+            xp.add_at(left, token, -xp.gather(left, token))
+        children = xp.concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))))
+        return children, xp.gather(q, xp.from_view(children, q))
 
 
 def _at_nodes(tokens: Array, nodes: Array, count: Array) -> Array:
@@ -94,3 +99,104 @@ def _at_nodes(tokens: Array, nodes: Array, count: Array) -> Array:
     every = 0 * count - 1
     every[:, nodes] = tokens
     return every
+
+
+@dataclass(frozen=True)
+class LookupTree(CountedTree):
+    """`CountedTree` around at most `length` looked-up tokens: each of them is drafted where it is worth a draw.
+
+    looked_up: how often such tokens are accepted; where nothing is given, as `acceptance`. Lossless with `Traversal` and `NaivePath`.
+    """
+
+    length: int = 10
+    looked_up: LookedUpAcceptance = NEUTRAL_LOOKED_UP
+    law: ClassVar[DraftLaw] = ByNodeLast()
+    label: ClassVar[str] = "counted, with lookup"
+
+    def for_pair(self, acceptance: PairAcceptance) -> LookupTree:
+        looked_up = acceptance.looked_up if self.looked_up == NEUTRAL_LOOKED_UP else self.looked_up
+        return replace(self, acceptance=super().for_pair(acceptance).acceptance, looked_up=looked_up)
+
+    @property
+    def takes(self) -> int:  # type: ignore[override]
+        return min(self.length, self.budget)
+
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        return self.acceptance.most + 1
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return LookupGrowth(self, draws)
+
+
+@dataclass(frozen=True, eq=False)
+class _WithAnother:
+    """An estimate of the nodes of a level and, behind them, of one more node that promises a single child with certainty."""
+
+    estimate: AcceptanceEstimate
+
+    @property
+    def gains(self) -> tuple[Array, Array]:
+        gains, fixed_count = self.estimate.gains
+        join = xp.namespace(gains).concatenate
+        child = 0 * gains[:, :1, :1]
+        return join((gains, join((child + 1, 0 * gains[:, :1, 1:]), -1)), -2), join(
+            (fixed_count, 0 * fixed_count[:, :1]), -2
+        )
+
+    def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
+        return self.estimate.below(masses, tokens, fixed_count, count)
+
+
+class LookupGrowth(CountedGrowth):
+    """Trees that may hold the way of the looked-up tokens: of every node of the level, whether it stands on that way."""
+
+    drafting: LookupTree
+
+    def __init__(self, drafting: LookupTree, draws: TreeDraws) -> None:
+        super().__init__(drafting, draws)
+        given = draws.given[:, : drafting.takes]
+        self._given = xp.concatenate((given, draws.root - 1))
+        self._depth, self._on_way = 0, draws.root == 0
+
+    def _decide(self, estimate: AcceptanceEstimate, q: Array) -> tuple[Array, Array]:
+        """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own."""
+        next_one = self._next()[..., None]
+        mass = xp.gather(q, xp.from_view(next_one, q))
+        self._accepted = xp.where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
+        beside = self._reached * (1 - self._accepted), xp.total(self._reached * self._accepted)
+        reached = xp.concatenate(beside)
+        left = self.drafting.budget - self._used
+        count, fixed_count = self.drafting.numbers_at(_WithAnother(estimate), reached, left, self.levels)
+        fixed = xp.where(next_one[..., 0] >= 0, count[:, -1:], 0)
+        count, fixed_count = count[:, :-1], fixed_count[:, :-1]
+        # Draws are outside the looked-up token: none where it has all the mass.
+        possible = (estimate.gains[0] > 0).sum(-1) - xp.where(xp.host_view(mass[..., 0] > 0), fixed, 0)
+        return xp.minimum(count, possible) + fixed, fixed_count + fixed
+
+    def _next(self) -> Array:
+        """The looked-up token below each node of the level, -1 where there is none: int (B, W)."""
+        column = min(self._depth, self._given.shape[-1] - 1)
+        return xp.where(self._on_way & (self._slots >= 0), self._given[:, column : column + 1], -1)
+
+    def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
+        """Draws outside the looked-up token, and behind them itself."""
+        fixed, draws = xp.where(fixed_count > 0, self._next()[..., None], -1), count - fixed_count
+        outside = q if xp.settled(fixed_count == 0) else free(q, xp.from_view(fixed, q))
+        children, _ = super()._children(outside, numbers, draws, fixed_count)
+        children = xp.where((xp.positions(numbers.shape[-1], count) == draws) & (fixed_count > 0), fixed, children)
+        return children, xp.gather(q, xp.from_view(children, q))
+
+    def _chances(
+        self, estimate: AcceptanceEstimate, masses: Array, children: Array, fixed_count: Array, count: Array
+    ) -> Array:
+        """Draws beside a looked-up token count where that is refused."""
+        chances = super()._chances(estimate, masses, children, fixed_count, count)
+        fixed, accepted = self._next()[..., None], self._accepted[..., None]
+        beside = xp.where(fixed_count > 0, chances * (1 - accepted), chances)
+        return xp.where((children == fixed) & (fixed_count > 0), accepted, beside)
+
+    def _look_at(self, tokens: Array, parent: Array) -> None:
+        way = xp.take(self._next(), parent)
+        self._on_way = (tokens == way) & (way >= 0)
+        self._depth += 1

@@ -15,19 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import (
-    Array,
-    floats,
-    from_host,
-    is_torch,
-    maximum,
-    minimum,
-    namespace,
-    positions,
-    small,
-    total,
-    where,
-)
+from ... import arrays as xp
+from ...arrays import Array
 
 EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999)
 PLACES = 6  # of draws whose shares are told apart; the last stands for all later ones
@@ -93,10 +82,10 @@ class LookedUpAcceptance:
         return cls(mean(behind == 0), mean(behind > 0))
 
     def chance(self, masses: Array, first: bool) -> Array:
-        """Of tokens with such masses under the draft, `small`."""
-        masses, values = small(floats(masses)), self.first if first else self.further
+        """Of tokens with such masses under the draft, `host_view`s."""
+        masses, values = xp.host_view(xp.floats(masses)), self.first if first else self.further
         steps = zip(self.edges, pairwise(values), strict=True)
-        return values[0] + sum((above - below) * where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
+        return values[0] + sum((above - below) * xp.where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
 
 
 def neutral_acceptance(most: int = 12, edges: tuple[float, ...] = EDGES) -> CountedAcceptance:
@@ -122,7 +111,7 @@ class PairAcceptance:
 
 @dataclass(frozen=True, eq=False)
 class CountedEstimate:
-    """What was counted, at nodes whose laws q have such largest masses, (...), and so many tokens of positive mass, int (...), `small`."""
+    """What was counted, at nodes by the largest mass of q, (...), and its number of tokens of positive mass, int (...); `host_view`s."""
 
     acceptance: CountedAcceptance
     largest: Array
@@ -131,26 +120,26 @@ class CountedEstimate:
     @classmethod
     def of(cls, acceptance: CountedAcceptance, q: Array) -> CountedEstimate:
         """At nodes with the laws q (..., n)."""
-        return cls(acceptance, small(floats(namespace(q).amax(q, -1))), small((q > 0).sum(-1)))
+        return cls(acceptance, xp.host_view(xp.floats(xp.namespace(q).amax(q, -1))), xp.host_view((q > 0).sum(-1)))
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
         """What each further draw adds to the acceptance (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
         most = self.acceptance.most
-        there = positions(most, self.tokens) < self.tokens[..., None]
-        none_fixed = 0 * positions(most + 1, self.tokens) * self.tokens[..., None]
-        return where(there, self._tables.of_node[self._row], 0.0), none_fixed
+        there = xp.positions(most, self.tokens) < self.tokens[..., None]
+        none_fixed = 0 * xp.positions(most + 1, self.tokens) * self.tokens[..., None]
+        return xp.where(there, self._tables.of_node[self._row], 0.0), none_fixed
 
     def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
         """Chance that each child is reached, given its parent is. Of fixed children, which stand last: their mass."""
-        masses, place = small(floats(masses)), positions(tokens.shape[-1], tokens)
+        masses, place = xp.host_view(xp.floats(masses)), xp.positions(tokens.shape[-1], tokens)
         fixed = (place >= count - fixed_count) & (tokens >= 0)
-        gone = total(where(fixed, masses, 0)) + masses.cumsum(-1) - masses
-        share = masses / maximum(1 - gone, 1e-300)
+        gone = xp.total(xp.where(fixed, masses, 0)) + masses.cumsum(-1) - masses
+        share = masses / xp.maximum(1 - gone, 1e-300)
         tables = self._tables
-        ratio = tables.of_share[minimum(place, tables.of_share.shape[0] - 1), self._bins(share)]
-        chances = tables.of_node[self._row][..., minimum(place, self.acceptance.most - 1)] * ratio
-        return where(tokens < 0, 0, where(fixed, masses, minimum(chances, 1)))
+        ratio = tables.of_share[xp.minimum(place, tables.of_share.shape[0] - 1), self._bins(share)]
+        chances = tables.of_node[self._row][..., xp.minimum(place, self.acceptance.most - 1)] * ratio
+        return xp.where(tokens < 0, 0, xp.where(fixed, masses, xp.minimum(chances, 1)))
 
     @property
     def _row(self) -> Array:
@@ -161,7 +150,7 @@ class CountedEstimate:
 
     @property
     def _tables(self) -> _Tables:
-        return _tables(self.acceptance, self.largest.device if is_torch(self.largest) else None)
+        return _tables(self.acceptance, self.largest.device if xp.is_torch(self.largest) else None)
 
 
 class _Tables(NamedTuple):
@@ -175,7 +164,7 @@ def _tables(acceptance: CountedAcceptance, device: Any) -> _Tables:
     """Made once for a device, because making them is a copy from the host."""
     like = np.empty(0) if device is None else _empty(device)
     values = acceptance.of_node, acceptance.of_share, acceptance.edges
-    return _Tables(*(from_host(np.array(each, dtype=np.float64), like) for each in values))
+    return _Tables(*(xp.from_host(np.array(each, dtype=np.float64), like) for each in values))
 
 
 def _empty(device: Any) -> Array:

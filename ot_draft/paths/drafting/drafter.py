@@ -11,13 +11,13 @@ import numpy as np
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
-from ..model import Path
-from ..rules.path_rule import Nodes, PathRule
-from ..tree import Bounds, DraftTree, TreeBounds
+from ..layout import Bounds
+from ..model import Nodes, Path, Rows
+from ..rules.path_rule import PathRule
+from ..tree import DraftTree, TreeBounds
 from .counted_acceptance import PairAcceptance
 from .enumeration import Drafted, every_growth
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
-from .rows import Rows
 
 
 class TreeDrafter(ABC):
@@ -32,11 +32,6 @@ class TreeDrafter(ABC):
     most: int
 
     @property
-    def bounds(self) -> Bounds:
-        """What is known of its trees beforehand."""
-        return TreeBounds(self.budget, self.length, self.most)
-
-    @property
     @abstractmethod
     def law(self) -> DraftLaw:
         """The law of the children of a node, however many there are."""
@@ -48,6 +43,11 @@ class TreeDrafter(ABC):
 
     @property
     @abstractmethod
+    def label(self) -> str:
+        """Its name in tables."""
+
+    @property
+    @abstractmethod
     def draws(self) -> int:
         """Uniform numbers that one tree takes."""
 
@@ -55,6 +55,11 @@ class TreeDrafter(ABC):
     @abstractmethod
     def reads(self) -> int:
         """Slots: nodes that the draft model reads at most, the root among them."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What is known of its trees beforehand."""
+        return TreeBounds(self.budget, self.length, self.most)
 
     @property
     def passes(self) -> int:
@@ -70,11 +75,6 @@ class TreeDrafter(ABC):
     def family(self) -> tuple[str, int]:
         """What its acceptance is counted by: trees of one family are accepted alike."""
         return "tree", self.budget
-
-    @property
-    @abstractmethod
-    def label(self) -> str:
-        """Its name in tables."""
 
     def for_pair(self, acceptance: PairAcceptance) -> TreeDrafter:
         """The same by what was counted of the models that decode with it, where it goes by such counts and was given none."""

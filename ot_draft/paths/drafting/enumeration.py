@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, integers, one
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
-from ..model import Path
-from ..plain import PlainTree
-from ..rules.path_rule import Nodes, PathLaw
-from ..tree import TreeShape
+from ..model import Nodes, Path
+from ..rules.path_rule import PathLaw
+from ..tree import PlainTree, TreeShape
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 
 MAX_DRAFTS = 1 << 20  # trees, or K-tuples of paths; more than this takes an hour in Fractions
@@ -38,7 +38,7 @@ def every_growth(nodes: Nodes, growing: Callable[[TreeDraws], Growing], law: Dra
 
     Every draw is made in every way, also where its node is not kept. Raises InvalidArgument where there are more than a million ways.
     """
-    waiting: list[tuple[Made, Any]] = [({}, one(nodes.target(())))]
+    waiting: list[tuple[Made, Any]] = [({}, nodes.one)]
     count = 0
     while waiting:
         runs, waiting = waiting[-BATCH:], waiting[:-BATCH]
@@ -84,17 +84,14 @@ def _plain(grown: Grown, row: int, law: DraftLaw) -> PlainTree:
     prefixes = [prefix for prefix in prefixes_of(grown, row) if prefix is not None]
     size = len(prefixes) - 1
     shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
-    fixed = []
-    for parent, prefix in enumerate(prefixes):
-        children = tuple(tokens[child - 1] for child in shape.children(parent))
-        if tops := law.fixed_among(children, int(grown.fixed_count[row, parent])):
-            fixed.append((prefix, tops))
-    return PlainTree(shape, tokens, law.told(tuple(sorted(fixed))))
+    children = (tuple(tokens[child - 1] for child in shape.children(node)) for node in range(size + 1))
+    nodes = zip(prefixes, children, grown.fixed_count[row, : size + 1].tolist(), strict=True)
+    return PlainTree(shape, tokens, law.told(nodes))
 
 
 def paths_of(nodes: Nodes, K: int, L: int) -> Iterator[Drafted]:
     """Every tuple of K i.i.d. paths of length L, in drawing order."""
-    paths: PathLaw = {(): one(nodes.target(()))}
+    paths: PathLaw = {(): nodes.one}
     for _ in range(L):
         paths = {
             (*path, token): probability * mass
@@ -104,7 +101,7 @@ def paths_of(nodes: Nodes, K: int, L: int) -> Iterator[Drafted]:
         }
     within_limit(len(paths) ** K, f"{len(paths)}^{K} tuples of K = {K} drafted paths")
     for drafts in product(paths, repeat=K):
-        yield drafts, prod((paths[path] for path in drafts), start=one(nodes.target(())))
+        yield drafts, prod((paths[path] for path in drafts), start=nodes.one)
 
 
 def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Drafted]:
@@ -123,7 +120,7 @@ def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Dr
             below = tuple(None if prefix is None or token < 0 else (*prefix, token) for token in drafts)
             yield from grow((*tokens, *drafts), (*prefixes, *below), place + 1, probability * mass)
 
-    for tokens, probability in grow((), ((),), 0, one(nodes.target(()))):
+    for tokens, probability in grow((), ((),), 0, nodes.one):
         yield PlainTree(shape, tokens, law), probability
 
 
@@ -157,7 +154,7 @@ def _families(nodes: Nodes, law: DraftLaw, prefix: Path | None, count: int) -> P
         q = nodes.draft(prefix)
         drawn = law.count(nodes.n, count)
         tuples = [(*drafts, *(-1,) * (count - drawn)) for drafts in product(range(nodes.n), repeat=drawn)]
-        masses = law.probability(q, integers(tuples, q)).tolist()
+        masses = law.probability(q, xp.integers(tuples, q)).tolist()
         return {drafts: mass for drafts, mass in zip(tuples, masses, strict=True) if mass != 0}
 
     return nodes.once(law, ("families", prefix, count), find)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Array, argsort, gather, inverse_cdf, small, take, unsmall, where
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidDrafts
 from ..model import Path
 
@@ -35,30 +36,32 @@ class Grown:
 class TreeDraws:
     """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1).
 
-    given: int (B, G), `small`, tokens that may come next by another source than the draft model, -1 beyond; without any no columns.
+    given: int (B, G), a `host_view`, tokens that may come next by another source than the draft model, -1 beyond; without any no columns.
     """
 
     def __init__(self, uniforms: Array, given: Array | None = None) -> None:
         self._uniforms = uniforms
-        self.root = small(where(uniforms.sum(-1) < 0, 0, 0)[:, None])  # 0 for every tree, int (B, 1), `small`
-        self.given = self.root[:, :0] if given is None else small(given)
+        self.root = xp.host_view(
+            xp.where(uniforms.sum(-1) < 0, 0, 0)[:, None]
+        )  # 0 for every tree, int (B, 1), a `host_view`
+        self.given = self.root[:, :0] if given is None else xp.host_view(given)
 
     def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
-        """Draws by masses (B, W, n), each row in proportion: int (B, W, m), `small`; anything where none is needed.
+        """Draws by masses (B, W, n), each row in proportion: int (B, W, m), a `host_view`; anything where none is needed.
 
         numbers: int (B, W, m), of the uniforms.
         """
-        numbers = where(needed, numbers, -1).reshape(len(numbers), -1)
-        uniforms = unsmall(gather(small(self._uniforms), numbers), mass)
-        return small(inverse_cdf(mass, uniforms.reshape(needed.shape)))
+        numbers = xp.where(needed, numbers, -1).reshape(len(numbers), -1)
+        uniforms = xp.from_view(xp.gather(xp.host_view(self._uniforms), numbers), mass)
+        return xp.host_view(xp.inverse_cdf(mass, uniforms.reshape(needed.shape)))
 
     def uniforms(self, nodes: slice, children: slice, count: int) -> Array:
         """Uniforms (B, W, count) for the children of W neighbouring nodes of the present level, which are these among nodes 1 .. N."""
         return self._uniforms[:, children].reshape(len(self._uniforms), -1, count)
 
     def kind(self, x: Array) -> Array:
-        """Back from `small` to the kind of the uniforms."""
-        return unsmall(x, self._uniforms)
+        """Back from a `host_view` to the kind of the uniforms."""
+        return xp.from_view(x, self._uniforms)
 
 
 class Growing(ABC):
@@ -74,6 +77,14 @@ class Growing(ABC):
     slots: Array
     read: Array
     above: Array
+
+    def __init__(self, draws: TreeDraws, levels: int) -> None:
+        self._draws, self.levels = draws, levels
+        self.slots = self.read = self.above = draws.kind(draws.root)
+
+    def _show(self, slots: Array, read: Array, above: Array) -> None:
+        """The level that is read next, `host_view`s."""
+        self.slots, self.read, self.above = map(self._draws.kind, (slots, read, above))
 
     @abstractmethod
     def grow(self, q: Array) -> None:
@@ -116,7 +127,7 @@ def check_bounds(**numbers: int) -> None:
 
 def in_order(x: Array) -> Array:
     """The entries of every row from the smallest up."""
-    return take(x, argsort(x))
+    return xp.take(x, xp.argsort(x))
 
 
 def written(x: Array, index: Array, values: Array) -> Array:

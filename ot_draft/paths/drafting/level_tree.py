@@ -11,26 +11,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Protocol
 
-from ...arrays import (
-    Array,
-    argsort,
-    cleared,
-    double,
-    gather,
-    maximum,
-    minimum,
-    namespace,
-    on_host,
-    positions,
-    settled,
-    small,
-    take,
-    top_masses,
-    top_tokens,
-    total,
-    unsmall,
-    where,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ...laws import outside
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds, written
@@ -39,7 +21,7 @@ Chosen = tuple[Array, Array]  # number of children, and of fixed tokens among th
 
 
 class AcceptanceEstimate(Protocol):
-    """What an estimate says at the nodes of a level; all of it is `small`."""
+    """What an estimate says at the nodes of a level; all of it is a `host_view`."""
 
     @property
     def gains(self) -> tuple[Array, Array]:
@@ -65,19 +47,19 @@ class LevelTree(TreeDrafter):
         """What the draft says at nodes with the laws q (..., n)."""
 
     def numbers_at(self, estimate: AcceptanceEstimate, reached: Array, left: Array, levels: int) -> Chosen:
-        """Children of every node of a level, and how many of them are fixed tokens, by what the draft says there; all of it is `small`.
+        """Children of every node of a level, and how many of them are fixed tokens, by what the draft says there; all are `host_view`s.
 
         reached: (B, W) chance that each node is reached; left: int (B, 1) nodes left; levels: how many may still be drafted, that of the
         children included.
         """
         gains, fixed_count = estimate.gains
         weights = (reached[..., None] * gains).reshape(len(reached), -1)
-        average = (reached[..., None] * gains).sum(-2) / maximum(total(reached), 1e-300)
+        average = (reached[..., None] * gains).sum(-2) / xp.maximum(xp.total(reached), 1e-300)
         for place, gain in enumerate(self.typical):  # numbers, not an array: nothing is copied to the device
             average[..., place] = gain
         drafted = self._drafted(weights, self._imagined(average, levels - 1), left)
         count = drafted.reshape(gains.shape).sum(-1)
-        return count, gather(fixed_count, count[..., None])[..., 0]
+        return count, xp.gather(fixed_count, count[..., None])[..., 0]
 
     @property
     def draws(self) -> int:
@@ -92,67 +74,64 @@ class LevelTree(TreeDrafter):
 
     def _imagined(self, average: Array, levels: int) -> Array:
         """Chances that the nodes of an average node's tree are reached, itself (1) included, the largest first: (B, at most budget)."""
-        join = namespace(average).concatenate
         alone = average[:, :1] * 0 + 1
         tree = alone
         for _ in range(levels):
             further = (average[:, :, None] * tree[:, None, :]).reshape(len(average), -1)
-            tree = join((alone, top_masses(further, min(self.budget, further.shape[-1]))), -1)
+            tree = xp.concatenate((alone, xp.top_masses(further, min(self.budget, further.shape[-1]))))
         return tree
 
     def _drafted(self, weights: Array, tree: Array, left: Array) -> Array:
         """Which possible children (B, W C) are drafted: those of the level among the best of the imagined forest. bool."""
-        order = argsort(-weights, stable=True)
-        best = take(weights, order)[:, : self.budget]
+        order = xp.argsort(-weights, stable=True)
+        best = xp.take(weights, order)[:, : self.budget]
         forest = (best[:, :, None] * tree[:, None, :]).reshape(len(best), -1)
-        forest = top_masses(forest, min(self.budget, forest.shape[-1]))
-        least = gather(forest, minimum(left, forest.shape[-1]) - 1)  # 0 where nothing is left: then `left` bounds
+        forest = xp.top_masses(forest, min(self.budget, forest.shape[-1]))
+        least = xp.gather(forest, xp.minimum(left, forest.shape[-1]) - 1)  # 0 where nothing is left: then `left` bounds
         # Of nodes that are worth the same as the last one, those of the level come first, as many as there is room for.
-        room = left - total(where(forest > least, 1, 0))
-        equal = total(where((best == least) & (best > 0), 1, 0))
-        number = minimum(total(where(best > least, 1, 0)) + where(equal < room, equal, room), left)
-        return argsort(order) < number
+        room = left - xp.total(xp.where(forest > least, 1, 0))
+        equal = xp.total(xp.where((best == least) & (best > 0), 1, 0))
+        number = xp.minimum(xp.total(xp.where(best > least, 1, 0)) + xp.where(equal < room, equal, room), left)
+        return xp.argsort(order) < number
 
 
 class LevelGrowth(Growing):
     """Trees whose nodes stand in the slots of their numbers. Of siblings that are equal the eldest alone is read, and drafted after."""
 
     def __init__(self, drafting: LevelTree, draws: TreeDraws) -> None:
-        self.drafting, self._draws, self.levels = drafting, draws, drafting.length
-        size, root = drafting.budget, draws.root
-        empty = root + 0 * positions(size + 1, root)  # (B, N + 1)
+        super().__init__(draws, drafting.length)
+        self.drafting, size, root = drafting, drafting.budget, draws.root
+        empty = root + 0 * xp.positions(size + 1, root)  # (B, N + 1)
         self._tokens, self._parents, self._fixed_count = empty - 1, empty + size, empty
         self._used = self._slots = root
-        self.slots = self.read = self.above = draws.kind(root)
-        self._reached = double(root) + 1
+        self._reached = xp.double(root) + 1
 
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.budget
         estimate = drafting.estimate(q)
         count, fixed_count = self._decide(estimate, q)
-        place = positions(drafting.most, count)
+        place = xp.positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
-        kept = argsort(where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
-        if on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
+        kept = xp.argsort(xp.where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
+        if xp.on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
             kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
-        there, parent = take(present, kept), kept // drafting.most
-        slot = where(there, self._used + positions(kept.shape[-1], kept), size)
+        there, parent = xp.take(present, kept), kept // drafting.most
+        slot = xp.where(there, self._used + xp.positions(kept.shape[-1], kept), size)
         children, masses = self._children(q, self._numbers(slot, kept, count), count[..., None], fixed_count[..., None])
         chances = self._chances(estimate, masses, children, fixed_count[..., None], count[..., None])
         reached = self._reached[..., None] * chances
         children, reached = (x.reshape(len(kept), -1) for x in (children, reached))
-        tokens = where(there, take(children, kept), -1)
-        above = take(maximum(self._slots, 0), parent)
+        tokens = xp.where(there, xp.take(children, kept), -1)
+        above = xp.take(xp.maximum(self._slots, 0), parent)
         self._tokens = written(self._tokens, slot, tokens)
-        self._parents = written(self._parents, slot, where(there, above, size))
-        self._fixed_count = written(self._fixed_count, where(self._slots >= 0, self._slots, size), fixed_count)
-        self._used = self._used + total(where(there, 1, 0))
+        self._parents = written(self._parents, slot, xp.where(there, above, size))
+        self._fixed_count = written(self._fixed_count, xp.where(self._slots >= 0, self._slots, size), fixed_count)
+        self._used = self._used + xp.total(xp.where(there, 1, 0))
         # Else nothing is drafted any more.
         alone = there & ~_has_elder(tokens, parent) & (self._used < size)
         self._look_at(tokens, parent)
-        self._slots, self._reached = where(alone, slot + 1, -1), where(alone, take(reached, kept), 0.0)
-        now = self._slots, where(alone, tokens, 0), where(alone, above, 0)
-        self.slots, self.read, self.above = map(self._draws.kind, now)
+        self._slots, self._reached = xp.where(alone, slot + 1, -1), xp.where(alone, xp.take(reached, kept), 0.0)
+        self._show(self._slots, xp.where(alone, tokens, 0), xp.where(alone, above, 0))
         self.levels -= 1
 
     def _decide(self, estimate: AcceptanceEstimate, q: Array) -> tuple[Array, Array]:
@@ -169,36 +148,36 @@ class LevelGrowth(Growing):
         """The nodes just drafted: tokens int (B, m), places of their parents in the level above."""
 
     def grown(self) -> Grown:
-        slots = positions(self.drafting.budget + 1, self._fixed_count) + 0 * self._fixed_count
+        slots = xp.positions(self.drafting.budget + 1, self._fixed_count) + 0 * self._fixed_count
         trees = self._tokens[:, :-1], self._parents[:, :-1], self._fixed_count, slots
         return Grown(*map(self._draws.kind, trees))
 
     def _numbers(self, slot: Array, kept: Array, count: Array) -> Array:
         """The slots of the level's nodes, each at its place among the possible children of its parent: (B, W, most)."""
-        none = 0 * slot[:, :1] + 0 * positions(count.shape[-1] * self.drafting.most, kept)
+        none = 0 * slot[:, :1] + 0 * xp.positions(count.shape[-1] * self.drafting.most, kept)
         return written(none, kept, slot).reshape(*count.shape, self.drafting.most)
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
         """Children (B, W, C), top tokens first, then draws outside them, -1 beyond their number; and their masses under q."""
         most = numbers.shape[-1]
-        ranked = small(top_tokens(q, min(most, q.shape[-1])))
-        place = positions(most, count)
-        fixed = where(place[: ranked.shape[-1]] < fixed_count, ranked, -1)
-        drawn = self._draws.tokens(free(q, unsmall(fixed, q)), numbers, (place >= fixed_count) & (place < count))
+        ranked = xp.host_view(xp.top_tokens(q, min(most, q.shape[-1])))
+        place = xp.positions(most, count)
+        fixed = xp.where(place[: ranked.shape[-1]] < fixed_count, ranked, -1)
+        drawn = self._draws.tokens(free(q, xp.from_view(fixed, q)), numbers, (place >= fixed_count) & (place < count))
         if ranked.shape[-1] < most:
-            ranked = namespace(ranked).concatenate((ranked, drawn[..., ranked.shape[-1] :]), -1)
-        children = where(place < count, where(place < fixed_count, ranked, drawn), -1)
-        return children, gather(q, unsmall(children, q))
+            ranked = xp.concatenate((ranked, drawn[..., ranked.shape[-1] :]))
+        children = xp.where(place < count, xp.where(place < fixed_count, ranked, drawn), -1)
+        return children, xp.gather(q, xp.from_view(children, q))
 
 
 def free(q: Array, fixed: Array) -> Array:
     """What is drawn from: q outside the fixed tokens, not normalised where it can be asked whether mass is left."""
-    left = cleared(q, fixed)
-    return left if settled(total(left) > 0) else outside(q, fixed)
+    left = xp.cleared(q, fixed)
+    return left if xp.settled(xp.total(left) > 0) else outside(q, fixed)
 
 
 def _has_elder(tokens: Array, parent: Array) -> Array:
     """Whether a sibling before it holds the same token: int (B, m), (B, m) -> bool (B, m)."""
     equal = (tokens[:, :, None] == tokens[:, None, :]) & (parent[:, :, None] == parent[:, None, :])
-    index = positions(tokens.shape[-1], tokens)
+    index = xp.positions(tokens.shape[-1], tokens)
     return (equal & (index[:, None] > index)).any(-1)

@@ -6,9 +6,8 @@ from ... import rules as selection_rules
 from ...errors import InvalidArgument
 from .block_verification import BlockVerification
 from .joint import Joint
-from .naive_path import NaivePath
 from .path_rule import PathRule
-from .token_wise import TokenWise
+from .token_wise import NaivePath, TokenWise
 from .toward_path import TowardPath
 from .traversal import Traversal
 

@@ -12,33 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import (
-    Array,
-    argsort,
-    divide,
-    empty,
-    excess,
-    full,
-    gather,
-    like,
-    minimum,
-    namespace,
-    on_host,
-    one,
-    positions,
-    settled,
-    small,
-    take,
-    total,
-    unsmall,
-    where,
-    zero,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ..layout import Layout
 from ..tree import DraftTree, PathSelection
 from .walk import Draws, Survivors
 
-LARGEST = 10**30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
+LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
 
 
 def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
@@ -61,27 +41,29 @@ class Present:
     def __init__(self, tokens: Array, layout: Layout) -> None:
         self.order, self.counts, self.places = layout.post_order, layout.counts, layout.places
         self.tokens = self.children = tokens
-        self.following = 2 + positions(tokens.shape[1], tokens) + 0 * tokens
-        if not settled(tokens >= 0):
+        self.following = 2 + xp.positions(tokens.shape[1], tokens) + 0 * tokens
+        if not xp.settled(tokens >= 0):
             self._leave_out(tokens >= 0, layout)
 
     def _leave_out(self, there: Array, layout: Layout) -> None:
         """The same where some are absent."""
-        join, parents = namespace(there).concatenate, layout.parents
-        above = join((there[:, :1] | True, there), -1)
+        parents = layout.parents
+        above = xp.concatenate((there[:, :1] | True, there))
         for _ in range(layout.length - 1):
-            there = there & take(above, parents)
-            above = join((above[:, :1], there), -1)
-        self.tokens = where(there, self.tokens, -1)
-        self.order = take(self.order, argsort(where(take(there, self.order - 1), 0, 1), stable=True))
-        before = join((0 * parents[:, :1], where(there, 1, 0).cumsum(-1)), -1)  # nodes that are there, up to each
-        first = minimum(layout.firsts - 1, parents.shape[1])
-        self.counts = take(before, minimum(first + layout.counts, parents.shape[1])) - take(before, first)
-        self.places = before[:, :-1] - take(take(before, first), parents)
+            there = there & xp.take(above, parents)
+            above = xp.concatenate((above[:, :1], there))
+        self.tokens = xp.where(there, self.tokens, -1)
+        self.order = xp.take(self.order, xp.argsort(xp.where(xp.take(there, self.order - 1), 0, 1), stable=True))
+        before = xp.concatenate(
+            (0 * parents[:, :1], xp.where(there, 1, 0).cumsum(-1))
+        )  # nodes that are there, up to each
+        first = xp.minimum(layout.firsts - 1, parents.shape[1])
+        self.counts = xp.take(before, xp.minimum(first + layout.counts, parents.shape[1])) - xp.take(before, first)
+        self.places = before[:, :-1] - xp.take(xp.take(before, first), parents)
         # Siblings stay neighbours: no parent has a smaller key than the one before it.
-        compact = argsort(2 * parents + where(there, 0, 1), stable=True)
-        self.children = take(self.tokens, compact)
-        self.following = 1 + take(join((compact[:, 1:], compact[:, -1:]), -1), argsort(compact))
+        compact = xp.argsort(2 * parents + xp.where(there, 0, 1), stable=True)
+        self.children = xp.take(self.tokens, compact)
+        self.following = 1 + xp.take(xp.concatenate((compact[:, 1:], compact[:, -1:])), xp.argsort(compact))
 
 
 class _Walk:
@@ -93,7 +75,7 @@ class _Walk:
         self._tokens, self._order, self._following = present.tokens, present.order, present.following
         self._counts, self._places = present.counts, present.places
         self._parents, self._rows = tree.layout.parents, self.survivors.rows
-        self._nodes = positions(tree.bounds.size + 1, self._tokens)
+        self._nodes = xp.positions(tree.bounds.size + 1, self._tokens)
         self.accepted, self._any = self.survivors.here, self.survivors.here < 0
         self._number = _inner(tree, self._parents)
         self._fixed = _fixed_counts(tree, self._counts, self._number)
@@ -101,157 +83,156 @@ class _Walk:
         self._alike = tree.law.all_independent  # every child of a node has one law
         # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
         # then, and fresh memory costs more than the arithmetic. The last row takes what is of no use.
-        self._mass, self._laws = (empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p) for _ in range(2))
-        ones = small(one(tree.p) + 0 * tree.p[:, 0, :1]) + 0 * self._nodes
+        self._mass, self._laws = (xp.empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p) for _ in range(2))
+        ones = xp.host_view(1 + 0 * tree.p[:, 0, :1]) + 0 * self._nodes
         self._weight, self._scale, self._start = ones, ones, ones
         self._top, self._cut, self._product = self._first_children(ones)
 
     def visit(self, step: int, draws: Draws) -> bool:
         """Test one node of every tree, and where it is refused take it off; True where all is known to be decided."""
         node = self._order[:, step : step + 1]
-        open_ = (take(self._tokens, node - 1) >= 0) & ~self._any
-        if settled(~open_):
+        open_ = (xp.take(self._tokens, node - 1) >= 0) & ~self._any
+        if xp.settled(~open_):
             return True
-        weight = where(take(self._counts, node) > 0, take(self._weight, node), self._entry(node))
-        now = draws.happens(where(open_, weight, 0 * weight), step + 1) & open_
-        self.accepted, self._any = where(now, node, self.accepted), self._any | now
-        if not settled(self._any):
+        weight = xp.where(xp.take(self._counts, node) > 0, xp.take(self._weight, node), self._entry(node))
+        now = draws.happens(xp.where(open_, weight, 0 * weight), step + 1) & open_
+        self.accepted, self._any = xp.where(now, node, self.accepted), self._any | now
+        if not xp.settled(self._any):
             self._refuse(node, open_ & ~now)
         return False
 
     def target(self) -> Array:
         """Masses (B, n) of the token after the accepted node: what is left there."""
         p = self.survivors.at(self.tree.p, self.accepted)
-        tested = take(self._counts, self.accepted) > 0
-        if settled(~tested):
+        tested = xp.take(self._counts, self.accepted) > 0
+        if xp.settled(~tested):
             return p
-        left = self._now(self._mass, minimum(self.accepted, self._number), ~tested, lambda: p)
-        left_over = unsmall(tested, p) & (total(left) > 0)
-        return left if settled(left_over) else where(left_over, left, p)
+        left = self._now(self._mass, xp.minimum(self.accepted, self._number), ~tested, lambda: p)
+        left_over = xp.from_view(tested, p) & (xp.total(left) > 0)
+        return left if xp.settled(left_over) else xp.where(left_over, left, p)
 
     def _refuse(self, node: Array, refused: Array) -> None:
         """Where the node was refused: the new state of its parent, and the weight that its next sibling enters with."""
-        parent, place = take(self._parents, node - 1), take(self._places, node - 1)
+        parent, place = xp.take(self._parents, node - 1), xp.take(self._places, node - 1)
         untouched = place == 0
         entry = self._entry(parent)
-        weight, scale = (where(untouched, entry, take(x, parent)) for x in (self._weight, self._scale))
-        row, fresh = where(refused, parent, self._number), untouched | ~refused
+        weight, scale = (xp.where(untouched, entry, xp.take(x, parent)) for x in (self._weight, self._scale))
+        row, fresh = xp.where(refused, parent, self._number), untouched | ~refused
         mass = self._now(
-            self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, minimum(parent, self._number - 1))
+            self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, xp.minimum(parent, self._number - 1))
         )
         law = self._now(self._laws, row, fresh | self._alike, lambda: self._law(parent, 0 * place))
         # s (S - Q / s)+ is (s S - Q)+, and one pass less.
-        apart = minimum(divide(one(mass) + 0 * scale, scale, zero(mass)), full((1, 1), LARGEST, scale))
+        apart = xp.minimum(xp.divide(1 + 0 * scale, scale, 0), LARGEST)
         in_place = self.survivors.at(self._mass, row) if self._single(row) else mass
-        mass = excess(mass, law, like(unsmall(apart, mass), mass), in_place)
+        mass = xp.excess(mass, law, xp.like(xp.from_view(apart, mass), mass), in_place)
         if not self._single(row):
             self._write(self._mass, row, mass)
-        rest = scale * small(total(mass))
-        scale = divide(scale, rest + 1 - weight, zero(mass))
-        weight = divide(rest, rest + 1 - weight, one(mass))
+        rest = scale * xp.host_view(xp.total(mass))
+        scale = xp.divide(scale, rest + 1 - weight, 0)
+        weight = xp.divide(rest, rest + 1 - weight, 1)
         here = (self._nodes == parent) & refused
-        self._weight, self._scale = where(here, weight, self._weight), where(here, scale, self._scale)
-        more = refused & (place + 1 < take(self._counts, parent))
-        if not settled(~more):
-            self._go_on(node, where(more, parent, self._number), place + 1, scale, mass)
+        self._weight, self._scale = xp.where(here, weight, self._weight), xp.where(here, scale, self._scale)
+        more = refused & (place + 1 < xp.take(self._counts, parent))
+        if not xp.settled(~more):
+            self._go_on(node, xp.where(more, parent, self._number), place + 1, scale, mass)
 
     def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
         """The next child of the parent in this row comes up: the law that it was drawn by, and its weight."""
         q, law = self.tree.q, self._law(row, place)
         if not self._alike:
             self._write(self._laws, row, law)
-        following = take(self._following, node - 1)
-        token = unsmall(take(self._tokens, minimum(following, self._tokens.shape[1]) - 1), q)
-        offered, wanted = small(gather(law, token)), small(gather(mass, token))
-        enters = minimum(divide(scale * wanted, offered, zero(mass)), one(mass))
-        self._start = where(self._nodes == following, enters, self._start)
+        following = xp.take(self._following, node - 1)
+        token = xp.from_view(xp.take(self._tokens, xp.minimum(following, self._tokens.shape[1]) - 1), q)
+        offered, wanted = xp.host_view(xp.gather(law, token)), xp.host_view(xp.gather(mass, token))
+        enters = xp.minimum(xp.divide(scale * wanted, offered, 0), 1)
+        self._start = xp.where(self._nodes == following, enters, self._start)
 
     def _law(self, row: Array, place: Array) -> Array:
         """Law (B, n) by which the child at this place of the parents in these rows was drawn."""
-        tree, row = self.tree, minimum(row, self._number - 1)
-        q = self.survivors.at(tree.q, minimum(row, tree.q.shape[1] - 1))
+        tree, row = self.tree, xp.minimum(row, self._number - 1)
+        q = self.survivors.at(tree.q, xp.minimum(row, tree.q.shape[1] - 1))
         siblings = self._siblings[self._rows, row[..., 0]]
-        return tree.law.at_place(q, unsmall(siblings, q), unsmall(place, q), self._fixed_count(row))
+        return tree.law.at_place(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
 
     def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
         """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
-        if settled(fresh):
+        if xp.settled(fresh):
             return first()
         written = self.survivors.at(table, row)
-        return written if settled(~fresh) else where(unsmall(fresh, written), first(), written)
+        return written if xp.settled(~fresh) else xp.where(xp.from_view(fresh, written), first(), written)
 
     def _entry(self, node: Array) -> Array:
         """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
-        start = take(self._start, take(self._top, node))
-        return minimum(take(self._cut, node), take(self._product, node) * start)
+        start = xp.take(self._start, xp.take(self._top, node))
+        return xp.minimum(xp.take(self._cut, node), xp.take(self._product, node) * start)
 
     def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
         """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
-        token = unsmall(self._siblings[..., :1], self.tree.p)
-        wanted, offered = small(gather(self.tree.p[:, : self._number], token))[..., 0], self._offered(token)
-        ratio = divide(wanted, offered, zero(self.tree.p))
-        join, missing = namespace(ratio).concatenate, len(self._nodes) - ratio.shape[1]
-        ratio = take(join((ratio, *[0 * ratio[:, :1]] * missing), -1), self._parents)
+        token = xp.from_view(self._siblings[..., :1], self.tree.p)
+        wanted, offered = xp.host_view(xp.gather(self.tree.p[:, : self._number], token))[..., 0], self._offered(token)
+        ratio = xp.divide(wanted, offered, 0)
+        missing = len(self._nodes) - ratio.shape[1]
+        ratio = xp.take(xp.concatenate((ratio, *[0 * ratio[:, :1]] * missing)), self._parents)
         is_first = (self._places == 0) & (self._tokens >= 0)
         top, cut, product = self._nodes + 0 * self.accepted, ones, ones
-        largest = full((1, 1), LARGEST, ratio)
         for _ in range(self.tree.bounds.length):
-            higher, low, high = (take(x, self._parents) for x in (top, cut, product))
-            top = join((top[:, :1], where(is_first, higher, self._nodes[1:])), -1)
-            cut = join((ones[:, :1], where(is_first, minimum(ratio * low, one(ones)), ones[:, 1:])), -1)
-            product = join((ones[:, :1], where(is_first, minimum(ratio * high, largest), ones[:, 1:])), -1)
+            higher, low, high = (xp.take(x, self._parents) for x in (top, cut, product))
+            top = xp.concatenate((top[:, :1], xp.where(is_first, higher, self._nodes[1:])))
+            cut = xp.concatenate((ones[:, :1], xp.where(is_first, xp.minimum(ratio * low, 1), ones[:, 1:])))
+            product = xp.concatenate((ones[:, :1], xp.where(is_first, xp.minimum(ratio * high, LARGEST), ones[:, 1:])))
         return top, cut, product
 
     def _offered(self, token: Array) -> Array:
         """Mass (B, inner) with which the first child of every node, (B, inner, 1), was drawn."""
         q, siblings, tops = (
             self.tree.q[:, : self._number],
-            unsmall(self._siblings, self.tree.p),
+            xp.from_view(self._siblings, self.tree.p),
             self._fixed_count(None),
         )
         place = 0 * siblings[..., :1]
-        if tops is None or not on_host(tops):
-            return small(gather(self.tree.law.at_place(q, siblings, place, tops), token))[..., 0]
+        if tops is None or not xp.on_host(tops):
+            return xp.host_view(xp.gather(self.tree.law.at_place(q, siblings, place, tops), token))[..., 0]
         # Where none is fixed, the first draw is from q: the other laws are not written.
-        offered = small(gather(q, token))[..., 0]
-        some = np.flatnonzero((small(tops)[..., 0] > 0).any(0))
+        offered = xp.host_view(xp.gather(q, token))[..., 0]
+        some = np.flatnonzero((xp.host_view(tops)[..., 0] > 0).any(0))
         if len(some):
             laws = self.tree.law.at_place(*(x[:, some] for x in (q, siblings, place, tops)))
-            offered[:, some] = small(gather(laws, token[:, some]))[..., 0]
+            offered[:, some] = xp.host_view(xp.gather(laws, token[:, some]))[..., 0]
         return offered
 
     def _children(self, tokens: Array) -> Array:
         """Tokens of the children of the nodes with children, -1 beyond: int (B, inner, C)."""
-        place = positions(self.tree.bounds.most, tokens)
+        place = xp.positions(self.tree.bounds.most, tokens)
         firsts, counts = (x[:, : self._number, None] for x in (self.tree.layout.firsts, self._counts))
         there = place < counts
-        node = where(there, firsts + place - 1, -1)
-        found = gather(tokens, node.reshape(len(node), self._number * len(place))).reshape(node.shape)
-        return where(there, found, -1)
+        node = xp.where(there, firsts + place - 1, -1)
+        found = xp.gather(tokens, node.reshape(len(node), self._number * len(place))).reshape(node.shape)
+        return xp.where(there, found, -1)
 
     def _fixed_count(self, row: Array | None) -> Any:
         """How many children are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
         fixed = self._fixed
-        return fixed if fixed is None else fixed[..., None] if row is None else take(fixed, unsmall(row, fixed))
+        return fixed if fixed is None else fixed[..., None] if row is None else xp.take(fixed, xp.from_view(row, fixed))
 
     def _single(self, row: Array) -> bool:
         """Whether a row (1, 1) of a table is a view of it."""
-        return len(row) == 1 and on_host(row)
+        return len(row) == 1 and xp.on_host(row)
 
     def _write(self, table: Array, row: Array, values: Array) -> None:
         """Into rows (B, 1) of a table (B, m, n)."""
         if self._single(row):
             table[:, int(row[0, 0])] = values
         else:
-            table[unsmall(self._rows, table), unsmall(row[..., 0], table)] = values
+            table[xp.from_view(self._rows, table), xp.from_view(row[..., 0], table)] = values
 
 
 def _inner(tree: DraftTree, parents: Array) -> int:
     """Number of the first nodes among which are all that have children: on the host of these trees, else as many as there may be."""
     size = parents.shape[1]
-    if not on_host(parents):
+    if not xp.on_host(parents):
         return min(tree.q.shape[1], size + 1)
-    with_children = where(parents < size, parents, -1)
+    with_children = xp.where(parents < size, parents, -1)
     return 1 + max(int(with_children.max()) if with_children.size else -1, 0)
 
 
@@ -261,9 +242,9 @@ def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
         return tree.fixed_count[:, :inner]
     if tree.law.same_number:
         return None
-    q, counts = tree.q[:, :inner], unsmall(counts[:, :inner] + 0, tree.q)
+    q, counts = tree.q[:, :inner], xp.from_view(counts[:, :inner] + 0, tree.q)
     fixed = 0 * counts
     for count in sorted(tree.bounds.branching):
         number = tree.law.number(q, count)
-        fixed = where(counts == count, number if isinstance(number, int) else number[..., 0], fixed)
+        fixed = xp.where(counts == count, number if isinstance(number, int) else number[..., 0], fixed)
     return fixed

@@ -1,18 +1,19 @@
-"""Block verification: one path, tested as a whole from its end upward."""
+"""Block verification: one path, tested as a whole from its end upward; its weights and tests, which joint selection shares."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from ...arrays import unsmall, where, zero
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import IID, DraftLaw
-from ..model import Model
-from ..tree import Bounds, DraftTree, PathSelection
-from .fits import refuse, same_law
-from .path_rule import PathLaw, PathRule, add, read
-from .verification import PathVerifier, Walk, verify
+from ..layout import Bounds
+from ..model import Model, Nodes, Path
+from ..tree import DraftTree, PathSelection
+from .path_rule import PathLaw, PathRule, add, read, refuse, same_law
 from .walk import Draws, Survivors
 
 
@@ -24,8 +25,6 @@ class BlockVerification(PathRule):
     Expected accepted length: the sum of E[w_i], at least that of token-wise speculative sampling.
     Source: Sun et al., Block verification accelerates speculative decoding, 2024.
     """
-
-    one_path: ClassVar[bool] = True
 
     @property
     def command(self) -> str:
@@ -60,7 +59,112 @@ class BlockVerification(PathRule):
         for depth in range(min(tree.bounds.length, tree.bounds.size)):
             p, q = survivors.laws()
             token = survivors.tokens[:, depth : depth + 1]
-            verifier.add(verifier.scaled(p), where(unsmall(token, q) >= 0, q, zero(q)), token)
+            verifier.add(verifier.scaled(p), xp.where(xp.from_view(token, q) >= 0, q, 0), token)
             survivors.go_on(token)
         verifier.end(survivors.target())
         return verifier.select(draws)
+
+
+class PathVerifier:
+    """The weights and tests of a batch of walks, one for every node on the way. weight: (B, 1), of the walk so far."""
+
+    def __init__(self, survivors: Survivors) -> None:
+        self.survivors = survivors
+        p = survivors.tree.p
+        self.weight = xp.host_view(xp.one(p) + 0 * p[:, 0, :1])
+        self._left = xp.empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
+        self._passes: list[Array] = []
+        self._nodes: list[Array] = []
+
+    def scaled(self, p: Array) -> Array:
+        """The target w p: (B, n)."""
+        return xp.from_view(self.weight, p) * p
+
+    def add(self, target: Array, selected: Array, token: Array) -> None:
+        """One node: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
+
+        Without a token m is 0: then the test is w, what is left is p, and all longer weights are 0, as at the end of a path.
+        """
+        self._test(target, selected)
+        wanted, offered = (xp.host_view(xp.gather(x, xp.from_view(token, x))) for x in (target, selected))
+        self.weight = xp.minimum(xp.divide(wanted, offered, 0), 1)
+
+    def end(self, p: Array) -> None:
+        """The last node, at the end of the longest path."""
+        self._test(self.scaled(p), 0 * p[..., :1])
+
+    def select(self, draws: Draws) -> PathSelection:
+        """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there."""
+        refused, lengths = xp.one(self.weight) + 0 * self.weight, []
+        for passes in reversed(self._passes):
+            lengths.append(refused * passes)
+            refused = refused * (1 - passes)
+        length = draws.index(xp.concatenate(lengths[::-1]), 0)
+        survivors, tree = self.survivors, self.survivors.tree
+        node = xp.gather(xp.concatenate(self._nodes), length)
+        left = survivors.at(self._left, length)
+        mass = xp.where(xp.total(left) > 0, left, survivors.at(tree.p, node))
+        return survivors.selection(node, draws.index(mass, 1))
+
+    def _test(self, target: Array, selected: Array) -> None:
+        left = xp.excess(target, selected, out=self._left[:, len(self._passes)])
+        rest = xp.host_view(xp.total(left))
+        self._passes.append(xp.divide(rest, rest + 1 - self.weight, 1))
+        self._nodes.append(self.survivors.here)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The way down from the root along selected tokens.
+
+    path: the i tokens selected so far. weights: w_0 .. w_i. targets: p_0 .. p_i, the target (n,) at the root and after each
+    token. selected: m_0 .. m_{i-1}, the law (n,) by which each token was selected: the draft's q where there is one draft,
+    the law of the selected token where there were several.
+    """
+
+    targets: tuple[Array, ...]
+    weights: tuple[Any, ...]
+    path: Path = ()
+    selected: tuple[Array, ...] = ()
+
+    @classmethod
+    def at_root(cls, p: Array) -> Walk:
+        """The walk before its first step."""
+        return cls((p,), (xp.one(p),))
+
+    @classmethod
+    def along(cls, nodes: Nodes, path: Path) -> Walk:
+        """The walk down one drafted path."""
+        walk = cls.at_root(nodes.target(()))
+        for depth, token in enumerate(path):
+            walk = walk.to(nodes, token, nodes.draft(path[:depth]))
+        return walk
+
+    def to(self, nodes: Nodes, token: int, selected: Array) -> Walk:
+        """One step further, to a token that was selected by the law m: the weight becomes min(1, w p(token) / m(token))."""
+        p, path = self.targets[-1], (*self.path, token)
+        (ratio,) = xp.divide(self.weights[-1] * p[[token]], selected[[token]], 0).tolist()
+        weight = min(xp.one(p), ratio)
+        return Walk((*self.targets, nodes.target(path)), (*self.weights, weight), path, (*self.selected, selected))
+
+
+def verify(walk: Walk) -> Iterator[tuple[int, Any, Array]]:
+    """For every accepted length tau, the longest first: its probability, and the law (n,) of the token that follows.
+
+    The walk has reached the end of its path, of length L. The beginning of length i passes its own test with probability
+    h_L = w_L, and for i < L h_i = R_i / (R_i + 1 - w_i), where R_i is the mass of (w_i p_i - m_i)+; h_0 = 1. The longest
+    that passes, of length tau, is accepted; then comes a token from norm((w_tau p_tau - m_tau)+), or from the target when
+    tau = L. Where R_i = 0 and w_i = 1, p_i = m_i: every longer weight is 1, so that a longer beginning passes for certain.
+    """
+    refused = xp.one(walk.targets[0])  # probability that no longer beginning has passed
+    for length in range(len(walk.path), -1, -1):
+        p, weight = walk.targets[length], walk.weights[length]
+        if length == len(walk.path):
+            passes, following = weight, p
+        else:
+            left = xp.excess(weight * p, walk.selected[length])
+            rest = xp.total(left)
+            (passes,) = xp.divide(rest, rest + 1 - weight, 1).tolist()
+            following = xp.normalise(left, p)
+        yield length, refused * passes, following
+        refused *= 1 - passes

@@ -1,26 +1,23 @@
-"""What a path rule is, and what all of them need: paths that were checked, distributions that are remembered."""
+"""What a path rule is, and what all of them need: drafts that were checked, the laws that a rule is valid under, sums of laws."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arrays import Array, is_torch
-from ...errors import InvalidArgument, InvalidDistribution, InvalidDrafts
+from ...arrays import Array
+from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw
-from ...problem import Problem
 from ...selection import SelectionRule
-from ..model import Model, Path
-from ..plain import PlainTree
-from ..tree import Bounds, DraftTree, PathSelection
+from ..layout import Bounds
+from ..model import Model, Nodes, Path
+from ..tree import DraftTree, PathSelection, PlainTree
 from .walk import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
 Lengths = dict[int, Any]  # number of accepted tokens -> probability
-Remembered = TypeVar("Remembered")
 
 
 class PathRule(ABC):
@@ -28,11 +25,9 @@ class PathRule(ABC):
 
     Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
     rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
-    the tree, and one token more. `ot.paths.evaluate` and `ot.paths.evaluate` say whether the rule is lossless.
+    the tree, and one token more. `ot.paths.evaluate` says whether the rule is lossless.
     """
 
-    # Whether it takes one drafted path and no more.
-    one_path: ClassVar[bool] = False
     # Whether what is decided at a node may depend on the nodes below it.
     looks_ahead: ClassVar[bool] = True
     # Whether the draft's top tokens, which are no draw, are what it is best given.
@@ -130,58 +125,6 @@ class PathRule(ABC):
         return self.short_name
 
 
-class Nodes:
-    """A model's distributions at the nodes of its tree of prefixes: validated when first asked for, then remembered.
-
-    Path rules also keep here what they computed at a node, because enumeration comes past the same nodes again and again.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self._targets: dict[Path, Array] = {}
-        self._drafts: dict[Path, Array] = {}
-        self._kept: dict[int, tuple[object, dict[Hashable, Any]]] = {}
-        self.n = len(self.target(()))
-
-    @staticmethod
-    def of(model: Model) -> Nodes:
-        """The model as Nodes; itself if it is that already."""
-        return model if isinstance(model, Nodes) else Nodes(model)
-
-    def target(self, prefix: Path) -> Array:
-        if prefix not in self._targets:
-            p = self.model.target(prefix)
-            self._targets[prefix] = self._validated(prefix, "target", p, p)
-        return self._targets[prefix]
-
-    def draft(self, prefix: Path) -> Array:
-        if prefix not in self._drafts:
-            self._drafts[prefix] = self._validated(prefix, "draft", self.target(prefix), self.model.draft(prefix))
-        return self._drafts[prefix]
-
-    def once(self, owner: object, key: Hashable, make: Callable[[], Remembered]) -> Remembered:
-        """make(), computed only the first time that the owner asks for the key."""
-        _, kept = self._kept.setdefault(id(owner), (owner, {}))  # holding the owner keeps its id from being used again
-        if key not in kept:
-            kept[key] = make()
-        return kept[key]
-
-    def _validated(self, prefix: Path, name: str, p: Any, q: Any) -> Array:
-        try:
-            if is_torch(q):
-                raise InvalidDistribution("a torch tensor: path rules in plain form take Fractions or float numpy")
-            checked = Problem(p, q, 1).q
-            root: Array = self._targets.get((), checked)
-            if checked.shape != (root.shape[-1],) or checked.dtype != root.dtype:
-                raise InvalidDistribution(
-                    f"shape {checked.shape} and dtype {checked.dtype}, where the target at the root has {root.shape} and"
-                    f" {root.dtype}: give one vector of n masses at every prefix, of one kind"
-                )
-        except InvalidDistribution as error:
-            raise InvalidDistribution(f"{name} distribution after prefix {prefix}: {error}") from None
-        return checked
-
-
 def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:
     """Model and drafted tree, checked; K >= 1 paths of one length L >= 0 are made a tree."""
     nodes = Nodes.of(model)
@@ -224,3 +167,28 @@ def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:
         return
     for emitted, mass in other.items():
         law[emitted] = law.get(emitted, 0) + probability * mass
+
+
+def same_law(one: DraftLaw, other: DraftLaw, bounds: Bounds) -> bool:
+    """Whether two laws are one on a tree of this shape."""
+    return all(one.plain(count) == other.plain(count) for count in bounds.branching)
+
+
+def rule_fits(rule: SelectionRule, law: DraftLaw, bounds: Bounds) -> bool:
+    """Whether a selection rule is valid at every node of a tree whose children were drawn by the law."""
+    return all(rule.valid_under(law, count) for count in bounds.branching)
+
+
+def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:
+    """The error for a path rule on a tree that was drawn by another law."""
+    return InvalidDrafts(
+        f"{name} is valid on trees whose children follow {valid_under}, and the children of this one were drawn by {law!r}:"
+        f" {law.remedy}, or draw the tree by the law of the rule"
+    )
+
+
+def split_tops(law: DraftLaw, q: Array, lists: tuple[Path, ...]) -> tuple[Path, Path]:
+    """The children of all living nodes in plain form, a list a node: the top tokens, once, and all draws."""
+    longest = max(lists, key=len)
+    number = int(np.ravel(law.number(q, len(longest)))[0])
+    return longest[:number], tuple(token for tokens in lists for token in tokens[number:])

@@ -1,20 +1,20 @@
-"""Token-wise selection along a tree: a selection rule at every node, on the drafts that are still alive."""
+"""Token-wise selection along a tree: a selection rule at every node, on the drafts that are still alive; naive target sampling is one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ...arrays import Array, gather, integers, minimum, one, settled, small, unsmall, where
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import DraftLaw
+from ...rules import NaiveTarget
 from ...selection import Selection, SelectionRule
-from ..model import Model, Path
-from ..plain import Forest
-from ..tree import Bounds, DraftTree, PathSelection
-from .children import split_tops
-from .fits import refuse, rule_fits
-from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
+from ..layout import Bounds
+from ..model import Model, Nodes, Path
+from ..tree import DraftTree, Forest, PathSelection
+from .path_rule import Lengths, PathLaw, PathRule, add, count, merge, read, refuse, rule_fits, split_tops
 from .walk import Draws, Survivors
 
 
@@ -82,7 +82,7 @@ class TokenWise(PathRule):
         nodes, tree = read(model, drafts)
         self.check(tree.shape, tree.law)
         found: Lengths = {}
-        states: list[tuple[Any, Path, tuple[Forest, ...]]] = [(one(nodes.target(())), (), (tree.forest,))]
+        states: list[tuple[Any, Path, tuple[Forest, ...]]] = [(nodes.one, (), (tree.forest,))]
         while states:
             chance, prefix, lists = states.pop()
             tokens = sorted({token for children in lists for token, _ in children} - {-1})
@@ -100,15 +100,14 @@ class TokenWise(PathRule):
         """Law of what is emitted, given that the prefix was accepted, and the children of the nodes that hold it."""
         emitted: PathLaw = {}
         if not any(lists):
-            p = nodes.target(prefix)
-            add(emitted, one(p), prefix, p)
+            add(emitted, nodes.one, prefix, nodes.target(prefix))
             return emitted
         for token, probability in enumerate(self._output(nodes, law, prefix, lists)):
             alive = tuple(below for children in lists for drafted, below in children if drafted == token)
             if alive and probability != 0:
                 merge(emitted, probability, self._below(nodes, law, (*prefix, token), alive))
             else:
-                merge(emitted, probability, {(*prefix, token): one(nodes.target(()))})
+                merge(emitted, probability, {(*prefix, token): nodes.one})
         return emitted
 
     def _output(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Any]:
@@ -118,10 +117,10 @@ class TokenWise(PathRule):
         def select() -> list[Any]:
             p, q = nodes.target(prefix), nodes.draft(prefix)
             if self._apart(law):
-                tops, draws = (integers(x, p) for x in split_tops(law.at(prefix), q, tokens))
+                tops, draws = (xp.integers(x, p) for x in split_tops(law.at(prefix), q, tokens))
                 drafts, selection = self.rule.select_beside(p, q, tops, draws)
             else:
-                drafts = integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
+                drafts = xp.integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
                 selection = self.rule(p, q, drafts)
             return selection.output(drafts).tolist()
 
@@ -147,8 +146,8 @@ class TokenWise(PathRule):
             p, q = survivors.laws()
             last = depth == tree.bounds.length
             token = draws.index(p, 2 * depth, lives) if last else self._draw(survivors, p, q, draws, lives)
-            following = where(lives, token, following)
-            if last or settled(~(lives := survivors.go_on(token))):
+            following = xp.where(lives, token, following)
+            if last or xp.settled(~(lives := survivors.go_on(token))):
                 break
         return survivors.selection(survivors.here, following)
 
@@ -156,15 +155,59 @@ class TokenWise(PathRule):
         """Drafts (B, k) as in `_output`, and what the rule makes of them."""
         law = survivors.tree.law
         if self._apart(law):
-            tops, drawn = (unsmall(x, p) for x in survivors.tops_and_draws(q))
+            tops, drawn = (xp.from_view(x, p) for x in survivors.tops_and_draws(q))
             return self.rule.select_beside(p, q, tops, drawn)
-        drafts = unsmall(survivors.drafts() if self.rule.merges(law) else survivors.first_drafts(), p)
+        drafts = xp.from_view(survivors.drafts() if self.rule.merges(law) else survivors.first_drafts(), p)
         return drafts, self.rule(p, q, drafts)
 
     def _draw(self, survivors: Survivors, p: Array, q: Array, draws: Draws, lives: Array) -> Array:
         """The rule's output: int (B, 1)."""
         drafts, selection = self._offer(survivors, p, q)
         k, column = drafts.shape[-1], 2 * survivors.depth
-        taken = draws.first(small(selection.accept), column)
+        taken = draws.first(xp.host_view(selection.accept), column)
         fresh = draws.index(selection.residual, column + 1, lives & (taken == k))
-        return where(taken < k, gather(small(drafts), minimum(taken, k - 1)), fresh)
+        return xp.where(taken < k, xp.gather(xp.host_view(drafts), xp.minimum(taken, k - 1)), fresh)
+
+
+@dataclass(frozen=True)
+class NaivePath(TokenWise):
+    """Draw the token from the target at every node, and go on while a child holds it: `TokenWise(NaiveTarget())` on every tree.
+
+    Valid under every law of the children; the only rule for trees that are no draw at all, such as top-k children, whichever
+    way they were chosen. Every emitted token has the target's law given those before it, the drafts have no part in it.
+    Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
+    """
+
+    wants_tops: ClassVar[bool] = True
+    rule: SelectionRule = field(default=NaiveTarget(), init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def command(self) -> str:
+        return "naive"
+
+    def quick(self, law: DraftLaw) -> NaivePath:
+        return self
+
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
+        """Every shape and every law will do."""
+
+    def uniforms(self, bounds: Bounds) -> int:
+        return bounds.length + 1
+
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+        return Survivors(tree).along(chosen).target()
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        survivors = Survivors(tree)
+        lives = survivors.lives()
+        following = 0 * survivors.here
+        for depth in range(tree.bounds.length + 1):
+            token = draws.index(survivors.target(), depth, lives)
+            following = xp.where(lives, token, following)
+            if depth == tree.bounds.length or xp.settled(~(lives := survivors.go_on(token))):
+                break
+        return survivors.selection(survivors.here, following)

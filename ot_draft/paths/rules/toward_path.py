@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...arrays import Array, namespace
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
-from ..model import Model, Path
-from ..tree import Bounds, DraftTree, PathSelection
-from .path_rule import Nodes, PathLaw, PathRule, read
+from ..layout import Bounds
+from ..model import Model, Nodes, Path
+from ..tree import DraftTree, PathSelection
+from .path_rule import PathLaw, PathRule, read
 from .walk import Draws
 
 
@@ -112,7 +114,7 @@ class TowardPath(PathRule):
             rows = slice(start, start + width)
             parts.append(self.target(tree.p[:, rows], tree.q[:, rows], k, tree.law))
             start, width = start + width, width * k
-        return replace(tree, p=namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
+        return replace(tree, p=xp.namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
 
 
 def _drafts(bounds: Bounds) -> tuple[int, ...]:

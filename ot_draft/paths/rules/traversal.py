@@ -6,24 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...arrays import (
-    Array,
-    divide,
-    excess,
-    gather,
-    integers,
-    normalise,
-    one,
-    total,
-    zero,
-)
+from ... import arrays as xp
+from ...arrays import Array
 from ...laws import DraftLaw
-from ..model import Model, Path
-from ..plain import Forest
-from ..tree import Bounds, DraftTree, PathSelection
+from ..layout import Bounds
+from ..model import Model, Nodes, Path
+from ..tree import DraftTree, Forest, PathSelection
 from .batched_traversal import select_by_traversal
-from .fits import refuse
-from .path_rule import Lengths, Nodes, PathLaw, PathRule, add, count, merge, read
+from .path_rule import Lengths, PathLaw, PathRule, add, count, merge, read
 from .walk import Draws
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
@@ -54,8 +44,7 @@ class Traversal(PathRule):
     """
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
-        if not law.in_turn:
-            raise refuse(self.name, "IID(), WithoutReplacement(), Hybrid(top) or Hub()", law)
+        """Every shape and every law will do: each law says what a child was drawn by, given its elder siblings."""
 
     def uniforms(self, bounds: Bounds) -> int:
         return bounds.size + 1
@@ -63,8 +52,7 @@ class Traversal(PathRule):
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         nodes, tree = read(model, drafts)
         self.check(tree.shape, tree.law)
-        p = nodes.target(())
-        law, _ = self._visit(nodes, tree.law, (), tree.forest, one(p))
+        law, _ = self._visit(nodes, tree.law, (), tree.forest, nodes.one)
         return law
 
     def _visit(
@@ -78,7 +66,7 @@ class Traversal(PathRule):
     ) -> tuple[PathLaw, Any]:
         path = tuple(token for _, token in history)
         emitted: PathLaw = {}
-        p, refused = nodes.target(path), one(nodes.target(()))
+        p, refused = nodes.target(path), nodes.one
         for known, token, below, chance, state in self._tests(nodes, law, path, children, weight):
             emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
             merge(emitted, refused, emitted_below)
@@ -94,9 +82,12 @@ class Traversal(PathRule):
         elder: Path = ()
         for token, below in children:
             if token >= 0:
-                child = integers([token], p)
-                drawn_by = law.at(path).child(nodes.draft(path), integers(elder, p), child, len(children))
-                chance = min(one(p), divide(weight * gather(p, child), gather(drawn_by, child), zero(p)).tolist()[0])
+                child = xp.integers([token], p)
+                drawn_by = law.at(path).child(nodes.draft(path), xp.integers(elder, p), child, len(children))
+                chance = min(
+                    xp.one(p),
+                    xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), xp.zero(p)).tolist()[0],
+                )
                 p, weight = _refused(p, weight, drawn_by)
                 yield len(elder) if law.all_independent else elder, token, below, chance, (p, weight)
             elder = (*elder, token)
@@ -113,7 +104,7 @@ class Traversal(PathRule):
             count(found, len(path), reached * weight)
             return reached * (1 - weight)
 
-        left((), tree.forest, one(nodes.target(())), one(nodes.target(())))
+        left((), tree.forest, nodes.one, nodes.one)
         return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
@@ -122,6 +113,6 @@ class Traversal(PathRule):
 
 def _refused(p: Array, weight: Any, drawn_by: Array) -> tuple[Array, Any]:
     """Target (n,) and weight of a node after a child, drawn by this law, was refused."""
-    left = excess(weight * p, drawn_by, one(p) + 0 * p[:1])
-    rest = total(left)
-    return normalise(left, p), divide(rest, rest + 1 - weight, one(p)).tolist()[0]
+    left = xp.excess(weight * p, drawn_by)
+    rest = xp.total(left)
+    return xp.normalise(left, p), xp.divide(rest, rest + 1 - weight, 1).tolist()[0]

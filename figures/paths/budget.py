@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidArgument
-from ...laws import DraftLaw, Hybrid, WithoutReplacement
-from ...rules.recursive_rejection import RecursiveRejectionWithoutReplacement
-from ...rules.speculative_sampling import SpeculativeSampling
-from ..drafting.adaptive import AdaptiveTree
-from ..drafting.baselines import ConfidentTree, SampledTree, StoppedPath
-from ..drafting.counted import CountedTree
-from ..drafting.drafter import TreeDrafter
-from ..drafting.fixed import FixedTree
-from ..drafting.rows import Rows
-from ..drafting.shapes import acceptance_by_child, expected_accepted, sequoia
-from ..rules.joint import Joint
-from ..rules.path_rule import PathRule
-from ..rules.token_wise import TokenWise
-from ..rules.traversal import Traversal
-from ..tree import DraftTree, TreeShape
-from .run import drafted_trees, simulate
+import ot_draft as ot
+from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
+from ot_draft.paths.drafting.fixed import acceptance_by_child, best_by_level, sequoia
+from ot_draft.paths.evaluation.simulate import drafted_trees, simulate
+from ot_draft.paths.model import Rows
 
 WIDEST = 16  # children of a node
-WITHOUT = RecursiveRejectionWithoutReplacement()
-IN_TURN = TokenWise(WITHOUT)
-STATIC: dict[str, tuple[PathRule, DraftLaw]] = {
-    "k-ary": (IN_TURN, WithoutReplacement()),
-    "Sequoia": (IN_TURN, WithoutReplacement()),
-    "Sequoia, traversal": (Traversal(), WithoutReplacement()),
-    "hybrid, joint": (Joint(), Hybrid(1)),
+WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+IN_TURN = ot.paths.TokenWise(WITHOUT)
+STATIC: dict[str, tuple[ot.paths.PathRule, ot.DraftLaw]] = {
+    "k-ary": (IN_TURN, ot.WithoutReplacement()),
+    "Sequoia": (IN_TURN, ot.WithoutReplacement()),
+    "Sequoia, traversal": (ot.paths.Traversal(), ot.WithoutReplacement()),
+    "hybrid, joint": (ot.paths.Joint(), ot.Hybrid(1)),
 }
 CONTEXTS = 100  # that a drafting is fitted to
 FOLLOWING = ("DySpec", "EAGLE-2", "counted, traversal", "adaptive, joint", "SpecDec++")
@@ -65,24 +52,26 @@ def simulate_budget(
     "counted, traversal", "adaptive, joint": `CountedTree`, `AdaptiveTree`, which follow the draft level by level, fitted to other contexts.
     """
     if way not in WAYS or budget < 1 or length < 1:
-        raise InvalidArgument(
+        raise ot.InvalidArgument(
             f"{way!r}, budget {budget}, length {length}: give one of {', '.join(WAYS)}, and numbers >= 1"
         )
     if way in STATIC:
         rule, law = STATIC[way]
         shares = acceptance_by_child(WITHOUT, model, WIDEST, seed=seed)
         shape = sequoia(shares, budget, length) if "Sequoia" in way else best_by_level(shares, budget, length)
-        return BudgetRun(way, shape.size, simulate(rule, model, FixedTree(shape, law), iterations, seed).lengths)
+        return BudgetRun(
+            way, shape.size, simulate(rule, model, ot.paths.FixedTree(shape, law), iterations, seed).lengths
+        )
     drafting = _following(way, model, budget, length, iterations, seed)
     trees = [tree for tree, _ in drafted_trees(model, drafting, iterations, seed)]
     nodes = sum(int((tree.tokens >= 0).sum()) for tree in trees) / iterations
     if way == "EAGLE-2":
         return BudgetRun(way, nodes, np.concatenate([covered(tree) for tree in trees]))
-    rule = TokenWise(SpeculativeSampling()) if way == "SpecDec++" else drafting.rule
+    rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if way == "SpecDec++" else drafting.rule
     return BudgetRun(way, nodes, simulate(rule, model, drafting, iterations, seed).lengths)
 
 
-def covered(tree: DraftTree) -> np.ndarray:
+def covered(tree: ot.paths.DraftTree) -> np.ndarray:
     """(B,) expected accepted length of naive target sampling where no siblings are equal: the sum over the nodes of the
     target's probability of the way down to them. Of a tree in numpy."""
     rows, reached = np.arange(len(tree.tokens)), np.ones((len(tree.tokens), tree.bounds.size + 1))
@@ -92,23 +81,7 @@ def covered(tree: DraftTree) -> np.ndarray:
     return reached[:, 1:].sum(-1)
 
 
-def best_by_level(acceptance: Any, budget: int, length: int) -> TreeShape:
-    """The tree of at most `budget` nodes with equally many children at each level that has most expected tokens."""
-    shapes = [TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))]
-    return max(shapes, key=lambda shape: expected_accepted(shape, acceptance))
-
-
-def _by_level(budget: int, length: int, widest: int, width: int = 1) -> Iterator[tuple[int, ...]]:
-    """Numbers of children by level that do not increase, with at most `budget` nodes."""
-    for children in range(1, widest + 1):
-        nodes = width * children
-        if nodes <= budget and length:
-            yield (children,)
-            for further in _by_level(budget - nodes, length - 1, children, nodes):
-                yield (children, *further)
-
-
-def _following(way: str, model: Any, budget: int, length: int, iterations: int, seed: int) -> TreeDrafter:
+def _following(way: str, model: Any, budget: int, length: int, iterations: int, seed: int) -> ot.paths.TreeDrafter:
     """The drafting of a way that follows the draft, fitted to contexts of the model where it has something to fit."""
     if way == "EAGLE-2":
         return ConfidentTree(budget, length, budget, budget)
@@ -118,13 +91,15 @@ def _following(way: str, model: Any, budget: int, length: int, iterations: int, 
     pairs = [rows.pair(rows.root(iterations + number), {}) for number in range(CONTEXTS)]
     p, q = map(np.stack, zip(*pairs, strict=True))
     if way == "SpecDec++":
-        return _stopped(StoppedPath(2 * length).fitted(p, q), model, budget, iterations, seed)
-    return (CountedTree(budget, length) if way == "counted, traversal" else AdaptiveTree(budget, length)).fitted(p, q)
+        return _stopped(ot.paths.StoppedPath(2 * length).fitted(p, q), model, budget, iterations, seed)
+    return (
+        ot.paths.CountedTree(budget, length) if way == "counted, traversal" else ot.paths.AdaptiveTree(budget, length)
+    ).fitted(p, q)
 
 
-def _stopped(path: StoppedPath, model: Any, budget: int, iterations: int, seed: int) -> StoppedPath:
+def _stopped(path: ot.paths.StoppedPath, model: Any, budget: int, iterations: int, seed: int) -> ot.paths.StoppedPath:
     """The path with the threshold at which it is so long on average, on the drafts of this seed."""
-    chains = FixedTree(TreeShape.chains(1, path.length))
+    chains = ot.paths.FixedTree(ot.paths.TreeShape.chains(1, path.length))
     trees = [tree for tree, _ in drafted_trees(model, chains, iterations, seed)]
     low, high = 0.0, 1.0
     for _ in range(20):

@@ -1,21 +1,23 @@
-"""evaluate: the law of the first L + 1 tokens and the accepted length, by enumerating all drafts."""
+"""What a path rule does, exactly: `evaluate` over all drafts, `survival` on one drafted tree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...arrays import is_exact, one
+from ... import arrays as xp
+from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
 from ...problem import TOLERANCE
 from ..drafting.enumeration import Drafted, paths_of, within_limit
 from ..drafting.fixed import as_drafter, check_sizes
-from ..model import Model, Path
-from ..plain import Forest
-from ..rules.path_rule import Nodes, PathLaw, merge, read
-from ..tree import TreeShape
+from ..model import Model, Nodes, Path
+from ..rules.path_rule import PathLaw, PathRule, merge, read
+from ..tree import DraftTree, Forest, TreeShape
+
+State = tuple[float, list[int], list[int]]  # probability, tokens chosen so far, and the nodes that hold them
 
 
 class Drafting(Protocol):
@@ -77,9 +79,8 @@ def evaluate(
     ways: Drafting = Paths(*drafting) if isinstance(drafting, tuple) and law is None else as_drafter(drafting, law)
     L = ways.length
     within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
-    root = nodes.target(())
     emitted: PathLaw = {}
-    expected_length = one(root) - one(root)
+    expected_length = 0 * nodes.one
     for drafts, probability in ways.every_tree(nodes):
         given_drafts = path_rule(nodes, drafts)
         merge(emitted, probability, given_drafts)
@@ -118,7 +119,7 @@ def _evaluation(nodes: Nodes, emitted: PathLaw, expected_length: Any, L: int) ->
     law = {tokens: mass for tokens, mass in law.items() if mass != 0}
     root = nodes.target(())
     return PathEvaluation(
-        law, _continued(nodes, (), L + 1), expected_length, 0 if is_exact(root) else TOLERANCE[str(root.dtype)]
+        law, _continued(nodes, (), L + 1), expected_length, 0 if xp.is_exact(root) else TOLERANCE[str(root.dtype)]
     )
 
 
@@ -131,7 +132,7 @@ def _held(forest: Forest, tokens: Path) -> int:
 
 def _continued(nodes: Nodes, tokens: Path, length: int) -> PathLaw:
     """Law of the first `length` tokens when these are given and the target goes on."""
-    law: PathLaw = {tokens: one(nodes.target(()))}
+    law: PathLaw = {tokens: nodes.one}
     for _ in range(len(tokens), length):
         law = {
             (*prefix, token): probability * mass
@@ -140,3 +141,44 @@ def _continued(nodes: Nodes, tokens: Path, length: int) -> PathLaw:
             if mass != 0
         }
     return law
+
+
+def survival(rule: PathRule, tree: DraftTree) -> list[float]:
+    """P(accepted length >= d | the tree) for d = 1 .. L, of a batch of one tree.
+
+    Equal siblings are one state; a level's states are one batch. The probability that the walk goes on with a token is that
+    of the rule's output, whether it was accepted or drawn from the residual. InvalidDrafts for a rule that decides along whole
+    paths, and for several trees.
+    """
+    if len(tree.tokens) != 1:
+        raise InvalidArgument(f"{len(tree.tokens)} trees were given: give one")
+    shape, tokens = tree.shape(0), [-1, *tree.tokens[0].tolist()]
+    states: list[State] = [(1.0, [], [0])]
+    lives = []
+    for _ in range(tree.bounds.length):
+        states = [below for state, law in _with_laws(rule, tree, states) for below in _below(shape, tokens, state, law)]
+        lives.append(sum(probability for probability, _, _ in states))
+    return lives
+
+
+def _with_laws(rule: PathRule, tree: DraftTree, states: Sequence[State]) -> list[tuple[State, Array]]:
+    """The states that something is left of, each with the law (n,) of the token that comes next."""
+    states = [state for state in states if state[0] > 0]
+    if not states:
+        return []
+    chosen = xp.integers([prefix for _, prefix, _ in states], tree.p).reshape(len(states), len(states[0][1]))
+    laws = rule.output_law(tree.repeated(len(states)), chosen)
+    if laws is None:
+        raise InvalidArgument(f"{rule.name} decides along whole paths: give a rule that decides token by token")
+    return list(zip(states, laws, strict=True))
+
+
+def _below(shape: TreeShape, tokens: Sequence[int], state: State, law: Array) -> list[State]:
+    """The states one level down."""
+    probability, prefix, nodes = state
+    children = [child for node in nodes for child in shape.children(node) if tokens[child] >= 0]
+    below = []
+    for token in dict.fromkeys(tokens[child] for child in children):
+        holders = [child for child in children if tokens[child] == token]
+        below.append((probability * float(law[token]), [*prefix, token], holders))
+    return below

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
 from typing import Any
 
-from ...errors import SolverFailed
 from ..model import Path
 
 GRID = 1 << 64  # the rule's masses are multiples of 1 / GRID
+
+Sets = Mapping[tuple[Path, ...], Fraction]  # the prefixes that a drafted tree holds, parents first, and its probability
 
 
 @dataclass(frozen=True)
@@ -39,32 +39,21 @@ class PathCertificate:
         )
 
 
-def price_bound(
-    prices: Mapping[Path, Fraction], targets: Mapping[Path, Fraction], paths: Mapping[Path, Fraction], K: int
-) -> Fraction:
+def price_bound(prices: Mapping[Path, Fraction], targets: Mapping[Path, Fraction], sets: Sets) -> Fraction:
     """An upper bound of every lossless rule's expected accepted length, for any prices mu_v >= 0 (Lagrange duality).
 
-    sum_y p(y) mu_y + E[max over the K paths, and over their beginnings, of the sum of 1 - mu_v + sum_z p(z|v) mu_{vz}
-    along them]: what a rule gains at v, when taking v from its siblings' share costs mu_v and opens shares below it.
-    The largest of K i.i.d. scores needs the law of one path's score only, not the sets of paths. For L = 1 and prices 0
-    and 1 it is the cut 1 + p(H) - q(H)^K of one token.
+    sum_y p(y) mu_y + E[max over the tree's nodes v of the sum of 1 - mu_u + sum_z p(z|u) mu_{uz} along the way to v, or 0]: what a rule
+    gains at u, when taking u from its siblings' share costs mu_u and opens shares below it.
+    For L = 1 and prices 0 and 1 it is the cut 1 + p(H) - Q(all drafts in H) of one token.
     """
     opened: dict[Path, Fraction] = {}
     for v, mass in targets.items():
         opened[v[:-1]] = opened.get(v[:-1], Fraction(0)) + mass * prices[v]
-    best: dict[Path, tuple[Fraction, Fraction]] = {(): (Fraction(0), Fraction(0))}  # node -> score, best so far
+    score: dict[Path, Fraction] = {(): Fraction(0)}
     for v in sorted(targets, key=len):
-        score, so_far = best[v[:-1]]
-        score += 1 - prices[v] + opened.get(v, Fraction(0))
-        best[v] = score, max(score, so_far)
-    bound, below = opened.get((), Fraction(0)), Fraction(0)
-    for score, group in groupby(sorted(paths, key=lambda path: best[path][1]), key=lambda path: best[path][1]):
-        within = below + sum((paths[path] for path in group), Fraction(0))
-        bound += score * (within**K - below**K)
-        below = within
-    if below != 1:
-        raise SolverFailed(f"the probabilities of all paths sum to {below} instead of 1: report a bug")
-    return bound
+        score[v] = score[v[:-1]] + 1 - prices[v] + opened.get(v, Fraction(0))
+    gained = (mass * max(score[v] for v in ((), *prefixes)) for prefixes, mass in sets.items())
+    return opened.get((), Fraction(0)) + sum(gained, Fraction(0))
 
 
 def feasible(

@@ -12,8 +12,7 @@ from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..drafting.drafter import TreeDrafter
 from ..drafting.fixed import FixedTree, as_drafter, check_sizes, first_chains
-from ..drafting.rows import Rows
-from ..model import Model
+from ..model import Model, Rows
 from ..rules.path_rule import PathRule
 from ..tree import DraftTree, TreeShape
 

@@ -1,0 +1,1 @@
+"""What path rules do: exactly, at best, by simulation, and on the clock."""

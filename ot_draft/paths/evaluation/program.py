@@ -1,0 +1,293 @@
+"""The path program: the largest expected accepted length of any lossless path rule, certified, and a closed form above it.
+
+Proof that it is the optimum: proofs_checks/formal/along_paths/program_optimum.v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidArgument, SolverFailed
+from ...laws import DraftLaw, outside, sets
+from ...lp.float_solvers import SOLVERS
+from ...lp.program import as_fractions
+from ...optional import load
+from ..drafting.fixed import FixedTree, check_sizes
+from ..model import Model, Nodes, Path
+from ..rules.path_rule import read
+from ..tree import Forest
+from .certificate import PathCertificate, Sets, feasible, price_bound
+
+MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
+TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
+GRID = 1 << 48  # prices are rounded to multiples of 1 / GRID: any prices >= 0 give a bound, short ones a quick sum
+
+Drafted = Iterable[tuple[Any, Any]]  # drafts, as a path rule takes them, and their probability; all ways, of sum 1
+
+
+@dataclass(frozen=True, eq=False)
+class PathProgram:
+    """x_v(T) = P(T) a_v(T): the mass with which the tree T is drafted and the accepted prefix extends to v, a node of T.
+
+    sets: the prefixes that a drafted tree T holds, but the root, parents first, and P(T). variables: (variables,) pairs (T, v), parents
+    before children. targets: p(v | parent of v) for every v that can be drafted. All numbers are Fractions.
+    Maximise the sum of x subject to (1) the children of u take no more than x_u(T), for every T and u in T, and
+    (2) the sum over T of x_{uy}(T) is at most p(y|u) times that of x_u(T), for every u and y; x_root(T) = P(T).
+    """
+
+    sets: Sets
+    targets: dict[Path, Fraction]
+
+    @cached_property
+    def variables(self) -> tuple[tuple[int, Path], ...]:
+        return tuple((row, v) for row, prefixes in enumerate(self.sets) for v in prefixes)
+
+    @cached_property
+    def groups(self) -> tuple[dict[tuple[int, Path], int], dict[Path, int]]:
+        """Rows of the constraints (1), by (T, u), and (2), by v."""
+        by_parent = dict.fromkeys((row, v[:-1]) for row, v in self.variables)
+        first = {key: i for i, key in enumerate(by_parent)}
+        return first, {v: len(first) + i for i, v in enumerate(self.targets)}
+
+    @cached_property
+    def matrix(self) -> Any:
+        """(constraints, variables), sparse float64."""
+        sparse = load("scipy.sparse", "lp")
+        by_parent, by_node = self.groups
+        entries: list[tuple[int, int, float]] = []
+        children: dict[Path, list[Path]] = {}
+        for v in self.targets:
+            children.setdefault(v[:-1], []).append(v)
+        for column, (row, v) in enumerate(self.variables):
+            entries += [(by_parent[row, v[:-1]], column, 1.0), (by_node[v], column, 1.0)]
+            if (row, v) in by_parent:
+                entries.append((by_parent[row, v], column, -1.0))
+            entries += [(by_node[child], column, -float(self.targets[child])) for child in children.get(v, ())]
+        rows, columns, values = zip(*entries, strict=True)
+        return sparse.csc_matrix((values, (rows, columns)), shape=(len(self.bounds), len(self.variables)))
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """(constraints,) right-hand sides: P(T) at the root of T, p(y) for the first token y, 0 further down."""
+        by_parent, by_node = self.groups
+        set_mass = tuple(self.sets.values())
+        first = [float(set_mass[row]) if u == () else 0.0 for row, u in by_parent]
+        return np.array(first + [float(self.targets[v]) if len(v) == 1 else 0.0 for v in by_node])
+
+
+@dataclass(frozen=True, eq=False)
+class PathBound:
+    """The optimum of the path program, and what confirms it.
+
+    value: expected accepted length of the lossless rule read off the solver's answer, once that was made feasible; no
+    rule exceeds it by more than residuals.gap. Fractions where the model is exact. certificate: both bounds, proved in
+    rationals.
+    """
+
+    value: Any
+    residuals: PathResiduals
+    certificate: PathCertificate
+    solver: str
+    status: str
+
+
+@dataclass(frozen=True)
+class PathResiduals:
+    """How far the solver's own answer is from optimal: largest violation of a constraint, in probability, and of a
+    constraint of the dual; and certified upper minus lower bound, in tokens."""
+
+    primal: float
+    dual: float
+    gap: float
+
+
+def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound:
+    """Largest expected accepted length of any lossless path rule on K i.i.d. paths of length L, by linear programming.
+
+    solver: "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs" or "pulp" (CBC). a_v(T) is the probability, given the set T of drafted
+    paths, that the accepted prefix extends to v: its children take no more than a_u(T), and E[a_{uy}] <= p(y|u) E[a_u].
+    Every lossless rule meets that, and every solution is a lossless rule, which draws what follows u from what is left
+    of p(.|u). Such a rule knows the model everywhere, also where nothing was drafted. K = 1: block verification's
+    length. Raises SolverFailed where the bounds differ by more than 1e-7 (highs) or 1e-5, InvalidDrafts where the
+    program is too large.
+    """
+    check_sizes(K, L)
+    return _bound(Nodes.of(model), lambda nodes: _sets_of_paths(nodes, K, L), solver)
+
+
+def tree_program_bound(model: Model, drafted: Drafted, solver: str = "highs") -> PathBound:
+    """`path_bound` for any way to draft: trees of fixed or changing shape, without replacement, with fixed tokens, or K paths.
+
+    drafted: (drafts, probability) for every way to draft, drafts as `rule(model, drafts)` takes them.
+    Raises SolverFailed as `path_bound` does, InvalidArgument where the program is too large or the probabilities do not sum to 1.
+    """
+    return _bound(Nodes.of(model), lambda nodes: _sets_of_trees(nodes, drafted), solver)
+
+
+def cap_bound(model: Model, drafted: Drafted) -> Any:
+    """The sum of the caps, which no lossless path rule exceeds: cap(root) = 1, cap(u c) = min(P(u c is drafted), p(c|u) cap(u)).
+
+    drafted: as for `tree_program_bound`, which is never above it; no program is solved. Exact if the model's distributions are Fractions.
+    Proof: proofs_checks/formal/along_paths/tree_bound.v.
+    """
+    nodes = Nodes.of(model)
+    chances: dict[Path, Fraction] = {}
+    for prefixes, probability in _sets_of_trees(nodes, drafted).items():
+        for v in prefixes:
+            chances[v] = chances.get(v, Fraction(0)) + probability
+    caps: dict[Path, Fraction] = {(): Fraction(1)}
+    for v in sorted(chances, key=len):
+        caps[v] = min(chances[v], as_fractions(nodes.target(v[:-1]))[v[-1]] * caps[v[:-1]])
+    bound = sum(caps.values()) - 1
+    return bound if xp.is_exact(nodes.target(())) else float(bound)
+
+
+def sampled_cap_bound(drafting: FixedTree, p: Array, q: Array, tokens: Array) -> Array:
+    """(B,) of mean `cap_bound`, for texts drawn from the target: what large models need, where trees cannot be enumerated.
+
+    tokens: int (B, L), the next L tokens of each text, drawn from the target; p, q: (B, L, n) the laws of each of them, numpy or Fractions.
+    Written out, cap(v) is p(v) times the least P(u is drafted) / p(u) among the beginnings u of v, at most 1; so the sum of the caps is the
+    target's mean, over texts, of the sum of these ratios along a text, each in 0 .. 1. Only the laws along the text are needed.
+    Laws whose drafts are independent, and draws without replacement. Raises InvalidArgument for others, and for shapes that do not fit.
+    """
+    L = drafting.length
+    if tuple(tokens.shape[1:]) != (L,) or p.shape != q.shape or tuple(p.shape[:2]) != tuple(tokens.shape):
+        raise InvalidArgument(
+            f"tokens have shape {tuple(tokens.shape)}, p {tuple(p.shape)}, q {tuple(q.shape)}: trees of depth {L} take"
+            f" (B, {L}) and (B, {L}, n) twice"
+        )
+    ratios = drafted_chances(drafting, q, tokens) / xp.gather(p, tokens[..., None])[..., 0].cumprod(-1)
+    return xp.prefix_minimum(xp.minimum(ratios, 1)).sum(-1)
+
+
+def drafted_chances(drafting: FixedTree, q: Array, tokens: Array) -> Array:
+    """(B, L) probability that a tree holds the first 1, 2, .. L tokens of a text, as for `sampled_cap_bound`."""
+    shape, law, L = drafting.shape, drafting.law, drafting.length
+    distinct = law.first_follows_q and law.absent_anywhere and not law.independent  # draws without replacement
+    if not (law.independent or distinct):
+        raise InvalidArgument(f"{law!r}: give a law of independent drafts, or WithoutReplacement()")
+    marginals = _without_replacement if distinct else _independent
+    laws: dict[tuple[int, int], Array] = {}
+    below: dict[
+        int, Array
+    ] = {}  # of each node that holds its part of a text, the chance that so many of its tokens are held below it
+    for node in range(shape.size, -1, -1):
+        depth, children = shape.depths[node], shape.children(node)
+        held = xp.full((len(tokens), L + 1), 0, q)
+        if children:
+            if (depth, len(children)) not in laws:
+                laws[depth, len(children)] = marginals(law, q[:, depth], tokens[:, depth : depth + 1], len(children))
+            each = laws[depth, len(children)]
+            ways = [each[:, i : i + 1] * below.pop(child) for i, child in enumerate(children)]
+            held = sum(ways) if distinct else 1 - prod(1 - way for way in ways)
+        held[:, depth] = xp.full((len(tokens),), 1, q)
+        below[node] = held
+    return below[0][:, 1:]
+
+
+def _independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
+    """Probability that the child at each place is the token: (B, n), int (B, 1) -> (B, count)."""
+    fixed = law.top_drafts(q, count)
+    return xp.where(fixed >= 0, xp.as_number(fixed == token, q), xp.gather(outside(q, fixed), token))
+
+
+def _without_replacement(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
+    others = ~xp.members(token, q.shape[-1], q)
+    among = [1 - law.inside(q, others, first)[..., None] for first in range(count + 1)]
+    return xp.concatenate([later - earlier for earlier, later in pairwise(among)])
+
+
+def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathBound:
+    """Nothing of the solver is trusted: its masses are made feasible, its prices are taken as they are, where >= 0."""
+    if solver not in SOLVERS:
+        raise SolverFailed(f"there is no solver {solver!r} of the path program: take one of {', '.join(SOLVERS)}")
+    program = program_of(nodes, drafted(nodes))
+    mass, prices, status = (
+        SOLVERS[solver](program, "highs") if program.variables else (np.zeros(0), np.zeros(0), "optimal")
+    )
+    if not (np.isfinite(mass).all() and np.isfinite(prices).all()):
+        raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
+    of_nodes = prices[len(program.groups[0]) :]
+    rounded = {v: Fraction(max(0, round(x * GRID)), GRID) for v, x in zip(program.targets, of_nodes, strict=True)}
+    masses = [Fraction(float(x)) for x in mass]
+    lower = feasible(program.variables, tuple(program.sets.values()), program.targets, masses)
+    certificate = PathCertificate(lower, price_bound(rounded, program.targets, program.sets), rounded)
+    gap = float(certificate.width)
+    if gap > TOLERANCE.get(solver, 1e-5):
+        raise SolverFailed(
+            f'{solver} ended "{status}" with bounds {float(certificate.lower):.12g} and {float(certificate.upper):.12g},'
+            f' {gap:.1e} apart: take solver="highs"'
+        )
+    residuals = PathResiduals(*_violations(program, mass, prices), gap)
+    value = certificate.lower if xp.is_exact(nodes.target(())) else float(certificate.lower)
+    return PathBound(value, residuals, certificate, solver, status)
+
+
+def _violations(program: PathProgram, mass: np.ndarray, prices: np.ndarray) -> tuple[float, float]:
+    """Largest violation of the program's constraints by the masses, and of the dual's by the prices."""
+    if not program.variables:
+        return 0.0, 0.0
+    primal = max((program.matrix @ mass - program.bounds).max(), -mass.min(), 0.0)
+    return float(primal), float(max((1 - program.matrix.T @ prices).max(), -prices.min(), 0.0))
+
+
+def program_of(nodes: Nodes, drafted: Sets) -> PathProgram:
+    """The program of these trees, in Fractions."""
+    held = sorted({v for prefixes in drafted for v in prefixes}, key=lambda v: (len(v), v))
+    program = PathProgram(drafted, {v: as_fractions(nodes.target(v[:-1]))[v[-1]] for v in held})
+    if len(program.variables) > MAX_VARIABLES:
+        raise InvalidArgument(
+            f"the path program of {len(drafted)} trees has {len(program.variables)} variables (limit {MAX_VARIABLES}): take a smaller"
+            " vocabulary or smaller trees, fewer or shorter paths; `cap_bound` is a closed form"
+        )
+    return program
+
+
+def _sets_of_paths(nodes: Nodes, K: int, L: int) -> Sets:
+    """What K i.i.d. paths of length L hold, by the law of the set of K draws among all paths."""
+    if nodes.n ** (L + 1) > MAX_VARIABLES:
+        raise InvalidArgument(
+            f"{nodes.n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"
+        )
+    drafted: dict[Path, Fraction] = {(): Fraction(1)}
+    for _ in range(L):
+        laws = {u: as_fractions(nodes.draft(u)) for u in drafted}
+        drafted = {(*u, y): drafted[u] * mass for u, law in laws.items() for y, mass in enumerate(law) if mass > 0}
+    paths = list(drafted)
+    found: dict[tuple[Path, ...], Fraction] = {}
+    for bits, probability in sets.independent(0, np.array(list(drafted.values()), dtype=object), K).items():
+        prefixes = {paths[number][:depth] for number in sets.tokens_of(bits) for depth in range(1, L + 1)}
+        found[tuple(sorted(prefixes, key=lambda v: (len(v), v)))] = probability
+    return found
+
+
+def _sets_of_trees(nodes: Nodes, drafted: Drafted) -> Sets:
+    found: dict[tuple[Path, ...], Fraction] = {}
+    for drafts, probability in drafted:
+        held = tuple(sorted(_prefixes(read(nodes, drafts)[1].forest, ()), key=lambda v: (len(v), v)))
+        found[held] = found.get(held, Fraction(0)) + Fraction(probability)
+    whole = sum(found.values(), Fraction(0))
+    if whole != 1 if xp.is_exact(nodes.target(())) else abs(whole - 1) > 1e-9:
+        raise InvalidArgument(
+            f"the probabilities of the drafts sum to {float(whole)!r}: give all ways to draft, of sum 1"
+        )
+    return found
+
+
+def _prefixes(forest: Forest, prefix: Path) -> set[Path]:
+    """All prefixes below a node."""
+    found: set[Path] = set()
+    for token, below in forest:
+        if token >= 0:
+            found |= {(*prefix, token)} | _prefixes(below, (*prefix, token))
+    return found

@@ -1,1 +1,0 @@
-"""Block efficiency by simulation, and the wall-clock model."""

@@ -1,0 +1,147 @@
+"""Trees drafted in plain form, one prefix after the other, each step decided from all that was drafted before.
+
+`adaptive` is `ot_draft.paths.AdaptiveTree` written so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ot_draft as ot
+from ot_draft import arrays as xp
+from ot_draft.laws import outside
+from ot_draft.laws.fixed_last import ByNodeLast
+from ot_draft.paths.drafting.fixed import as_shape
+from ot_draft.paths.model import Model, Nodes, Path
+from ot_draft.paths.tree import Forest, PlainTree
+
+Array = Any
+Drafted = tuple[PlainTree, Any]
+
+
+class Expansion(NamedTuple):
+    """Children drafted after a prefix: the tokens that were fixed, and those that were drawn from q outside them."""
+
+    prefix: Path
+    fixed: Path
+    drawn: Path
+
+
+History = tuple[Expansion, ...]
+# What is drafted next, given all that was drafted so far: prefix, fixed tokens, number of draws. None: nothing more.
+NextStep = Callable[[History], tuple[Path, Path, int] | None]
+FIRST, LAST = ot.laws.ByNode(), ByNodeLast()
+
+
+@dataclass(frozen=True)
+class Stepwise:
+    """Drafting step by step, as a function of all that was drafted so far says.
+
+    length: L, the depth of the deepest node that it may draft. law: `ByNode()`, fixed tokens and then i.i.d. draws, or `ByNodeLast()`,
+    draws without replacement and then the fixed tokens. Of siblings with one token the first holds the children. A prefix that is drafted
+    after twice has the draws of both times, in drawing order. `Joint` and `TokenWise(Optimal())` are lossless on its trees if it names no
+    prefix twice (proofs_checks/paths/adapted_trees.py).
+    """
+
+    step: NextStep
+    length: int
+    law: Any = FIRST
+
+    def every_tree(self, nodes: Nodes) -> Iterator[Drafted]:
+        """Every way that the drafting can go, as a tree, and its probability."""
+        for history, probability in histories(nodes, self.step, (), nodes.one, self.law):
+            yield drafted_tree(history, self.law), probability
+
+
+def drafted_tree(history: History, law: Any = FIRST) -> PlainTree:
+    """The tree of a history, numbered breadth first."""
+    fixed: dict[Path, Path] = {}
+    drawn: dict[Path, Path] = {}
+    for prefix, tokens, draws in history:
+        fixed.setdefault(prefix, tokens)
+        drawn[prefix] = drawn.get(prefix, ()) + draws
+
+    def below(prefix: Path) -> Forest:
+        children: list[tuple[int, Any]] = []
+        told = fixed.get(prefix, ()), drawn.get(prefix, ())
+        for token in told[1] + told[0] if law == LAST else told[0] + told[1]:
+            elder = any(token == other for other, _ in children)
+            children.append((token, () if elder else below((*prefix, token))))
+        return tuple(children)
+
+    forest = below(())
+    numbered: list[int] = []
+    level = [forest]
+    while level:
+        numbered += [token for children in level for token, _ in children]
+        level = [further for children in level for _, further in children]
+    told_law = replace(law, fixed=tuple(sorted((prefix, given) for prefix, given in fixed.items() if given)))
+    return PlainTree(as_shape(_unlabelled(forest)), tuple(numbered), told_law)
+
+
+def _unlabelled(forest: Forest) -> tuple[Any, ...]:
+    return tuple(_unlabelled(below) for _, below in forest)
+
+
+def histories(
+    nodes: Nodes, plan: NextStep, history: History, probability: Any, law: Any = FIRST
+) -> Iterator[tuple[History, Any]]:
+    """Every way that the drafting can go, and its probability."""
+    step = plan(history)
+    if step is None:
+        yield history, probability
+        return
+    prefix, fixed, number = step
+    before = tuple(token for other in history if other.prefix == prefix for token in other.drawn)
+    ways = nodes.once(plan, (step, before), lambda: _draws(nodes.draft(prefix), law, fixed, before, number))
+    for drawn, mass in ways:
+        yield from histories(nodes, plan, (*history, Expansion(prefix, fixed, drawn)), probability * mass, law)
+
+
+def _draws(q: Array, law: Any, fixed: Path, before: Path, number: int) -> list[tuple[Path, Any]]:
+    """So many further draws beside the fixed tokens and those drawn before, each way with its probability; fewer where no token is left."""
+    ways: list[tuple[Path, Any]] = [((), 1)]
+    for _ in range(number):
+        longer = []
+        for drawn, mass in ways:
+            gone = fixed + before + drawn if law == LAST else fixed
+            masses = outside(q, np.array(gone, dtype=np.int64)).tolist()
+            longer += [((*drawn, token), mass * share) for token, share in enumerate(masses) if share != 0]
+        ways = longer or ways
+    return ways
+
+
+def adaptive(drafting: ot.paths.AdaptiveTree, model: Model) -> Stepwise:
+    """The drafting of an adaptive tree, one prefix after the other."""
+    nodes = Nodes.of(model)
+
+    def step(history: History) -> tuple[Path, Path, int] | None:
+        drafted = {expansion.prefix: expansion for expansion in history}
+        level: dict[Path, float] = {(): 1.0}
+        left, levels = drafting.budget, drafting.length
+        while level and left and levels:
+            q = np.stack([nodes.draft(prefix) for prefix in level]).astype(np.float64)
+            reached = np.array([list(level.values())])
+            estimate = drafting.estimate(q[None])
+            (counts,), (fixed_count,) = drafting.numbers_at(estimate, reached, np.array([[left]]), levels)
+            below: dict[Path, float] = {}
+            for (prefix, chance), law, count, number in zip(level.items(), q, counts, fixed_count, strict=True):
+                fixed = tuple(xp.top_tokens(law, min(drafting.most, len(law)))[:number].tolist())
+                if not count:
+                    continue
+                if prefix not in drafted:
+                    return prefix, fixed, int(count - number)
+                tokens = np.array(fixed + drafted[prefix].drawn)
+                numbers = np.array([number]), np.array([count])
+                chances = chance * drafting.estimate(law).below(law[tokens], tokens, *numbers)
+                for token, further in zip(tokens.tolist(), chances.tolist(), strict=True):
+                    below.setdefault((*prefix, token), further)
+                left -= len(tokens)
+            level, levels = below, levels - 1
+        return None
+
+    return Stepwise(step, drafting.length)
