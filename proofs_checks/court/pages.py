@@ -122,10 +122,8 @@ def as_data(judged: Judged) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for work, every in judged:
         for one, row in zip(every, rows([(work, every)]), strict=True):
-            entry = dict(zip(HEADS, row, strict=True)) | {
-                "rests on": one.form.rests_on,
-                "real": on_real(one.form.defendant),
-            }
+            entry: dict[str, Any] = {"rests on": one.form.rests_on, "real": on_real(one.form.defendant)}
+            entry |= zip(HEADS, row, strict=True)
             entry |= {about: getattr(work, about) for about in ("name", "paper", "code", "read")}
             entry |= {about: getattr(one, about) for about in ("tried", "found_out", "sound", "confirmed")}
             if one.example is not None and one.sound:
