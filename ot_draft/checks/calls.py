@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, broadcast, copy, is_exact, to_host
-from ..laws import DraftLaw
+from ..laws import DraftLaw, sets
 from ..problem import Problem
 from ..selection import Selection, checked
 
