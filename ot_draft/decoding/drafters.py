@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
 import ot_draft as ot
+from ot_draft import arrays as xp
 
 from .lookup import Match
 from .reader import Reader, ways_to
@@ -106,6 +107,11 @@ class ModelDrafter(Drafter):
     def read_for_good(self, already: int, root: int, length: int) -> int:
         return self.reader.model.read_for_good(root, length)
 
+    @cached_property
+    def _sees(self) -> Tensor:
+        """What the nodes of trees of one shape see of each other, bool (B, N + 1, N + 1)."""
+        return xp.from_view(xp.copy(self.tree.bounds.layout(self.parents).sees), self.tokens)
+
     def _grow(self, uniforms: Tensor) -> ot.paths.Grown:
         growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
         seen, depth = Seen(len(self._read), last, uniforms.device), 0
@@ -119,7 +125,9 @@ class ModelDrafter(Drafter):
             if depth == 0:
                 logits = self.reader.read_last(2 + self.always + self.behind)
             else:
-                logits = self.reader.read_level(growing, seen.add(growing.slots, growing.above), slots, depth)
+                same = growing.same_slots
+                sees = seen.add(growing.slots, growing.above) if same is None else self._sees[:, same]
+                logits = self.reader.read_level(growing, sees, slots, depth)
                 read.scatter_(1, slots, growing.read)
                 above.scatter_(1, slots, growing.above)
             laws = self.reader.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
-from ot_draft.arrays import copy, unsmall
+from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
 from .cache import SlotCache
@@ -84,7 +84,7 @@ class Memory:
 class Engine:
     """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
 
-    p: (B, N + 1, n) the target's laws at the nodes of the trees, of which there may be fewer on the CPU: `bounds` says how many.
+    tokens, parents: of the trees, on the CPU cut behind the last node, as `bounds` says. p: (B, N + 1, n) the target's laws at their nodes.
     length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got.
     """
 
@@ -93,6 +93,8 @@ class Engine:
         self.drafter, self.bounds = memory.drafter(drafting.tree), drafting.tree.bounds
         batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=memory.number, device=device)
+        self.tokens, self.parents = self.drafter.tokens, self.drafter.parents
+        self.layout: Any = None
         self.p = torch.zeros(batch, drafting.tree.budget + 1, 0, dtype=memory.number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
         self.nodes = torch.full((batch, depth), -1, device=device)
@@ -111,10 +113,12 @@ class Engine:
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
-        tokens, parents = self._trees()
-        layout = self.bounds.layout(parents)
-        sees, depths = (unsmall(copy(x), tokens) for x in (layout.sees, layout.depths))
-        self.p = self.target.read_tree(tokens, parents, sees, depths)
+        self.tokens, self.parents = self._trees()
+        layout = self.bounds.layout(self.parents)
+        if layout is not self.layout:  # that of a shape is one object, worked out once
+            self.layout = layout
+            self._sees, self._depths = (xp.from_view(xp.copy(x), self.tokens) for x in (layout.sees, layout.depths))
+        self.p = self.target.read_tree(self.tokens, self.parents, self._sees, self._depths)
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""
@@ -135,10 +139,11 @@ class Engine:
 
     def tree(self) -> ot.paths.DraftTree:
         """What was drafted, with p and q at its nodes."""
-        (tokens, parents), law = self._trees(), self.drafting.tree.law
-        q = self.drafter.q[:, : self.bounds.size + 1]
+        law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
         fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.number_by_q else None
-        return ot.paths.DraftTree(parents, tokens, self.p, q, self.bounds, law, fixed_count)
+        tree = ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count)
+        vars(tree)["layout"] = self.layout  # which would else be worked out a second time
+        return tree
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n), 0 at nodes without children."""
@@ -172,8 +177,8 @@ class Engine:
 
     def _trees(self) -> tuple[Tensor, Tensor]:
         """Tokens and parents, (B, N) each: of all nodes, and on the CPU, where asking is free, of as many as the largest tree has."""
-        drafter, whole = self.drafter, self.drafting.tree.bounds
-        self.bounds = whole.fit(drafter.tokens)
+        drafter = self.drafter
+        self.bounds = self.drafting.tree.bounds.fit(drafter.tokens)
         used = self.bounds.size
         return drafter.tokens[:, :used], drafter.parents[:, :used].clamp(max=used)
 

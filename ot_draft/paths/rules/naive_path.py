@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...arrays import Array, settled, where
+from ...arrays import Array, from_view, settled, where
 from ...laws import DraftLaw
 from ...rules.naive_target import NaiveTarget
 from ...selection import SelectionRule
@@ -60,6 +60,9 @@ class NaivePath(PathRule):
         return Survivors(tree).along(chosen).target()
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        if not tree.bounds.size:  # plain decoding: there is nothing to follow
+            token = from_view(draws.index(tree.p[:, 0], 0), tree.p)
+            return PathSelection(0 * token[:, 0], tree.tokens, token)
         survivors = Survivors(tree)
         lives = survivors.lives()
         following = 0 * survivors.here
