@@ -24,7 +24,8 @@ import ot_draft as ot
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
-from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.decoding.load import DTYPES
 from ot_draft.pairs import expected_acceptance
 
 OUT = Path("figures/data/real_block_efficiency.csv")

@@ -23,7 +23,8 @@ from llm_demo.distil.text import frequent_tokens
 from llm_demo.distil.thoughts import PRODUCTS, TEMPERATURES, Thoughts
 from llm_demo.distil.train import Optimizers, as_tensors
 from llm_demo.models.load import DRAFT_FILE, load_pair
-from ot_draft.decoding import CannotDecode, StateDraft, features_of, load_draft
+from ot_draft.decoding import CannotDecode, load_draft
+from ot_draft.decoding.draft_models import StateDraft, features_of
 
 COLD = 0.35  # share of the positions at the second temperature
 CHUNK = 64  # rows of logits at a time

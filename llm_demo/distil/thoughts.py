@@ -25,7 +25,8 @@ from torch import Tensor
 from llm_demo.distil.text import Text, read_corpus
 from llm_demo.distil.train import some_of
 from llm_demo.models.load import load_pair
-from ot_draft.decoding import CannotDecode, features_of
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.draft_models import features_of
 
 TEMPERATURES = (1.0, 0.6)
 PRODUCTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}

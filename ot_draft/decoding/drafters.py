@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,9 +11,9 @@ from torch import Tensor
 import ot_draft as ot
 from ot_draft import arrays as xp
 
-from .lookup import Match
+from .cache import Texts
+from .drafting import Match
 from .reader import Reader, ways_to
-from .texts import Texts
 
 
 class Drafter:
@@ -79,6 +79,10 @@ class ModelDrafter(Drafter):
         self.slot_of = torch.full((batch, size + 1), -1, device=device)
         self._read = self.q.new_zeros(batch, tree.reads + 1, n)  # laws by slot; the last one takes what is of no use
         self._rows = torch.arange(batch, device=device)[:, None]
+        # What nodes see of each other, bool (B, N + 1, N + 1), where it is known beforehand: the layout of a shape is one object.
+        layout = tree.bounds.layout(self.parents)
+        known = layout is tree.bounds.layout(self.parents)
+        self._sees = xp.from_view(xp.copy(layout.sees), self.tokens) if known else None
         rows = min(tree.reads, size + 1)
         # Where nodes stand in the slots of their numbers their laws do, too.
         self.q = self._read[:, :rows] if tree.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
@@ -107,11 +111,6 @@ class ModelDrafter(Drafter):
     def read_for_good(self, already: int, root: int, length: int) -> int:
         return self.reader.model.read_for_good(root, length)
 
-    @cached_property
-    def _sees(self) -> Tensor:
-        """What the nodes of trees of one shape see of each other, bool (B, N + 1, N + 1)."""
-        return xp.from_view(xp.copy(self.tree.bounds.layout(self.parents).sees), self.tokens)
-
     def _grow(self, uniforms: Tensor) -> ot.paths.Grown:
         growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
         seen, depth = Seen(len(self._read), last, uniforms.device), 0
@@ -125,8 +124,8 @@ class ModelDrafter(Drafter):
             if depth == 0:
                 logits = self.reader.read_last(2 + self.always + self.behind)
             else:
-                same = growing.same_slots
-                sees = seen.add(growing.slots, growing.above) if same is None else self._sees[:, same]
+                same, known = growing.same_slots, self._sees
+                sees = seen.add(growing.slots, growing.above) if known is None or same is None else known[:, same]
                 logits = self.reader.read_level(growing, sees, slots, depth)
                 read.scatter_(1, slots, growing.read)
                 above.scatter_(1, slots, growing.above)

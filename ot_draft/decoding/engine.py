@@ -15,14 +15,12 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
-from .cache import SlotCache
+from .cache import SlotCache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
 from .drafting import Drafting
 from .language_model import LanguageModel
 from .reader import Reader
-from .sampling import NodeLaws
-from .texts import Texts
-from .uniforms import uniforms
+from .sampling import NodeLaws, uniforms
 
 WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import CannotDecode
 from .cache import SlotCache
-from .cpu import GROUPED
+from .cpu_attention import GROUPED
 from .draft_models import StateDraft, SubsetDraft, features_of
 
 LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import importlib.util
+import json
 import os
-from collections.abc import Iterator, Sequence
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,8 +19,8 @@ from typing import Any
 import torch
 
 from ..errors import CannotDecode, MissingPackage
-from .converted import converted
-from .cpu import group_heads, has_short_products, make_lean, pack, pack_draft, pack_float16
+from .cpu_attention import group_heads
+from .cpu_packed import has_short_products, pack, pack_draft, pack_float16
 from .draft_models import StateDraft, SubsetDraft
 from .pair import Pair
 
@@ -72,6 +77,8 @@ def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
 
 def _pack(target: Any, drafts: Sequence[Any], short: bool) -> None:
     """short: the target's weights in 16 bits too."""
+    from .cpu_llama import make_lean  # which imports transformers
+
     there = [draft for draft in drafts if draft is not None]
     for draft in there:
         pack_draft(draft)
@@ -211,3 +218,72 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
         others = {name: tensor for name, tensor in tensors.items() if not name.startswith("model.")}
         draft.load_state_dict({**draft.state_dict(), **others})
     return draft.to(embedding.weight.device, embedding.weight.dtype).eval().requires_grad_(False)
+
+
+SIZES = "sizes.json"  # of the other files of a folder: what was cut short is not read
+
+
+def cache_folder() -> Path:
+    """Where converted files are kept: OT_DRAFT_CACHE, or ot_draft in the user's cache folder."""
+    own = os.environ.get("OT_DRAFT_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ot_draft"
+
+
+def converted(file: Path, convert: Callable[[Path], None], cache: Path | None = None) -> Path | None:
+    """The folder of a GGUF file, named by a hash of its content and transformers' version; `convert` fills it the first time.
+
+    cache: the folder that holds such folders. None comes back where nothing can be written there, with a warning.
+    """
+    cache = cache or cache_folder()
+    folder = cache / _name(file)
+    if _whole(folder):
+        return folder
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
+        try:
+            convert(making)
+            _write_sizes(making)
+            _move(making, folder)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+    except OSError as error:
+        warnings.warn(
+            f"{file.name} is read anew every time, since {cache} cannot be written ({error}): "
+            "set OT_DRAFT_CACHE to a folder that can",
+            stacklevel=2,
+        )
+        return None
+    return folder
+
+
+def _move(making: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # of a conversion that was cut short
+    try:
+        making.rename(folder)
+    except OSError:
+        if not _whole(folder):  # no other process was first
+            raise
+
+
+def _name(file: Path) -> str:
+    import transformers
+
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    return f"{file.stem}-{digest}-transformers-{transformers.__version__}"
+
+
+def _files(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != SIZES}
+
+
+def _write_sizes(folder: Path) -> None:
+    (folder / SIZES).write_text(json.dumps(_files(folder)), encoding="utf-8")
+
+
+def _whole(folder: Path) -> bool:
+    try:
+        return bool(json.loads((folder / SIZES).read_text(encoding="utf-8")) == _files(folder))
+    except (OSError, ValueError):
+        return False

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
+from .cache import Texts
 from .drafting import Chooser, Drafting, Policy, Run
 from .engine import Engine, Memory
 from .language_model import language_model
 from .options import DecodeOptions, check_options, check_prompts
 from .pair import Pair
 from .step import Details, Seconds, Step, Stopwatch, details
-from .texts import Texts
 
 AUTOREGRESSIVE = Drafting()
 

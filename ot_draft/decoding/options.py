@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CannotDecode
-from .processed import Processed, ProcessedTexts
-from .sampling import NodeLaws, SamplingParams
+from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 
 
 @dataclass(frozen=True)

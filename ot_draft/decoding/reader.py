@@ -10,10 +10,9 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from .cache import SlotCache, causal_mask, tree_mask
+from .cache import SlotCache, Texts, causal_mask, tree_mask
 from .language_model import LanguageModel
 from .sampling import NodeLaws, NodeLogits, Way
-from .texts import Texts
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from .drafting import Drafting, Policy, Run
 from .language_model import language_model
 from .options import DecodeOptions
 from .pair import Pair
-from .sampling import NodeLaws
-from .uniforms import uniforms
+from .sampling import NodeLaws, uniforms
 
 
 @torch.inference_mode()

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..decoding import CannotDecode, Processed, SamplingParams, unpadded
+from ..decoding import CannotDecode, Processed, SamplingParams
+from ..decoding.pair import unpadded
 
 # The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
 WARPERS = {

@@ -113,7 +113,7 @@ def test_texts_end_at_a_stop_token_or_at_the_last_token_allowed() -> None:
 
 
 def test_a_draft_that_scores_a_subset_of_the_vocabulary(sized: Sized) -> None:
-    from ot_draft.decoding import SubsetDraft
+    from ot_draft.decoding.draft_models import SubsetDraft
 
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
     draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)

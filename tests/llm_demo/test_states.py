@@ -23,7 +23,8 @@ from llm_demo.distil.states import Distance, StateTrainer, state_draft  # noqa: 
 from llm_demo.distil.text import Text, read_corpus  # noqa: E402
 from llm_demo.distil.thoughts import TEMPERATURES, Thoughts  # noqa: E402
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, some_of, student  # noqa: E402
-from ot_draft.decoding import CannotDecode, Pair, StateDraft  # noqa: E402
+from ot_draft.decoding import CannotDecode, Pair  # noqa: E402
+from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
 
 N, READS = 12, (1, 2)

@@ -10,9 +10,10 @@ import numpy as np
 
 import ot_draft as ot
 from llm_demo.bench.trees.plans import DEEPEST, laws
+from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
-from ot_draft.decoding import Lookup, Pair, PrefixLogits
+from ot_draft.decoding import Lookup, Pair
 
 IN_TREE = Lookup(DEEPEST).for_tree  # how a tree of two sources looks up
 BEHIND = 8  # accepted looked-up tokens before another, at most

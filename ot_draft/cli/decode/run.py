@@ -9,32 +9,34 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ...audit import Audit, LogWriter, Verdict, emitted_with_laws
 from ...decoding import (
     Auto,
+    CannotDecode,
     DecodeOptions,
     Lookup,
-    Method,
     Pair,
     SamplingParams,
     Step,
-    auto_method,
     compare_methods,
     decode_steps,
+)
+from ...decoding.benchmark.methods import (
+    Method,
+    auto_method,
     dynamic_method,
     dynamic_methods,
     lookup_method,
     method_called,
     methods_to_compare,
-    peers,
     shape_of,
 )
+from ...decoding.benchmark.peers import peers
 from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from ..embedded import load_models
 from ..plan_files import read_costs
-from .audited import Audited
 from .live import View, legend, picture, stream
-from .page.page import PageText, page
-from .prompts import encode_prompts, read_prompts
+from .page import PageText, page
 from .settings import DecodeSettings
 from .table import csv_rows, footnotes, records, table
 from .trace import KEPT, ROWS, Trace
@@ -234,3 +236,53 @@ def _close(traces: Sequence[Trace]) -> None:
         trace.close()
         limit = "; the limit of laws was reached, the last steps have none (--trace-rows)" if trace.full else ""
         click.echo(f"trace: {trace.folder}, {trace.steps} steps{limit}", err=True)
+
+
+# Written for this project: a story, an explanation, code. Three: the default comparison is to end within minutes on two cores.
+DEFAULT_PROMPTS = (
+    "Write a short story about a fox who finds a clock in the forest.",
+    "Explain in a few sentences how bread rises when it is baked.",
+    "Write a Python function that counts the words in a text file.",
+)
+
+
+def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Prompts as text: those texts and those of the file, one a line; else DEFAULT_PROMPTS."""
+    if file is None:
+        return list(texts) or list(DEFAULT_PROMPTS)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotDecode(f"prompt file {str(file)!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+    prompts = [*texts, *(line for line in lines if line.strip())]
+    if not prompts:
+        raise CannotDecode(f"prompt file {str(file)!r} holds no prompt: write one a line")
+    return prompts
+
+
+def encode_prompts(pair: Pair, prompts: Sequence[str], chat: bool | None) -> tuple[list[list[int]], bool]:
+    """Token ids of every prompt, and whether they were put as a user's turn: where there is a chat template, unless told."""
+    has_template = bool(getattr(pair.tokenizer, "chat_template", None))
+    if chat and not has_template:
+        raise CannotDecode("the target's tokenizer has no chat template: leave --chat away")
+    as_turn = has_template if chat is None else chat
+    return [pair.encode(prompt, as_turn) for prompt in prompts], as_turn
+
+
+class Audited:
+    """Passes steps on, and takes their tokens down."""
+
+    def __init__(self, path: Path) -> None:
+        self._audit, self._log = Audit(), LogWriter(path)
+
+    def __call__(self, steps: Iterator[Step], prompt: int) -> Iterator[Step]:
+        for step in steps:
+            for token, law, draft_law in emitted_with_laws(step, 0):
+                self._audit.add(token, law, request=prompt, draft_law=draft_law)
+                self._log.add(token, law, request=prompt, draft_law=draft_law)
+            yield step
+
+    def close(self) -> Verdict:
+        """End the log; what can be said."""
+        self._log.close()
+        return self._audit.verdict()

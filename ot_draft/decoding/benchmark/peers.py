@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ...errors import CannotDecode
 from ..draft_models import SubsetDraft
-from ..lookup import Lookup, NoLookup
+from ..drafting import Lookup, NoLookup
 from ..options import DecodeOptions
 from ..pair import Pair
 from ..step import Step

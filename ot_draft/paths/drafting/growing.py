@@ -66,7 +66,7 @@ class Growing(ABC):
 
     levels: how many levels may still be drafted. Of the present level, which the draft model reads next: slots, int (B, W), a number of
     its own for every node that is read, -1 where there is none; read, int (B, W), its tokens; above, int (B, W), the slots of its parents;
-    same_slots, in trees of one shape: these neighbouring slots, but for absent nodes.
+    same_slots, where these are the same neighbouring slots in every tree, but for absent nodes: which.
     """
 
     levels: int
