@@ -1,6 +1,13 @@
 """Speculative decoding with several drafts, of any two causal language models that share a vocabulary. Needs the extra `llm`."""
+# ruff: noqa: E402
 
 from ..errors import CannotDecode
+from ..optional import load as _load
+
+_load(
+    "torch", "llm"
+)  # first: what is missing is told with its extra, by whatever module of this folder it was asked for
+
 from .benchmark import compare_methods
 from .drafting import Chooser, Drafting, Lookup, Policy
 from .load import load_draft, load_pair

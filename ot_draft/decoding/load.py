@@ -24,6 +24,7 @@ from .cpu_packed import has_short_products, pack, pack_draft, pack_float16
 from .draft_models import StateDraft, SubsetDraft
 from .pair import Pair
 
+HUB_SECONDS = 10.0
 LOOKUP = "lookup"  # in the place of a draft model's name
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
@@ -37,6 +38,7 @@ def load_pair(
     packed: bool = True,
     assistant: str | None = None,
     cache: bool = True,
+    progress: Callable[[str], object] = lambda stage: None,
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
@@ -46,7 +48,7 @@ def load_pair(
     (`pack_draft`, `pack_float16`: its law is what it computes so), but not where accelerate has spread the target. float16 on a CPU
     that has such products: weights of 16 bits (`pack_float16`), while all that is computed is float32. assistant: a safetensors file of
     layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it
-    from there the next time.
+    from there the next time. progress: is told every stage as it begins.
     """
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
@@ -54,17 +56,50 @@ def load_pair(
     packed = packed and device_map is None
     short = packed and dtype == "float16" and where.type == "cpu" and has_short_products()
     number = torch.float32 if short else DTYPES[dtype]
-    big, tokenizer = _model_and_tokenizer(target, "target", cache, number, where, device_map)
+    _check_there(target, draft)
+    progress("importing transformers")
+    _import_transformers()
+    progress(f"reading the target, {Path(target).name}")
+    big, tokenizer = _model_and_tokenizer(target, "target", cache, number, where, device_map, progress)
     small: Any = None
+    if draft != LOOKUP:
+        progress(f"reading the draft, {Path(draft).name}")
     if Path(draft).suffix == ".safetensors":
         small = _own_draft(big, Path(draft))
     elif draft != LOOKUP:
-        small, theirs = _model_and_tokenizer(draft, "draft", cache, number, where, None)
+        small, theirs = _model_and_tokenizer(draft, "draft", cache, number, where, None, progress)
         _check_one_vocabulary(tokenizer, theirs)
     other = None if assistant is None else _own_draft(big, Path(assistant))
     if packed:
+        progress("laying out the weights")
         _pack(big, (small, other), short)
     return Pair(big, small, tokenizer, assistant=other)
+
+
+def _check_there(target: str, draft: str) -> None:
+    """CannotDecode for a name that is nothing, before anything is loaded."""
+    sources = [_source(target, "target")]
+    if Path(draft).suffix == ".safetensors":
+        _check_file(Path(draft))
+    elif draft != LOOKUP:
+        sources.append(_source(draft, "draft"))
+    if all(arguments for _, arguments in sources):
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
+
+
+def _check_file(draft: Path) -> None:
+    if not draft.is_file():
+        raise CannotDecode(
+            f"draft {str(draft)!r} is not there: give a directory, a .gguf file or the name of a hub model"
+        )
+
+
+def _import_transformers() -> Any:
+    if importlib.util.find_spec("transformers") is None:
+        raise CannotDecode(str(MissingPackage("transformers", "llm")))
+    import transformers
+
+    return transformers
 
 
 def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
@@ -126,19 +161,35 @@ def _source(name: str, role: str) -> tuple[str, dict[str, Any]]:
         return str(path.parent), {"gguf_file": path.name, "local_files_only": True}
     if path.exists():
         raise CannotDecode(f"{role} {name!r} is neither a directory nor a .gguf file")
-    if path.is_absolute() or name.startswith(".") or path.suffix in (".gguf", ".safetensors") or name.count("/") > 1:
+    looks_local = path.is_absolute() or name.startswith((".", "~")) or path.suffix in (".gguf", ".safetensors")
+    if looks_local or len(path.parts) > 2 or (len(path.parts) == 2 and Path(path.parts[0]).is_dir()):  # not owner/model
         raise CannotDecode(f"{role} {name!r} is not there: give a directory, a .gguf file or the name of a hub model")
+    _ask_hub(name, role)
     return name, {}
+
+
+@cache
+def _ask_hub(name: str, role: str) -> None:
+    """One question, before transformers asks five times: CannotDecode where the hub cannot be reached, or has no such model."""
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return
+    import huggingface_hub as hub
+
+    if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        hub.HfApi().model_info(name, timeout=HUB_SECONDS)
+    except Exception as error:  # of the hub's, of its HTTP client's, of the system's
+        reason = " ".join(str(error).split())[:160]
+        raise CannotDecode(
+            f"{role} {name!r} is no directory or file here, and the hub has no such model or cannot be reached: give a directory, a"
+            f" .gguf file or the name of a hub model ({type(error).__name__}: {reason})"
+        ) from None
 
 
 def _load(kind: str, name: str, role: str, **options: Any) -> Any:
     source, arguments = _source(name, role)
-    if arguments:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub
-    if importlib.util.find_spec("transformers") is None:
-        raise CannotDecode(str(MissingPackage("transformers", "llm")))
-    import transformers
-
+    transformers = _import_transformers()
     if "gguf_file" in arguments and kind == "AutoModelForCausalLM":
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
@@ -150,17 +201,20 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         ) from None
 
 
-def _model_and_tokenizer(name: str, role: str, cache: bool, *how: Any) -> tuple[Any, Any]:
+def _model_and_tokenizer(
+    name: str, role: str, cache: bool, dtype: torch.dtype, device: torch.device, device_map: str | None, progress: Any
+) -> tuple[Any, Any]:
     if cache and name.endswith(".gguf") and Path(name).is_file():
-        name = str(_as_folder(Path(name)) or name)
+        name = str(_as_folder(Path(name), progress) or name)
     with _gguf_read_once(name):
-        return _model(name, role, *how), _tokenizer(name, role)
+        return _model(name, role, dtype, device, device_map), _tokenizer(name, role)
 
 
-def _as_folder(file: Path) -> Path | None:
+def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
     """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it."""
 
     def convert(folder: Path) -> None:
+        progress(f"converting {file.name}, this once")
         with _gguf_read_once(str(file)):
             _model(str(file), "target", torch.float32, torch.device("cpu"), None).save_pretrained(folder)
             _tokenizer(str(file), "target").save_pretrained(folder)
@@ -179,10 +233,7 @@ def _tokenizer(name: str, role: str) -> Any:
 
 
 def _own_draft(target: Any, file: Path) -> Any:
-    if not file.is_file():
-        raise CannotDecode(
-            f"draft {str(file)!r} is not there: give a directory, a .gguf file or the name of a hub model"
-        )
+    _check_file(file)
     try:
         return load_draft(target, file)
     except (RuntimeError, KeyError, AttributeError, IndexError) as error:
@@ -201,13 +252,15 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
     """
     import transformers
     from safetensors.torch import load_file
+    from transformers.initialization import no_init_weights
 
     tensors = load_file(file)
     vocabulary_subset, reads = tensors.pop("vocabulary_subset"), tensors.pop("reads", None)
     config = copy.deepcopy(target.config)
     config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
     config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
-    backbone = transformers.LlamaModel(config)
+    with no_init_weights():  # all are read below
+        backbone = transformers.LlamaModel(config)
     embedding = target.get_input_embeddings()
     backbone.set_input_embeddings(embedding)
     own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}

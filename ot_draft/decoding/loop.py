@@ -91,17 +91,17 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
         if model is not None:
             model.check_reads_trees()
     check_options(options, len(prompts))
-    contexts = {"target": target.context, "draft": draft.context if draft is not None else None}
+    limits = {"target": target.limit, "draft": draft.limit if draft is not None else (None, "")}
     longest = max((len(prompt) for prompt in prompts), default=0)
-    room = min((context for context in contexts.values() if context), default=None)
+    room = min((limit for limit, _ in limits.values() if limit), default=None)
     room = None if room is None else room - longest - options.max_tokens
     chooser = policy.begin(Run(len(prompts), room, options.max_tokens, pair))
     depth = max(drafting.tree.length for drafting in chooser.menu)
     asked = any(drafting.tree.passes for drafting in chooser.menu)
     if draft is None and asked:
         raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
-    for name, context in contexts.items():
-        check_prompts(prompts, n, context, name, options.max_tokens, depth)
+    for name, limit in limits.items():
+        check_prompts(prompts, n, limit, name, options.max_tokens, depth)
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
     used = draft if asked else None

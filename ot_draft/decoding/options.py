@@ -51,8 +51,9 @@ def check_options(options: DecodeOptions, texts: int) -> None:
 
 
 def check_prompts(
-    prompts: Sequence[Sequence[int]], n: int, context: int | None, name: str, max_tokens: int, depth: int
+    prompts: Sequence[Sequence[int]], n: int, limit: tuple[int | None, str], name: str, max_tokens: int, depth: int
 ) -> None:
+    context, called = limit
     if not prompts:
         raise CannotDecode("no prompt was given: give at least one")
     for row, prompt in enumerate(prompts):
@@ -65,10 +66,10 @@ def check_prompts(
             raise CannotDecode(f"prompt {row} holds token {outside[0]}: the vocabulary is 0 .. {n - 1}")
         if context is not None and len(prompt) >= context:
             raise CannotDecode(
-                f"prompt {row} has {len(prompt)} tokens, the {name}'s context {context}: shorten the prompt"
+                f"prompt {row} has {len(prompt)} tokens, the {name}'s {called} {context}: shorten the prompt"
             )
         if context is not None and len(prompt) + max_tokens + depth > context:
             raise CannotDecode(
                 f"prompt {row} of {len(prompt)} tokens, {max_tokens} new ones and drafts of length {depth} pass the {name}'s"
-                f" context of {context}: give max-tokens of at most {max(context - len(prompt) - depth, 0)}"
+                f" {called} of {context}: give max-tokens of at most {max(context - len(prompt) - depth, 0)}"
             )

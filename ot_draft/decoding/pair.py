@@ -83,7 +83,15 @@ class Pair:
 
 
 def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
-    """Prompts from a batch (B, T) as tokenizers make it, padded on the left or on the right: mask 1 where a token counts."""
+    """Prompts from a batch (B, T) as tokenizers make it, padded on the left: mask 1 where a token counts.
+
+    CannotDecode for padding behind a token: plain `generate` would go on behind it, and draw another text.
+    """
+    behind = (attention_mask[:, 1:] < attention_mask[:, :-1]).any(1)
+    if bool(behind.any()):
+        raise CannotDecode(
+            f"row {int(behind.long().argmax())} of attention_mask has padding behind a token: pad on the left (padding_side='left')"
+        )
     return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
 
 

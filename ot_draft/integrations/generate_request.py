@@ -85,10 +85,10 @@ def processed(
                 f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
                 f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
             )
-    padding = torch.zeros_like(input_ids) if attention_mask is None else attention_mask == 0
+    padding = torch.zeros_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask == 0
     return [
         Processed([_of_text(each, row) for each in processors], not do_sample, before)
-        for row, before in enumerate(unpadded(input_ids, padding))
+        for row, before in enumerate(tokens[out].tolist() for tokens, out in zip(input_ids, padding, strict=True))
     ]
 
 

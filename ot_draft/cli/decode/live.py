@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import StringIO
 
@@ -11,6 +12,7 @@ import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
+from rich.theme import Theme
 
 import ot_draft as ot
 
@@ -24,6 +26,12 @@ MEANING = {
     PLAIN: "from the target alone",
 }
 COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", PLAIN: "#7F7F7F"}  # Okabe and Ito
+OF_SIXTEEN = {
+    ACCEPTED: "green",
+    CORRECTED: "yellow",
+    BONUS: "blue",
+    PLAIN: "bright_black",
+}  # the nearest to those are no four
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,7 @@ class View:
         born = origins(step, 0, step.drafting)
         pieces = [self._pieces.add(token.token) for token in born]
         for token, piece in zip(born, pieces, strict=True):
-            self.text.append(piece, style=f"not dim {COLOURS[token.origin]}")
+            self.text.append(piece, style=token.origin)
         self.speed.add(born, step)
         return "".join(pieces)
 
@@ -138,20 +146,27 @@ def stream(console: Console, view: View, steps: Iterable[Step]) -> Iterator[Step
         click.echo()
         click.echo(view.speed.line, err=True)
         return
-    with Live(console=console, refresh_per_second=12, vertical_overflow="visible") as live:
+    with coloured(console), Live(console=console, refresh_per_second=12, vertical_overflow="visible") as live:
         for step in steps:
             view.add(step)
             live.update(view.whole)
             yield step
 
 
+def coloured(console: Console) -> AbstractContextManager[object]:
+    """The styles named by origins, in colours that the console can tell apart."""
+    colours = COLOURS if console.color_system in ("truecolor", "256") else OF_SIXTEEN
+    return console.use_theme(Theme({origin: f"not dim {colour}" for origin, colour in colours.items()}))
+
+
 def picture(views: Sequence[View], title: str, width: int = 100) -> str:
     """The live view of whole texts as an SVG picture, which names no font of the network."""
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(legend())
-    for view in views:
-        console.print()
-        console.print(view.whole)
+    with coloured(console):
+        console.print(legend())
+        for view in views:
+            console.print()
+            console.print(view.whole)
     return re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)
 
 
@@ -159,6 +174,6 @@ def legend() -> Text:
     """What the colours mean."""
     line = Text()
     for name, meaning in MEANING.items():
-        line.append("■ ", style=COLOURS[name])
+        line.append("■ ", style=name)
         line.append(f"{name}: {meaning}   ", style="dim")
     return line
