@@ -11,8 +11,7 @@ _load(
 from .benchmark import compare_methods
 from .drafting import Chooser, Drafting, Lookup, Policy
 from .load import load_draft, load_pair
-from .loop import Decoded, decode, decode_steps
-from .options import DecodeOptions
+from .loop import Decoded, DecodeOptions, decode, decode_steps
 from .pair import Pair
 from .reference import reference_decode
 from .sampling import Processed, SamplingParams

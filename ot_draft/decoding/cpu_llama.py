@@ -18,8 +18,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from .cache import SlotCache
-from .cpu_attention import GROUPED, register
-from .cpu_packed import product_of
+from .cpu import GROUPED, product_of, register
 
 
 class LeanLlamaRMSNorm(LlamaRMSNorm):

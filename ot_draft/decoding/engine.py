@@ -17,10 +17,11 @@ from ot_draft import arrays as xp
 from ..errors import CannotDecode
 from .cache import SlotCache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
-from .drafting import Drafting
+from .drafting import Chooser, Drafting
 from .language_model import LanguageModel
 from .reader import Reader
 from .sampling import NodeLaws, uniforms
+from .step import Step
 
 WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
 
@@ -185,6 +186,48 @@ class Engine:
         lengths = self.texts.lengths[:, None]
         # What was not accepted stays where it is: moving nothing keeps the shape fixed.
         cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)
+
+
+class Engines:
+    """The engines of one run, one a drafting, on the same texts and caches: the chooser says before every step which of them works.
+
+    Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
+    """
+
+    def __init__(self, memory: Memory, chooser: Chooser, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
+        self.memory, self._chooser, self._graphs = memory, chooser, graphs
+        self._texts = [list(prompt) for prompt in prompts]
+        # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
+        self._narrows = memory.texts.tokens.device.type == "cpu"
+        self._read = [len(prompt) - 1 for prompt in prompts]
+        self._known: dict[Drafting, Engine] = {}
+
+    def next(self) -> Engine:
+        """The engine of the coming step."""
+        drafting = self._chooser.choose(self._texts)
+        if self._narrows:
+            self.memory.narrow(max(map(len, self._texts)) + drafting.room)
+        if drafting not in self._known:
+            self._known[drafting] = engine = Engine(self.memory, drafting)
+            if self._graphs and engine.recordable:
+                engine.record()
+        engine = self._known[drafting]
+        # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
+        missing = (len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
+        engine.drafter.behind = max(0, max(missing) - engine.drafter.always)
+        engine.drafter.look_up(self._chooser.found(drafting, self._texts))
+        self._engine = engine
+        return engine
+
+    def took(self, step: Step, seconds: float) -> None:
+        """Note what a step did."""
+        lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
+        for row, text in enumerate(self._texts):
+            root = len(text) - 1
+            if active[row]:
+                text.extend(chosen[row][: lengths[row] + 1])
+            self._read[row] = self._engine.drafter.read_for_good(self._read[row], root, len(text))
+        self._chooser.learn(step, seconds)
 
 
 def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]:

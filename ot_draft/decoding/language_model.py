@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import CannotDecode
 from .cache import SlotCache
-from .cpu_attention import GROUPED
+from .cpu import GROUPED
 from .draft_models import StateDraft, SubsetDraft, features_of
 
 # What bounds a text, in tokens: as configurations call it, and as messages do.

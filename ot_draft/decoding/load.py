@@ -19,8 +19,7 @@ from typing import Any
 import torch
 
 from ..errors import CannotDecode, MissingPackage
-from .cpu_attention import group_heads
-from .cpu_packed import has_short_products, pack, pack_draft, pack_float16
+from .cpu import group_heads, has_short_products, pack, pack_draft, pack_float16
 from .draft_models import StateDraft, SubsetDraft
 from .pair import Pair
 

@@ -15,7 +15,7 @@ import ot_draft as ot
 
 from .drafting import Drafting, Policy, Run
 from .language_model import language_model
-from .options import DecodeOptions
+from .loop import DecodeOptions
 from .pair import Pair
 from .sampling import NodeLaws, uniforms
 

@@ -27,7 +27,7 @@ pytest.importorskip("transformers")
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding import reader as reader_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache  # noqa: E402
-from ot_draft.decoding.cpu_packed import pack_draft, pack_float16  # noqa: E402
+from ot_draft.decoding.cpu import pack_draft, pack_float16  # noqa: E402
 from ot_draft.decoding.drafting import (  # noqa: E402
     Drafting,
     Lookup,
@@ -35,8 +35,7 @@ from ot_draft.decoding.drafting import (  # noqa: E402
 )
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.loop import decode  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.tuning import Auto  # noqa: E402

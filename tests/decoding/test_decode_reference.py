@@ -14,8 +14,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.loop import decode, decode_steps  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import (  # noqa: E402
+    DecodeOptions,
+    decode,
+    decode_steps,
+)
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402

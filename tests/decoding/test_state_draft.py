@@ -39,8 +39,8 @@ from ot_draft.decoding.draft_models import (  # noqa: E402
     features_of,
 )
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
+from ot_draft.decoding.engine import Engines  # noqa: E402
 from ot_draft.decoding.language_model import StateModel  # noqa: E402
-from ot_draft.decoding.loop import Engines  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]

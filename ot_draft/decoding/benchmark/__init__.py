@@ -1,6 +1,6 @@
 """Methods side by side: what their steps cost, how fast their texts come, and what was to be expected of it.
 
-Every speed that this project prints comes from here: the table of `ot-draft decode --compare`, the bench of `llm_demo`, and the
+Every speed that this project prints comes from here: the table of `ot-draft decode --compare`, the repository's bench, and the
 costs that `ot-draft plan` reads. Two numbers stand for speed:
 
 speed-up: tokens a second of a text over the plain method's, in runs that take turns; without the prefill.
@@ -22,8 +22,7 @@ import numpy as np
 import ot_draft as ot
 
 from ...pairs import clustered_error
-from ..loop import decode_steps
-from ..options import DecodeOptions
+from ..loop import DecodeOptions, decode_steps
 from ..pair import Pair
 from ..step import Seconds, Step
 from .methods import Call, Method

@@ -11,8 +11,7 @@ import ot_draft as ot
 from ...errors import CannotDecode
 from ...laws import law_called
 from ..drafting import Drafting, Lookup, Policy
-from ..loop import decode_steps
-from ..options import DecodeOptions
+from ..loop import DecodeOptions, decode_steps
 from ..pair import Pair
 from ..step import Seconds, Step
 from ..tuning import Auto

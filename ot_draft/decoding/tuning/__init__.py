@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ot_draft as ot
 
 from ...errors import CannotDecode
-from ..cpu_packed import bytes_read
+from ..cpu import bytes_read
 from ..drafting import Chooser, Drafting, Lookup, Match, NoLookup, Outcome, Run
 from ..language_model import split_between_processes
 from .acceptance import Acceptance, Expected, Key

@@ -1,24 +1,69 @@
-"""Linear layers for the CPU whose weights were laid out once, not in every call: in oneDNN's layout, in 16 bits, or in 8.
+"""What makes passes of few tokens cheap on a CPU: attention without copies, products made together, weights laid out once or in fewer bits.
 
-The few rows of a drafted tree are too few to pay for rearranging a weight matrix, and too many for the kernel that reads one
-row. Measured on one core (n = 49,152, width 576): 17 rows through the head take 7 ms in the place of 21, one row 3 in the place of 7.
+transformers copies the keys and values of the context for every head of a group wherever a mask is given and several tokens are read: for a
+drafted tree, but not for the one token of plain decoding. Layers that read the same rows (q, k and v; gate and up) are one product here.
 
-With few rows the time is that of reading the weights: in 16 bits they are half as many bytes, and products and sums stay float32.
-
-A draft may be coarse: its law q is whatever it computes, and drafts are drawn from that q, so that nothing is lost but acceptance.
-Measured on the embedded draft at 480 places of real texts, temperature 1 and .6: sum min(p, q) .394 and .381 with weights of 32 bits,
-.394 and .384 with the layers of COARSE in 8; .391 and .379 with `down_proj` too, whose inputs have outliers. A pass of one position takes
-5.2 ms in the place of 8.3 (ratios of one run).
+The few rows of a tree are too few to pay for rearranging a weight matrix in every call: it is laid out once, as oneDNN wants it. With few
+rows the time is that of reading the weights: in 16 bits they are half as many bytes, and products and sums stay float32. A draft may be
+coarser, 8 bits: its law q is whatever it computes, so that nothing is lost but acceptance. Measured at 480 places of real texts,
+temperature 1 and .6: sum min(p, q) .394 and .381 with weights of 32 bits, .394 and .384 with the layers of COARSE in 8. (With `down_proj`
+too, whose inputs have outliers, .391 and .379.)
 """
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+GROUPED = "ot_draft_grouped"  # among transformers' kinds of attention
+OTHERS = ("position_bias", "softcap", "cache")  # what transformers' own function has to see to
+
+
+def group_heads(model: nn.Module) -> bool:
+    """Let a model on the CPU read trees so, in place; returns whether it does. One of other attention than `sdpa` is left as it is."""
+    weights = next(model.parameters(), None)
+    if weights is None or weights.device.type != "cpu" or not register():
+        return False
+    configs: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
+    grouped = [config for config in configs if getattr(config, "_attn_implementation", None) == "sdpa"]
+    for config in grouped:
+        config._attn_implementation = GROUPED
+    return bool(grouped)
+
+
+def register() -> bool:
+    """Make it known to transformers, in this process; returns whether that can know it, which old ones cannot."""
+    if importlib.util.find_spec("transformers") is None:
+        return False
+    try:
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import sdpa_mask
+    except ImportError:
+        return False
+    AttentionInterface.register(GROUPED, grouped_attention)
+    AttentionMaskInterface.register(GROUPED, sdpa_mask)
+    return True
+
+
+def grouped_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """query (B, heads, T, width), key and value (B, groups, S, width), mask (B or 1, 1, T, S): (B, T, heads, width)."""
+    if attention_mask is None or module.training or any(options.get(name) is not None for name in OTHERS):
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    shared = query.shape[1] != key.shape[1]
+    scale = options.get("scaling")
+    found = scaled_dot_product_attention(query, key, value, attention_mask, scale=scale, enable_gqa=shared)
+    return found.transpose(1, 2).contiguous(), None
+
 
 TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # layers of one module that read the same rows
 
