@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import ot_draft as ot
-from llm_demo.models.load import load_pair
+from llm_demo.models.load import DRAFTS, load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
@@ -132,6 +132,9 @@ def _columns() -> list[str]:
 
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--draft", default="tokens", show_default=True, type=click.Choice(list(DRAFTS)), help="Of the embedded ones."
+)
 @click.option("--texts", default=200, show_default=True, help="Prompts, of all kinds in turn.")
 @click.option("--first", default=0, help="Go on behind an earlier run, which left so many texts in OUT.")
 @click.option("--tokens", default=32, show_default=True, help="Of each text.")
@@ -146,7 +149,7 @@ def main(out: Path, texts: int, first: int, tokens: int, temperature: float, min
     """Write a line for every text to OUT."""
     torch.set_num_threads(options["threads"])
     try:
-        pair = load_pair(dtype=options["dtype"], device=options["device"])
+        pair = load_pair(draft=options["draft"], dtype=options["dtype"], device=options["device"])
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     decoding = DecodeOptions(SamplingParams(temperature), max_tokens=tokens, seed=SEED, laws=True)
