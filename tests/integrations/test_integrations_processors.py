@@ -183,12 +183,16 @@ class Sees(transformers.LogitsProcessor):  # type: ignore[misc]
         return scores
 
 
-@pytest.mark.parametrize("ids", [[0, 0, 5, 2, 3, 1], [5, 2, 3, 1, 0, 0]])
-def test_processors_see_padding_before_the_text_on_whichever_side_it_was(ids: list[int]) -> None:
-    models, sees, tokens = pair(), Sees(), torch.tensor([ids])
-    loop = multi_draft(models.draft, stateless=(Sees,))
-    given = {"attention_mask": (tokens > 0).long(), "max_new_tokens": 4, "logits_processor": [sees]}
-    models.target.generate(tokens, custom_generate=loop, **given)
+def test_processors_see_padding_before_the_text() -> None:
+    models, sees, loop = pair(), Sees(), multi_draft(pair().draft, stateless=(Sees,))
+    for ids in ([0, 0, 5, 2, 3, 1], [5, 2, 3, 1, 0, 0]):
+        tokens = torch.tensor([ids])
+        given = {"attention_mask": (tokens > 0).long(), "max_new_tokens": 4, "logits_processor": [sees]}
+        if ids[-1] == 0:  # behind which plain `generate` goes on
+            with pytest.raises(CannotDecode, match="row 0 of attention_mask has padding behind a token"):
+                models.target.generate(tokens, custom_generate=loop, **given)
+        else:
+            models.target.generate(tokens, custom_generate=loop, **given)
     assert sees.texts and all(text[:6] == [0, 0, 5, 2, 3, 1] for text in sees.texts)
 
 
