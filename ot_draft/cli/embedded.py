@@ -22,8 +22,9 @@ def load_models(target: str | None, draft: str | None, *settings: Any, **options
     """`ot_draft.decoding.load_pair`; an offered pair stands where target or draft is None. Refused where none is offered."""
     from ..decoding import load_pair
 
-    load = load_pair if target is not None and draft is not None else offered().load()
-    pair: Pair = load(target, draft, *settings, **options)
+    if target is not None and draft is not None:
+        return load_pair(target, draft, *settings, **options)
+    pair: Pair = offered().load()(target, draft, *settings, **options)
     return pair
 
 
