@@ -17,7 +17,8 @@ from torch import Tensor
 
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
-from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Pair, SamplingParams, decode
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
+from ot_draft.decoding.load import DTYPES
 from ot_draft.pairs.summary import clustered_error
 
 TEMPERATURES = (0.6, 1.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_demo.pairs.continue_prompts import read_entries
-from ot_draft.decoding import prompt_text
+from ot_draft.decoding.pair import prompt_text
 
 FILE = Path(__file__).with_name("prompts.jsonl")
 

@@ -1,4 +1,4 @@
-"""Ways to draft a tree at equal numbers of nodes, on simulated models of several qualities: the table of docs/decoding.md.
+"""Ways to draft a tree at equal numbers of nodes, on simulated models of several qualities: the table of docs/benchmarks.md.
 
 `python -m figures.paths.tree_ways`; every way has the same texts, and the differences to the first way are paired.
 """

@@ -24,26 +24,11 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import (
-    DTYPES,
-    Call,
-    CannotDecode,
-    Comparison,
-    DecodeOptions,
-    Drafting,
-    Lookup,
-    Measured,
-    Method,
-    Pair,
-    SamplingParams,
-    Step,
-    auto_method,
-    compare_methods,
-    lookup_method,
-    method_called,
-    peers,
-    shape_of,
-)
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Lookup, Pair, SamplingParams, Step, compare_methods
+from ot_draft.decoding.benchmark import Comparison, Measured
+from ot_draft.decoding.benchmark.methods import Call, Method, auto_method, lookup_method, method_called, shape_of
+from ot_draft.decoding.benchmark.peers import peers
+from ot_draft.decoding.load import DTYPES
 
 KINDS = Path(__file__).with_name("kinds.jsonl")
 SEED = 17

@@ -21,10 +21,11 @@ import numpy as np
 import torch
 
 import ot_draft as ot
-from llm_demo.models.load import load_pair
+from llm_demo.models.load import DRAFTS, load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
-from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.decoding.load import DTYPES
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.fixed import first_chains
 from ot_draft.paths.evaluation.evaluate import survival
@@ -133,6 +134,9 @@ def _columns() -> list[str]:
 
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--draft", default="tokens", show_default=True, type=click.Choice(list(DRAFTS)), help="Of the embedded ones."
+)
 @click.option("--texts", default=200, show_default=True, help="Prompts, of all kinds in turn.")
 @click.option("--first", default=0, help="Go on behind an earlier run, which left so many texts in OUT.")
 @click.option("--tokens", default=32, show_default=True, help="Of each text.")
@@ -147,7 +151,7 @@ def main(out: Path, texts: int, first: int, tokens: int, temperature: float, min
     """Write a line for every text to OUT."""
     torch.set_num_threads(options["threads"])
     try:
-        pair = load_pair(dtype=options["dtype"], device=options["device"])
+        pair = load_pair(draft=options["draft"], dtype=options["dtype"], device=options["device"])
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     decoding = DecodeOptions(SamplingParams(temperature), max_tokens=tokens, seed=SEED, laws=True)

@@ -20,16 +20,9 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import (
-    DTYPES,
-    CannotDecode,
-    Comparison,
-    DecodeOptions,
-    Measured,
-    Pair,
-    SamplingParams,
-    compare_methods,
-)
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, compare_methods
+from ot_draft.decoding.benchmark import Comparison, Measured
+from ot_draft.decoding.load import DTYPES
 
 SEED = 9
 QUICK = {"prompts": 5, "tokens": 16, "batch": (1,), "temperature": (1.0,)}

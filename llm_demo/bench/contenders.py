@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ot_draft.decoding import Method, Pair, Peer, assistant, method_called, shape_of
+from ot_draft.decoding import Pair
+from ot_draft.decoding.benchmark.methods import Method, method_called, shape_of
+from ot_draft.decoding.benchmark.peers import Peer, assistant
 
 GRID = ((1, 4), (8, 4), (1, 8), (8, 8))  # SpecTr's Table 1
 ONE_PATH = (("speculativesampling", None), ("block", None))

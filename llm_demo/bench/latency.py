@@ -18,7 +18,8 @@ import ot_draft as ot
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
-from ot_draft.decoding import DTYPES, CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
+from ot_draft.decoding.load import DTYPES
 
 OUT = Path("figures/data/latency_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)

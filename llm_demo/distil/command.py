@@ -27,7 +27,9 @@ from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, 
 from llm_demo.machine import machine
 from llm_demo.models.load import DRAFT_FILE, load_pair
 from llm_demo.prompts import read_prompts
-from ot_draft.decoding import DTYPES, CannotDecode, Pair, SubsetDraft, load_draft
+from ot_draft.decoding import CannotDecode, Pair, load_draft
+from ot_draft.decoding.draft_models import SubsetDraft
+from ot_draft.decoding.load import DTYPES
 
 LARGEST = 20_000_000  # bytes of a draft that is committed
 WRITING = 0.4  # share of the time in which the target writes

@@ -14,7 +14,8 @@ import torch
 
 from llm_demo.distil.text import read_corpus, sample, write_corpus
 from llm_demo.models.load import load_pair
-from ot_draft.decoding import DTYPES, CannotDecode
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.load import DTYPES
 
 
 @click.command()

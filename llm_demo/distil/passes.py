@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ot_draft.decoding import StateDraft, one_place_later
+from ot_draft.decoding.draft_models import StateDraft, one_place_later
 
 SECOND_PASS = 0.4  # weight of the loss of what it is told by itself
 

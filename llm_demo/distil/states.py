@@ -1,6 +1,6 @@
-"""Train a draft that reads the target's hidden states: `python -m llm_demo.distil.states --thoughts FOLDER --out FILE.safetensors`.
+"""Train a draft that reads the target's hidden states: `python -m llm_demo.distil.states --hidden-states FOLDER --out FILE.safetensors`.
 
-FOLDER is what `llm_demo.distil.thoughts` keeps, which may still be at work: what it has read is used; several are one corpus. The loss
+FOLDER is what `llm_demo.distil.hidden_states` keeps, which may still be at work: what it has read is used; several are one corpus. The loss
 at a position is the total variation distance, 1 - sum_x min(p, q), which is what one draft loses, at temperature 1 and, in a share COLD
 of the positions, at .6. Half of the texts are read a second time as drafting reads what it drafted itself (`passes`).
 """
@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from llm_demo.distil.hidden_states import PRODUCTS, TEMPERATURES, HiddenStates
 from llm_demo.distil.muon import muon
 from llm_demo.distil.passes import SECOND_PASS, both_passes
 from llm_demo.distil.text import frequent_tokens
-from llm_demo.distil.thoughts import PRODUCTS, TEMPERATURES, Thoughts
 from llm_demo.distil.train import Optimizers, as_tensors
 from llm_demo.models.load import DRAFT_FILE, load_pair
-from ot_draft.decoding import CannotDecode, StateDraft, features_of, load_draft
+from ot_draft.decoding import CannotDecode, load_draft
+from ot_draft.decoding.draft_models import StateDraft, features_of
 
 COLD = 0.35  # share of the positions at the second temperature
 CHUNK = 64  # rows of logits at a time
@@ -84,14 +85,14 @@ class StateTrainer:
     def __init__(
         self,
         draft: StateDraft,
-        thoughts: Sequence[Thoughts],
+        hidden_states: Sequence[HiddenStates],
         rate: float,
         new_rate: float,
         seed: int,
         products: torch.dtype = torch.float32,
     ) -> None:
         """rate, new_rate: Muon's highest, of the layers and of what reads the states. products: in what type matrices are multiplied."""
-        self.draft, self.thoughts = draft, thoughts
+        self.draft, self.hidden_states = draft, hidden_states
         self.products, self.head = products, draft.head.weight.to(products)
         self.random = np.random.default_rng(seed)
         trained = [(name, weight) for name, weight in draft.named_parameters() if weight.requires_grad]
@@ -104,7 +105,7 @@ class StateTrainer:
             (torch.optim.AdamW(norms, lr=5e-4, weight_decay=0.0), 5e-4),
         )
         self.steps = self.seen = 0
-        if len({tuple(each.reads) for each in thoughts}) > 1:
+        if len({tuple(each.reads) for each in hidden_states}) > 1:
             raise CannotDecode("the folders keep the states after different layers: take those of one target")
         known = self.known()
         if len(known) <= HELD_BACK:
@@ -112,14 +113,18 @@ class StateTrainer:
                 f"the target has read {len(known)} batches: wait for {HELD_BACK + 1}, as {HELD_BACK} are held back"
             )
         self.held_back = known[:HELD_BACK]
-        self.queue: list[tuple[Thoughts, np.ndarray]] = []
+        self.queue: list[tuple[HiddenStates, np.ndarray]] = []
 
-    def known(self) -> list[tuple[Thoughts, np.ndarray]]:
+    def known(self) -> list[tuple[HiddenStates, np.ndarray]]:
         """The batches that the target has read, in its order."""
-        full = [(thoughts, batch[batch >= 0]) for thoughts in self.thoughts for batch in thoughts.batches]
-        return [(thoughts, batch) for thoughts, batch in full if thoughts.done[batch].all()]
+        full = [
+            (hidden_states, batch[batch >= 0])
+            for hidden_states in self.hidden_states
+            for batch in hidden_states.batches
+        ]
+        return [(hidden_states, batch) for hidden_states, batch in full if hidden_states.done[batch].all()]
 
-    def next(self) -> tuple[Thoughts, np.ndarray]:
+    def next(self) -> tuple[HiddenStates, np.ndarray]:
         """A batch: all that are known, in random order, before one comes again."""
         if not self.queue:
             known = self.known()[HELD_BACK:]
@@ -129,24 +134,26 @@ class StateTrainer:
     def step(self, progress: float) -> tuple[float, float]:
         """One step; progress: share of the training that is over. Overlaps of both passes before it."""
         rate = min(1.0, (self.steps + 1) / 20) * max(1 - progress, 0.01)
-        thoughts, batch = self.next()
-        first, second = self.losses(thoughts, batch, lambda count: (torch.rand(count) < COLD).long())
+        hidden_states, batch = self.next()
+        first, second = self.losses(hidden_states, batch, lambda count: (torch.rand(count) < COLD).long())
         (first + SECOND_PASS * second).backward()
         self.optimizers.step(rate)
         self.steps += 1
-        self.seen += sum(thoughts.scored(text) for text in batch)
+        self.seen += sum(hidden_states.scored(text) for text in batch)
         return 1 - float(first.detach()), 1 - float(second.detach())
 
     def check(self, temperature: int) -> tuple[float, float]:
-        """Mean overlaps of both passes on the texts held back, at a temperature of `thoughts.TEMPERATURES`."""
+        """Mean overlaps of both passes on the texts held back, at a temperature of `hidden_states.TEMPERATURES`."""
         with torch.no_grad():
             of = [self.losses(*batch, lambda count: torch.full((count,), temperature)) for batch in self.held_back]
         means = 1 - torch.tensor(of).mean(0)
         return float(means[0]), float(means[1])
 
-    def losses(self, thoughts: Thoughts, batch: np.ndarray, choose: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
+    def losses(
+        self, hidden_states: HiddenStates, batch: np.ndarray, choose: Callable[[int], Tensor]
+    ) -> tuple[Tensor, Tensor]:
         """Distances in the first pass and, of the first half of the texts, in the second. choose(N): places in TEMPERATURES, int (N,)."""
-        tokens, states, log_sums, counted = arrays_of(thoughts, batch)
+        tokens, states, log_sums, counted = arrays_of(hidden_states, batch)
         last = states[:, :, -1]
         epsilon: Any = self.draft.norm.variance_epsilon
         features = torch.cat((states[:, :, :-1].flatten(2), features_of([last], (), epsilon)), -1)
@@ -168,18 +175,18 @@ class StateTrainer:
         return first, Distance.apply(self.draft.norm(own), list(whole), inverse[: len(own)], self.head)
 
 
-def arrays_of(thoughts: Thoughts, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def arrays_of(hidden_states: HiddenStates, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Tokens (B, T), states (B, T, r + 1, width), logarithms of sums (B, T, 2), and which places count (B, T)."""
-    places, tokens = [thoughts.place(text) for text in batch], thoughts.padded(list(batch))
+    places, tokens = [hidden_states.place(text) for text in batch], hidden_states.padded(list(batch))
     counted = torch.zeros(tokens.shape, dtype=torch.bool)
     for row, (text, place) in enumerate(zip(batch, places, strict=True)):
-        counted[row, int(thoughts.written[text]) - 1 : place.stop - place.start] = True
+        counted[row, int(hidden_states.written[text]) - 1 : place.stop - place.start] = True
 
     def padded(array: np.ndarray) -> Tensor:
         parts = [torch.from_numpy(array[place].astype(np.float32)) for place in places]
         return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
 
-    return tokens, padded(thoughts.states), padded(thoughts.log_sums), counted
+    return tokens, padded(hidden_states.states), padded(hidden_states.log_sums), counted
 
 
 def save(draft: StateDraft, file: Path) -> None:
@@ -191,7 +198,7 @@ def save(draft: StateDraft, file: Path) -> None:
 
 @click.command()
 @click.option(
-    "--thoughts",
+    "--hidden-states",
     required=True,
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -213,12 +220,12 @@ def save(draft: StateDraft, file: Path) -> None:
 @click.option("--threads", default=1, show_default=True, help="Of torch.")
 @click.option("--seed", default=0, show_default=True)
 def main(
-    thoughts: tuple[Path, ...], out: Path, start: Path, subset: int | None, minutes: float, **options: Any
+    hidden_states: tuple[Path, ...], out: Path, start: Path, subset: int | None, minutes: float, **options: Any
 ) -> None:
     """Train a draft on FOLDERs from another one on, and write it."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
-    known = [Thoughts.open(folder) for folder in thoughts]
+    known = [HiddenStates.open(folder) for folder in hidden_states]
     target = load_pair(packed=False).target
     n, texts = target.config.vocab_size, [text for each in known for text in each.texts]
     tokens = None if subset is None else torch.tensor(frequent_tokens(texts, subset, n))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from llm_demo.distil.muon import muon
 from llm_demo.distil.passes import SECOND_PASS, both_passes
 from llm_demo.distil.text import Text
-from ot_draft.decoding import StateDraft, SubsetDraft, features_of
+from ot_draft.decoding.draft_models import StateDraft, SubsetDraft, features_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import torch
 
 import ot_draft as ot
 from llm_demo.gpu.roofline import SWITCH
-from ot_draft.decoding import DecodeOptions, Drafting, Pair, StateDraft, decode, reference_decode
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, reference_decode
+from ot_draft.decoding.draft_models import StateDraft
 
 Row = dict[str, Any]
 TINY = 1e-45  # the smallest float32

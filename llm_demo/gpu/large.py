@@ -20,7 +20,8 @@ from torch import nn
 
 from llm_demo.bench.contenders import GRID, Grid, own_methods
 from llm_demo.rows import Row, read
-from ot_draft.decoding import COSTS, DecodeOptions, Pair, measure_costs
+from ot_draft.decoding import DecodeOptions, Pair
+from ot_draft.decoding.benchmark import COSTS, measure_costs
 
 TREES = Path(__file__).parents[2] / "figures" / "data" / "real_block_efficiency.csv"
 COLUMNS = {

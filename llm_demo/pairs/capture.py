@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_directory
 from llm_demo.pairs.continue_prompts import read_entries
-from ot_draft.decoding import Pair, prompt_text
+from ot_draft.decoding import Pair
+from ot_draft.decoding.pair import prompt_text
 from ot_draft.pairs.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
 
 TEMPERATURES = (1.0, 0.6)

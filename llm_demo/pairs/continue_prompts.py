@@ -15,7 +15,7 @@ import click
 import torch
 
 from llm_demo.models.load import load_pair
-from ot_draft.decoding import prompt_text
+from ot_draft.decoding.pair import prompt_text
 
 SEED = 20251121
 DRAWS = 4

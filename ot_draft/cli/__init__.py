@@ -23,7 +23,7 @@ COMMANDS = {
     "compare": "ot_draft.cli.compare:compare",
     "decode": "ot_draft.cli.decode.command:decode",
     "plan": "ot_draft.cli.plan:plan",
-    "replay": "ot_draft.cli.replay.command:replay",
+    "replay": "ot_draft.cli.replay:replay",
     "sweep": "ot_draft.cli.sweep:sweep",
 }
 CLONE = {  # not installed with the package

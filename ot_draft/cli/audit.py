@@ -16,7 +16,7 @@ from ..audit import Audit, Verdict
 from ..audit.page import SHOWN, e_value, html_page
 from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
-from .audit_against import against, options
+from .audit_against import against
 from .console import one_line, print_json, progress_bar, table_console
 from .options import Numbers, can_write
 from .refused import Refused
@@ -72,10 +72,16 @@ LONGEST = 65_536  # tokens of an answer
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the verdict as JSON; -: print."
 )
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page.")
-@options[0]
-@options[1]
-def audit(subject: str, other: str | None, settings: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None,
-          **given: Any) -> None:  # fmt: skip
+@click.option("--against", "other", metavar="URL2|plain",
+              help="Another server that should have the same law (plain: the same one, without drafts): texts are compared, no "
+              "log-probabilities are asked for.")  # fmt: skip
+@click.option(
+    "--settings", default="plain", show_default=True, help="With --against: settings to compare, by commas, or all."
+)
+def audit(
+    subject: str, other: str | None, settings: str, level: float, confidence: float, tolerance: float, json_file: Path | None,
+    html: Path | None, **given: Any,
+) -> None:  # fmt: skip
     """Whether tokens follow the law that is reported for them, from a running server or from a log.
 
     URL: an OpenAI-compatible server that reports log-probabilities (http://localhost:8000). It alone is talked to; a key is read from

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 from rich.table import Table
 
 from .console import print_json, progress_bar, table_console
@@ -94,10 +93,3 @@ def _write(agreement: Agreement, notes: list[tuple[str, str]], json_file: Path |
         console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
     style = "bold red" if agreement.differs else "yellow" if agreement.undecided else "green"
     console.print(f"{agreement}.", style=style, highlight=False, markup=False)
-
-
-options = (
-    click.option("--against", "other", metavar="URL2|plain", help="Another server that should have the same law (plain: the same "
-                 "one, without drafts): texts are compared, no log-probabilities are asked for."),
-    click.option("--settings", default="plain", show_default=True, help="With --against: settings to compare, by commas, or all."),
-)  # fmt: skip

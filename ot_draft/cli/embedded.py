@@ -1,30 +1,65 @@
-"""Which models a command loads: those that it was told, or, in a clone, the pair that is embedded in the demo."""
+"""Which models a command loads: those that it names, or the pair that an installed package offers."""
 
 from __future__ import annotations
 
-import importlib
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
 
 from .refused import Refused
 
 if TYPE_CHECKING:
     from ..decoding import Pair
 
+GROUP = "ot_draft.models"  # entry points to functions that are called like `load_models`, the first by name is taken
+
 
 def load_models(target: str | None, draft: str | None, *settings: Any, **options: Any) -> Pair:
-    """`ot_draft.decoding.load_pair`, where None stands for the embedded model of a clone; Refused where there is no clone."""
-    if target is None or draft is None:
-        try:
-            embedded = importlib.import_module("llm_demo.models.load")
-        except ModuleNotFoundError as error:
-            if error.name != "llm_demo":
-                raise
-            raise Refused(
-                "give --target and --draft: a directory, a GGUF file or the hub name of two models of one vocabulary "
-                "(the embedded pair comes with a clone of the repository: run  python -m ot_draft  in its folder)"
-            ) from None
-        pair: Pair = embedded.load_pair(target, draft, *settings, **options)
-        return pair
+    """`ot_draft.decoding.load_pair`; an offered pair stands where target or draft is None. Refused where none is offered."""
     from ..decoding import load_pair
 
-    return load_pair(target, draft, *settings, **options)
+    if target is not None and draft is not None:
+        return load_pair(target, draft, *settings, **options)
+    pair: Pair = offered().load()(target, draft, *settings, **options)
+    return pair
+
+
+def offered() -> EntryPoint:
+    """The pair that an installed package offers, not loaded yet; Refused, with what works, where there is none."""
+    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        if (
+            find_spec(entry.module.partition(".")[0]) is not None
+        ):  # a wheel names the clone's pair, and does not bring it
+            return entry
+    raise Refused(
+        "no pair of models is installed: give --target and --draft, each a directory, a GGUF file or the hub name of a model, both of"
+        " one vocabulary; or --target with --draft lookup, which takes no draft model. A clone of the repository brings a pair: run"
+        "  make .venv  in it, then  .venv/bin/ot-draft decode"
+    )
+
+
+class Stages:
+    """Says on standard error what a command waits for: in a terminal one line that goes away, elsewhere a line a stage."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._status = console.status("") if console.is_terminal else None
+
+    def __call__(self, stage: str) -> None:
+        if self._status is None:
+            click.echo(f"{stage} ...", err=True)
+        else:
+            self._status.update(stage)
+
+    def __enter__(self) -> Stages:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._status is not None:
+            self._status.stop()

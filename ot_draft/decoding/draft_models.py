@@ -47,7 +47,7 @@ class SubsetDraft(nn.Module):
 
 
 class StateDraft(SubsetDraft):
-    """One that is also told what the target thought before each token: its hidden states one place earlier (as in EAGLE, Li et al. 2024).
+    """One that also reads the target's hidden states one place earlier (as in EAGLE, Li et al. 2024).
 
     They are taken after so many layers as `reads` says, and after the last, normed; all normed without weights and made one vector by
     `fuse`. Where the target has not read the token before, because it was drafted itself, this draft's own hidden state there takes
@@ -65,7 +65,7 @@ class StateDraft(SubsetDraft):
         self.fuse = nn.Linear((len(self.reads) + 1) * width, width, bias=False)
         self.norm_states = type(self.norm)(width, self.norm.variance_epsilon)
         self.project = nn.Linear(width, width, bias=False)
-        nn.init.zeros_(self.project.weight)  # it begins as a draft that is told nothing
+        nn.init.zeros_(self.project.weight)  # it begins as a draft that reads nothing of them
 
     def fused(self, features: Tensor) -> Tensor:
         """Features of the target (..., f) as `features_of` gives them -> (..., width)."""

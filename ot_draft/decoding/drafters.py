@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
+from ot_draft import arrays as xp
 
 from ..paths.drafting.growing import Grown
-from .lookup import Match
+from .cache import Texts
+from .drafting import Match
 from .reader import Reader, ways_to
-from .texts import Texts
 
 
 class Drafter:
@@ -79,6 +80,10 @@ class ModelDrafter(Drafter):
         self.slot_of = torch.full((batch, size + 1), -1, device=device)
         self._read = self.q.new_zeros(batch, tree.reads + 1, n)  # laws by slot; the last one takes what is of no use
         self._rows = torch.arange(batch, device=device)[:, None]
+        # What nodes see of each other, bool (B, N + 1, N + 1), where it is known beforehand: the layout of a shape is one object.
+        layout = tree.bounds.layout(self.parents)
+        known = layout is tree.bounds.layout(self.parents)
+        self._sees = xp.from_view(xp.copy(layout.sees), self.tokens) if known else None
         rows = min(tree.reads, size + 1)
         # Where nodes stand in the slots of their numbers their laws do, too.
         self.q = self._read[:, :rows] if tree.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
@@ -120,7 +125,9 @@ class ModelDrafter(Drafter):
             if depth == 0:
                 logits = self.reader.read_last(2 + self.always + self.behind)
             else:
-                logits = self.reader.read_level(growing, seen.add(growing.slots, growing.above), slots, depth)
+                same, known = growing.same_slots, self._sees
+                sees = seen.add(growing.slots, growing.above) if known is None or same is None else known[:, same]
+                logits = self.reader.read_level(growing, sees, slots, depth)
                 read.scatter_(1, slots, growing.read)
                 above.scatter_(1, slots, growing.above)
             laws = self.reader.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 from torch import Tensor
 
 import ot_draft as ot
@@ -18,7 +19,80 @@ import ot_draft as ot
 from ..errors import CannotDecode
 from ..paths.drafting.baselines import LookupPath
 from ..paths.tree import PathSelection
-from .lookup import Lookup, Match, NoLookup
+
+
+@dataclass(frozen=True)
+class Match:
+    """Tokens that may come next, none where nothing was found; matched: how many last tokens of the text stood before them."""
+
+    tokens: tuple[int, ...] = ()
+    matched: int = 0
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Settings as in transformers' `generate`, under the same names there.
+
+    num_tokens: `prompt_lookup_num_tokens`, drafted at most. max_ngram: `max_matching_ngram_size`, so many last tokens of the text are
+    looked for first, then one less, and so on. The first place where they stand, and something follows, counts. min_ngram: fewer than so
+    many are not looked for (transformers has no such setting, and looks for a single one).
+    Source: Saxena, prompt lookup decoding, 2023.
+    """
+
+    num_tokens: int = 10
+    max_ngram: int = 2
+    min_ngram: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("prompt-lookup-num-tokens", self.num_tokens), ("max-matching-ngram-size", self.max_ngram)):
+            if value < 1:
+                raise CannotDecode(f"{name} is {value}: give at least 1")
+        if not 1 <= self.min_ngram <= self.max_ngram:
+            raise CannotDecode(
+                f"min_ngram is {self.min_ngram}, max_ngram {self.max_ngram}: give at least 1, and at most max_ngram"
+            )
+
+    @property
+    def for_tree(self) -> Lookup:
+        """The same for a tree of two sources: what stood behind one equal token alone is hardly ever right, and costs nodes."""
+        return replace(self, min_ngram=max(self.min_ngram, min(2, self.max_ngram)))
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """Under transformers' names."""
+        return {"prompt_lookup_num_tokens": self.num_tokens, "max_matching_ngram_size": self.max_ngram}
+
+    def find(self, text: Sequence[int]) -> Match:
+        """The draft behind a text of token ids. It depends on the text alone, hence every lossless rule may take it."""
+        tokens = np.asarray(text)
+        before = tokens[:-1]  # where a match may end: something has to follow it
+        ends = np.flatnonzero(before == tokens[-1]) if len(tokens) else before
+        found, size = ends[:0], 0
+        while len(ends) and size < min(self.max_ngram, len(tokens) - 1):
+            found, size = ends, size + 1
+            ends = ends[ends >= size]
+            ends = ends[before[ends - size] == tokens[-1 - size]]
+        if size < self.min_ngram:
+            return Match()
+        first = int(found[0]) + 1
+        return Match(tuple(tokens[first : first + self.num_tokens].tolist()), size)
+
+
+@dataclass(frozen=True)
+class NoLookup:
+    """Nothing is looked up."""
+
+    num_tokens: int = 0
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """None."""
+        return {}
+
+    def find(self, text: Sequence[int]) -> Match:
+        """Nothing."""
+        return Match()
+
 
 NOTHING = ot.paths.FixedTree(ot.paths.TreeShape())  # is drafted
 

@@ -12,17 +12,16 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
-from ot_draft.arrays import copy, unsmall
+from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
-from .cache import SlotCache
+from .cache import SlotCache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
-from .drafting import Drafting
+from .drafting import Chooser, Drafting
 from .language_model import LanguageModel
 from .reader import Reader
-from .sampling import NodeLaws
-from .texts import Texts
-from .uniforms import uniforms
+from .sampling import NodeLaws, uniforms
+from .step import Step
 
 WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
 
@@ -84,7 +83,7 @@ class Memory:
 class Engine:
     """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
 
-    p: (B, N + 1, n) the target's laws at the nodes of the trees, of which there may be fewer on the CPU: `bounds` says how many.
+    tokens, parents: of the trees, on the CPU cut behind the last node, as `bounds` says. p: (B, N + 1, n) the target's laws at their nodes.
     length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got.
     """
 
@@ -93,6 +92,8 @@ class Engine:
         self.drafter, self.bounds = memory.drafter(drafting.tree), drafting.tree.bounds
         batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=memory.number, device=device)
+        self.tokens, self.parents = self.drafter.tokens, self.drafter.parents
+        self.layout: Any = None
         self.p = torch.zeros(batch, drafting.tree.budget + 1, 0, dtype=memory.number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
         self.nodes = torch.full((batch, depth), -1, device=device)
@@ -111,10 +112,12 @@ class Engine:
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
-        tokens, parents = self._trees()
-        layout = self.bounds.layout(parents)
-        sees, depths = (unsmall(copy(x), tokens) for x in (layout.sees, layout.depths))
-        self.p = self.target.read_tree(tokens, parents, sees, depths)
+        self.tokens, self.parents = self._trees()
+        layout = self.bounds.layout(self.parents)
+        if layout is not self.layout:  # that of a shape is one object, worked out once
+            self.layout = layout
+            self._sees, self._depths = (xp.from_view(xp.copy(x), self.tokens) for x in (layout.sees, layout.depths))
+        self.p = self.target.read_tree(self.tokens, self.parents, self._sees, self._depths)
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""
@@ -135,10 +138,11 @@ class Engine:
 
     def tree(self) -> ot.paths.DraftTree:
         """What was drafted, with p and q at its nodes."""
-        (tokens, parents), law = self._trees(), self.drafting.tree.law
-        q = self.drafter.q[:, : self.bounds.size + 1]
+        law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
         fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.number_by_q else None
-        return ot.paths.DraftTree(parents, tokens, self.p, q, self.bounds, law, fixed_count)
+        tree = ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count)
+        vars(tree)["layout"] = self.layout  # which would else be worked out a second time
+        return tree
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n), 0 at nodes without children."""
@@ -172,8 +176,8 @@ class Engine:
 
     def _trees(self) -> tuple[Tensor, Tensor]:
         """Tokens and parents, (B, N) each: of all nodes, and on the CPU, where asking is free, of as many as the largest tree has."""
-        drafter, whole = self.drafter, self.drafting.tree.bounds
-        self.bounds = whole.fit(drafter.tokens)
+        drafter = self.drafter
+        self.bounds = self.drafting.tree.bounds.fit(drafter.tokens)
         used = self.bounds.size
         return drafter.tokens[:, :used], drafter.parents[:, :used].clamp(max=used)
 
@@ -182,6 +186,48 @@ class Engine:
         lengths = self.texts.lengths[:, None]
         # What was not accepted stays where it is: moving nothing keeps the shape fixed.
         cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)
+
+
+class Engines:
+    """The engines of one run, one a drafting, on the same texts and caches: the chooser says before every step which of them works.
+
+    Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
+    """
+
+    def __init__(self, memory: Memory, chooser: Chooser, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
+        self.memory, self._chooser, self._graphs = memory, chooser, graphs
+        self._texts = [list(prompt) for prompt in prompts]
+        # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
+        self._narrows = memory.texts.tokens.device.type == "cpu"
+        self._read = [len(prompt) - 1 for prompt in prompts]
+        self._known: dict[Drafting, Engine] = {}
+
+    def next(self) -> Engine:
+        """The engine of the coming step."""
+        drafting = self._chooser.choose(self._texts)
+        if self._narrows:
+            self.memory.narrow(max(map(len, self._texts)) + drafting.room)
+        if drafting not in self._known:
+            self._known[drafting] = engine = Engine(self.memory, drafting)
+            if self._graphs and engine.recordable:
+                engine.record()
+        engine = self._known[drafting]
+        # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
+        missing = (len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
+        engine.drafter.behind = max(0, max(missing) - engine.drafter.always)
+        engine.drafter.look_up(self._chooser.found(drafting, self._texts))
+        self._engine = engine
+        return engine
+
+    def took(self, step: Step, seconds: float) -> None:
+        """Note what a step did."""
+        lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
+        for row, text in enumerate(self._texts):
+            root = len(text) - 1
+            if active[row]:
+                text.extend(chosen[row][: lengths[row] + 1])
+            self._read[row] = self._engine.drafter.read_for_good(self._read[row], root, len(text))
+        self._chooser.learn(step, seconds)
 
 
 def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]:

@@ -14,7 +14,12 @@ from .cache import SlotCache
 from .cpu import GROUPED
 from .draft_models import StateDraft, SubsetDraft, features_of
 
-LIMITS = ("max_position_embeddings", "sliding_window", "attention_chunk_size")  # in tokens, as configurations call them
+# What bounds a text, in tokens: as configurations call it, and as messages do.
+LIMITS = {
+    "max_position_embeddings": "context",
+    "sliding_window": "sliding window, over which this engine does not go,",
+    "attention_chunk_size": "chunks of attention, over which this engine does not go,",
+}
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
@@ -75,9 +80,20 @@ class LanguageModel:
 
     @property
     def context(self) -> int | None:
-        """Number of tokens that the model can look back over, None if it names no limit."""
-        limits = [getattr(self.config, name, None) for name in LIMITS]
-        return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=None)
+        """Number of tokens that a text may have, None if the model names no limit."""
+        return self.limit[0]
+
+    @property
+    def limit(self) -> tuple[int | None, str]:
+        """The smallest of LIMITS that the model names, and what it is.
+
+        Behind a window a token does not see the text's beginning. The engine's mask shows it all of the text, and so is right within it.
+        """
+        named = [(getattr(self.config, name, None), called) for name, called in LIMITS.items()]
+        if getattr(self.config, "use_sliding_window", True) is False:
+            named = [(limit, called) for limit, called in named if called != LIMITS["sliding_window"]]
+        known = [(limit, called) for limit, called in named if isinstance(limit, int) and limit > 0]
+        return min(known, default=(None, ""))
 
     def logits(
         self,

@@ -4,21 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
-from .drafting import Chooser, Drafting, Policy, Run
-from .engine import Engine, Memory
+from .cache import Texts
+from .drafting import Drafting, Policy, Run
+from .engine import Engine, Engines, Memory
 from .language_model import language_model
-from .options import DecodeOptions, check_options, check_prompts
 from .pair import Pair
+from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 from .step import Details, Seconds, Step, Stopwatch, details
-from .texts import Texts
 
 AUTOREGRESSIVE = Drafting()
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """Sampling, limits, random numbers, and what every step records.
+
+    sampling: for both models alike; draft_sampling: for the draft alone, if it is to differ (every rule stays lossless:
+    drafts follow the q that the rule sees). processed: for each text the logits processors of both models, in
+    the place of both samplings.
+    max_tokens: a text. stop: tokens that end a text, None for the target's own.
+    seed, rows: the random numbers of a text depend on the seed and on its row number only, which is its place in the batch
+    unless `rows` says otherwise. details, laws: record masses and ranks of drafted tokens, or whole p and q, in every step.
+    graphs: CUDA graphs, where there is CUDA and each model is whole on one device.
+    """
+
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    draft_sampling: SamplingParams | None = None
+    processed: Sequence[Processed] | None = None
+    max_tokens: int = 64
+    stop: Sequence[int] | None = None
+    seed: int = 0
+    rows: Sequence[int] | None = None
+    details: bool = False
+    laws: bool = False
+    graphs: bool = True
+
+    @property
+    def of_both(self) -> tuple[NodeLaws, NodeLaws]:
+        """How the target's and the draft's logits become laws."""
+        if self.processed is not None:
+            return ProcessedTexts(self.processed, of_draft=False), ProcessedTexts(self.processed, of_draft=True)
+        return self.sampling, self.draft_sampling or self.sampling
 
 
 @torch.inference_mode()
@@ -91,17 +123,17 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
         if model is not None:
             model.check_reads_trees()
     check_options(options, len(prompts))
-    contexts = {"target": target.context, "draft": draft.context if draft is not None else None}
+    limits = {"target": target.limit, "draft": draft.limit if draft is not None else (None, "")}
     longest = max((len(prompt) for prompt in prompts), default=0)
-    room = min((context for context in contexts.values() if context), default=None)
+    room = min((limit for limit, _ in limits.values() if limit), default=None)
     room = None if room is None else room - longest - options.max_tokens
     chooser = policy.begin(Run(len(prompts), room, options.max_tokens, pair))
     depth = max(drafting.tree.length for drafting in chooser.menu)
     asked = any(drafting.tree.passes for drafting in chooser.menu)
     if draft is None and asked:
         raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
-    for name, context in contexts.items():
-        check_prompts(prompts, n, context, name, options.max_tokens, depth)
+    for name, limit in limits.items():
+        check_prompts(prompts, n, limit, name, options.max_tokens, depth)
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
     used = draft if asked else None
@@ -114,48 +146,6 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
 def prepare(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions) -> Engine:
     """The engine of a run's first step."""
     return begin(pair, prompts, policy, options).next()
-
-
-class Engines:
-    """The engines of one run, one a drafting, on the same texts and caches: the chooser says before every step which of them works.
-
-    Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
-    """
-
-    def __init__(self, memory: Memory, chooser: Chooser, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
-        self.memory, self._chooser, self._graphs = memory, chooser, graphs
-        self._texts = [list(prompt) for prompt in prompts]
-        # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
-        self._narrows = memory.texts.tokens.device.type == "cpu"
-        self._read = [len(prompt) - 1 for prompt in prompts]
-        self._known: dict[Drafting, Engine] = {}
-
-    def next(self) -> Engine:
-        """The engine of the coming step."""
-        drafting = self._chooser.choose(self._texts)
-        if self._narrows:
-            self.memory.narrow(max(map(len, self._texts)) + drafting.room)
-        if drafting not in self._known:
-            self._known[drafting] = engine = Engine(self.memory, drafting)
-            if self._graphs and engine.recordable:
-                engine.record()
-        engine = self._known[drafting]
-        # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
-        missing = (len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
-        engine.drafter.behind = max(0, max(missing) - engine.drafter.always)
-        engine.drafter.look_up(self._chooser.found(drafting, self._texts))
-        self._engine = engine
-        return engine
-
-    def took(self, step: Step, seconds: float) -> None:
-        """Note what a step did."""
-        lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
-        for row, text in enumerate(self._texts):
-            root = len(text) - 1
-            if active[row]:
-                text.extend(chosen[row][: lengths[row] + 1])
-            self._read[row] = self._engine.drafter.read_for_good(self._read[row], root, len(text))
-        self._chooser.learn(step, seconds)
 
 
 def _record(
@@ -188,3 +178,37 @@ def _record(
         drafting=engine.drafting,
         fixed_count=host(engine.drafter.fixed_count) if engine.drafting.tree.law.number_by_q else None,
     )
+
+
+def check_options(options: DecodeOptions, texts: int) -> None:
+    if options.max_tokens < 1:
+        raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
+    if options.rows is not None and len(options.rows) != texts:
+        raise CannotDecode(f"{len(options.rows)} row numbers for {texts} prompts: give one for each")
+    if options.processed is not None and len(options.processed) != texts:
+        raise CannotDecode(f"processors of {len(options.processed)} texts for {texts} prompts: give one for each")
+
+
+def check_prompts(
+    prompts: Sequence[Sequence[int]], n: int, limit: tuple[int | None, str], name: str, max_tokens: int, depth: int
+) -> None:
+    context, called = limit
+    if not prompts:
+        raise CannotDecode("no prompt was given: give at least one")
+    for row, prompt in enumerate(prompts):
+        if len(prompt) == 0:
+            raise CannotDecode(
+                f"prompt {row} has no token: give at least one, for example the token that begins a text"
+            )
+        outside = [token for token in prompt if not 0 <= token < n]
+        if outside:
+            raise CannotDecode(f"prompt {row} holds token {outside[0]}: the vocabulary is 0 .. {n - 1}")
+        if context is not None and len(prompt) >= context:
+            raise CannotDecode(
+                f"prompt {row} has {len(prompt)} tokens, the {name}'s {called} {context}: shorten the prompt"
+            )
+        if context is not None and len(prompt) + max_tokens + depth > context:
+            raise CannotDecode(
+                f"prompt {row} of {len(prompt)} tokens, {max_tokens} new ones and drafts of length {depth} pass the {name}'s"
+                f" {called} of {context}: give max-tokens of at most {max(context - len(prompt) - depth, 0)}"
+            )

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from ..paths.drafting.growing import Growing
-from .cache import SlotCache, causal_mask, tree_mask
+from .cache import SlotCache, Texts, causal_mask, tree_mask
 from .language_model import LanguageModel
 from .sampling import NodeLaws, NodeLogits, Way
-from .texts import Texts
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ import ot_draft as ot
 from ..paths.drafting.growing import Grown
 from .drafting import Drafting, Policy, Run
 from .language_model import language_model
-from .options import DecodeOptions
+from .loop import DecodeOptions
 from .pair import Pair
-from .sampling import NodeLaws
-from .uniforms import uniforms
+from .sampling import NodeLaws, uniforms
 
 
 @torch.inference_mode()

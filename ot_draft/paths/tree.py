@@ -134,7 +134,10 @@ class TreeShape:
 
     def layout(self, parents: Array) -> Layout:
         """Where the nodes stand, worked out once for a device: the first call must come before a CUDA graph is captured."""
-        return _on_device(self, parents.device if xp.is_torch(parents) else None).layout.of(len(parents))
+        constants, batch = _on_device(self, parents.device if xp.is_torch(parents) else None), len(parents)
+        if batch not in constants.layouts:
+            constants.layouts[batch] = constants.layouts[1].of(batch)
+        return constants.layouts[batch]
 
     def fit(self, tokens: Array) -> TreeShape:
         """Itself: the shape is known, whatever tokens are absent."""
@@ -168,7 +171,7 @@ class _OnDevice:
             Level(slice(max(level.start - 1, 0), level.stop - 1), max(counts))
             for level, counts in zip(shape.levels, shape._counts, strict=True)
         ]
-        self.layout = Layout(xp.host_view(self.parents), shape.length, levels)
+        self.layouts = {1: Layout(xp.host_view(self.parents), shape.length, levels)}  # by number of trees
 
 
 @lru_cache(maxsize=SHAPES)

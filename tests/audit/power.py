@@ -126,7 +126,10 @@ def right_ones(runs: int, tokens: int, level: float) -> None:
         pair, generator = random_pair(seed % 20), np.random.default_rng([seed, 2])
         audit = Audit(level=level)
         feed(
-            audit, pair, run(pair, right_tables(pair), 0.0, REQUESTS, tokens // REQUESTS, generator), with_draft=bool(seed % 2)
+            audit,
+            pair,
+            run(pair, right_tables(pair), 0.0, REQUESTS, tokens // REQUESTS, generator),
+            with_draft=bool(seed % 2),
         )
         alarms += audit.biased
         largest.append(audit.verdict().log_largest)

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ot_draft.decoding import SubsetDraft  # noqa: E402
 from ot_draft.decoding.cache import SlotCache  # noqa: E402
+from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
 HEADS, WIDTH, SLOTS, HIDDEN = 3, 64, 256, 576
 

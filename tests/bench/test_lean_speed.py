@@ -10,8 +10,9 @@ from tiny_models import tiny_llama
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding import group_heads, make_lean, pack  # noqa: E402
 from ot_draft.decoding.cache import SlotCache, causal_mask  # noqa: E402
+from ot_draft.decoding.cpu import group_heads, pack  # noqa: E402
+from ot_draft.decoding.cpu_llama import make_lean  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 
 SIZES = {"hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9, "num_key_value_heads": 3}

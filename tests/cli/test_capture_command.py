@@ -23,10 +23,10 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
+from ot_draft.cli import replay as capture_replay  # noqa: E402
 from ot_draft.cli.capture import shards as capture_shards  # noqa: E402
 from ot_draft.cli.capture.command import capture  # noqa: E402
-from ot_draft.cli.replay import captured as capture_replay  # noqa: E402
-from ot_draft.cli.replay.command import replay as replay_command  # noqa: E402
+from ot_draft.cli.replay import replay as replay_command  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode  # noqa: E402
 
 N = 16

@@ -23,23 +23,16 @@ from tiny_folders import save_tiny_pair  # noqa: E402
 from llm_demo.models.load import load_pair, missing_packages  # noqa: E402
 from ot_draft.cli import main  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
-from ot_draft.cli.decode.live import View, stream  # noqa: E402
-from ot_draft.cli.decode.page.origins import Pieces  # noqa: E402
+from ot_draft.cli.decode.live import (  # noqa: E402
+    Pieces,
+    View,
+    stream,
+)
 from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan_files import read_costs  # noqa: E402
-from ot_draft.decoding import (  # noqa: E402
-    Auto,
-    DecodeOptions,
-    Lookup,
-    SamplingParams,
-    auto_method,
-    decode,
-    decode_steps,
-    lookup_method,
-    peers,
-    reference_decode,
-)
-from ot_draft.decoding.benchmark.methods import method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.decoding import Auto, DecodeOptions, Lookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
+from ot_draft.decoding.benchmark.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
 from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]

@@ -18,9 +18,8 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.cli.decode.page.details import chance, mass_of, number  # noqa: E402
-from ot_draft.cli.decode.page.origins import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
-from ot_draft.cli.decode.page.page import PageText, page  # noqa: E402
+from ot_draft.cli.decode.live import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
+from ot_draft.cli.decode.page import PageText, chance, mass_of, number, page  # noqa: E402  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, Step, decode_steps  # noqa: E402
 from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
 

@@ -21,8 +21,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.cli.decode.trace import TAIL_CLASSES, Trace, node_laws  # noqa: E402
-from ot_draft.cli.replay.command import replay as main  # noqa: E402
-from ot_draft.cli.replay.traced import recorded, recorded_trees, replay  # noqa: E402
+from ot_draft.cli.replay import replay as main  # noqa: E402
+from ot_draft.cli.replay_trace import recorded, recorded_trees, replay  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, decode_steps  # noqa: E402
 from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
 from ot_draft.pairs import open_shards, read_pairs  # noqa: E402

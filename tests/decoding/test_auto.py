@@ -26,15 +26,15 @@ from ot_draft.decoding import (  # noqa: E402
     Drafting,
     Lookup,
     Pair,
-    Run,
     SamplingParams,
-    Seconds,
     Step,
     decode,
     decode_steps,
     reference_decode,
 )
+from ot_draft.decoding.drafting import Run  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
+from ot_draft.decoding.step import Seconds  # noqa: E402
 from ot_draft.decoding.tuning.costs import ENOUGH, MeasuredCosts  # noqa: E402
 
 paths, rules = ot.paths, ot.rules

@@ -18,9 +18,16 @@ from tiny_models import tiny_llama
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
 from llm_demo.bench.trees.shorter import without_layers  # noqa: E402
-from ot_draft.decoding import Pair, PrefixLogits  # noqa: E402
-from ot_draft.decoding.cpu import group_heads, join, make_lean, pack, pack_float16  # noqa: E402
+from ot_draft.decoding import Pair  # noqa: E402
+from ot_draft.decoding.cpu import (  # noqa: E402
+    group_heads,
+    join,
+    pack,
+    pack_float16,
+)
+from ot_draft.decoding.cpu_llama import make_lean  # noqa: E402
 
 N, TEXT, BEHIND = 11, [1, 2, 3, 4], [(), (5,), (5, 6), (7,)]
 Change = Callable[[Any], Any]

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.decoding.cache import SlotCache, causal_mask, tree_mask  # noqa: E402
-from ot_draft.decoding.cpu import (  # noqa: E402
+from ot_draft.decoding.cpu import (  # noqa: E402  # noqa: E402
     GROUPED,
     Float16Linear,
     Int8Linear,
@@ -24,16 +24,14 @@ from ot_draft.decoding.cpu import (  # noqa: E402
     group_heads,
     has_short_products,
     join,
-    make_lean,
     pack,
     pack_draft,
     pack_float16,
 )
-from ot_draft.decoding.cpu.llama import LeanLlamaModel  # noqa: E402
+from ot_draft.decoding.cpu_llama import LeanLlamaModel, make_lean  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.loop import decode  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 
 
 def test_packed_layers_compute_the_same() -> None:

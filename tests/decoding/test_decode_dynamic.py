@@ -16,18 +16,9 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding import (  # noqa: E402
-    DecodeOptions,
-    Drafting,
-    Lookup,
-    Pair,
-    Processed,
-    SamplingParams,
-    SubsetDraft,
-    decode,
-    decode_steps,
-)
+from ot_draft.decoding import DecodeOptions, Drafting, Lookup, Pair, Processed, SamplingParams, decode, decode_steps  # noqa: E402
 from ot_draft.decoding.cache import tree_mask  # noqa: E402
+from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter, Seen  # noqa: E402
 from ot_draft.decoding.loop import prepare  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402

@@ -19,9 +19,12 @@ from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
 from ot_draft.decoding.cpu import has_short_products  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.loop import decode, prepare  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
-from ot_draft.decoding.pair import Pair, unpadded  # noqa: E402
+from ot_draft.decoding.loop import (  # noqa: E402
+    DecodeOptions,
+    decode,
+    prepare,
+)
+from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.errors import CannotDecode  # noqa: E402
@@ -190,9 +193,3 @@ def test_embeddings_that_are_padded_differently(width: int) -> None:
     )
     made = decode(pair, [[1, 2], [3]], PLAN, options).tokens
     assert made == [reference_decode(pair, prompt, PLAN, options, row) for row, prompt in enumerate([[1, 2], [3]])]
-
-
-def test_padding_on_either_side_is_taken_off() -> None:
-    tokens = torch.tensor([[0, 0, 5, 6], [1, 2, 3, 4], [7, 0, 0, 0]])
-    mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0]])
-    assert unpadded(tokens, mask) == [[5, 6], [1, 2, 3, 4], [7]]

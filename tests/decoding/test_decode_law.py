@@ -28,20 +28,18 @@ from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding import reader as reader_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache  # noqa: E402
 from ot_draft.decoding.cpu import pack_draft, pack_float16  # noqa: E402
-from ot_draft.decoding.drafting import Drafting, Policy  # noqa: E402
+from ot_draft.decoding.drafting import (  # noqa: E402
+    Drafting,
+    Lookup,
+    Policy,
+)
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
-from ot_draft.decoding.lookup import Lookup  # noqa: E402
-from ot_draft.decoding.loop import decode  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
-from ot_draft.decoding.tuning.auto import Auto  # noqa: E402
-from ot_draft.paths.drafting.baselines import (  # noqa: E402
-    ConfidentTree,
-    GrowingPath,
-    SampledTree,
-)
+from ot_draft.decoding.tuning import Auto  # noqa: E402
+from ot_draft.paths.drafting.baselines import ConfidentTree, GrowingPath, SampledTree  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9

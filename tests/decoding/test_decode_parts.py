@@ -12,12 +12,14 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding.cache import SlotCache, tree_mask  # noqa: E402
+from ot_draft.decoding.cache import (  # noqa: E402
+    SlotCache,
+    Texts,
+    tree_mask,
+)
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.loop import prepare  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, prepare  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
-from ot_draft.decoding.texts import Texts  # noqa: E402
 
 UNEVEN = ot.paths.TreeShape((0, 0, 0, 1, 1, 3, 6))
 SEQUENTIAL = ot.paths.TokenWise(ot.rules.KSeq())

@@ -18,8 +18,7 @@ if missing_packages():
 
 from llm_demo.models.load import load_pair  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.loop import decode  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 

@@ -14,8 +14,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.loop import decode, decode_steps  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import (  # noqa: E402
+    DecodeOptions,
+    decode,
+    decode_steps,
+)
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
@@ -113,7 +116,7 @@ def test_texts_end_at_a_stop_token_or_at_the_last_token_allowed() -> None:
 
 
 def test_a_draft_that_scores_a_subset_of_the_vocabulary(sized: Sized) -> None:
-    from ot_draft.decoding import SubsetDraft
+    from ot_draft.decoding.draft_models import SubsetDraft
 
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
     draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)

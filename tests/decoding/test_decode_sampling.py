@@ -8,8 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
-from ot_draft.decoding.uniforms import uniforms  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams, uniforms  # noqa: E402
 
 
 @pytest.mark.parametrize("n", [50, 5000])  # more than are ranked first, and fewer

@@ -21,12 +21,12 @@ from ot_draft.decoding import (  # noqa: E402
     DecodeOptions,
     Drafting,
     Lookup,
-    Match,
     Pair,
     SamplingParams,
     decode,
     reference_decode,
 )
+from ot_draft.decoding.drafting import Match  # noqa: E402
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One speed-up, one prediction and one reason: the arithmetic of `ot_draft.decoding.benchmark.measure`, and runs that it is true of."""
+"""One speed-up, one prediction and one reason: the arithmetic of `ot_draft.decoding.benchmark`, and runs that it is true of."""
 
 from __future__ import annotations
 
@@ -14,22 +14,10 @@ pytest.importorskip("transformers")
 
 from measured import measured, two_methods  # noqa: E402
 
-from ot_draft.decoding import (  # noqa: E402
-    Call,
-    Comparison,
-    DecodeOptions,
-    Method,
-    MethodCosts,
-    Pair,
-    SamplingParams,
-    Seconds,
-    Step,
-    compare_methods,
-    decode,
-    measure_costs,
-    method_called,
-    shape_of,
-)
+from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, Step, compare_methods, decode  # noqa: E402
+from ot_draft.decoding.benchmark import Comparison, MethodCosts, measure_costs  # noqa: E402
+from ot_draft.decoding.benchmark.methods import Call, Method, method_called, shape_of  # noqa: E402
+from ot_draft.decoding.step import Seconds  # noqa: E402
 
 PROMPTS = [[1, 2, 3], [4, 5], [6, 1, 1], [7]]
 

@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
+from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
     Chooser,
@@ -25,21 +26,21 @@ from ot_draft.decoding import (  # noqa: E402
     Drafting,
     Lookup,
     Pair,
-    PrefixLogits,
     SamplingParams,
-    StateDraft,
-    SubsetDraft,
-    assistant,
     decode,
     decode_steps,
     load_draft,
-    peers,
     reference_decode,
 )
-from ot_draft.decoding.draft_models import features_of  # noqa: E402
+from ot_draft.decoding.benchmark.peers import assistant, peers  # noqa: E402
+from ot_draft.decoding.draft_models import (  # noqa: E402
+    StateDraft,
+    SubsetDraft,
+    features_of,
+)
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
+from ot_draft.decoding.engine import Engines  # noqa: E402
 from ot_draft.decoding.language_model import StateModel  # noqa: E402
-from ot_draft.decoding.loop import Engines  # noqa: E402
 from ot_draft.paths.drafting.baselines import ConfidentTree  # noqa: E402
 
 paths, rules = ot.paths, ot.rules

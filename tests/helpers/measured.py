@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ot_draft.decoding import Call, Comparison, Measured, Method, MethodCosts, Seconds, method_called, shape_of
+from ot_draft.decoding.benchmark import Comparison, Measured, MethodCosts
+from ot_draft.decoding.benchmark.methods import Call, Method, method_called, shape_of
+from ot_draft.decoding.step import Seconds
 
 
 def measured(method: Method, chosen: list[list[float]], seconds: Seconds, wall: float) -> Measured:

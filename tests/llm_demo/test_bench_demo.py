@@ -27,8 +27,9 @@ from llm_demo.bench.contenders import PEER_ASSISTED, PEER_PLAIN, own_methods, pe
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, SubsetDraft  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Pair, SamplingParams  # noqa: E402
 from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
+from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 from ot_draft.paths.evaluation.evaluate import survival  # noqa: E402
 
 paths, rules = ot.paths, ot.rules

@@ -28,7 +28,8 @@ from llm_demo.bench.llama_cpp.method import continued  # noqa: E402
 from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, missing_packages, target_directory  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import CannotDecode, DecodeOptions, SamplingParams, SubsetDraft, load_draft, load_pair  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, SamplingParams, load_draft, load_pair  # noqa: E402
+from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
 N, SUBSET = 40, torch.arange(1, 40, 3)
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2, "tie_word_embeddings": True}

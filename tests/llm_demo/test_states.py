@@ -17,13 +17,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("safetensors.torch")
 
-from llm_demo.distil import states, thoughts  # noqa: E402
+from llm_demo.distil import hidden_states, states  # noqa: E402
+from llm_demo.distil.hidden_states import TEMPERATURES, HiddenStates  # noqa: E402
 from llm_demo.distil.muon import MuonOnCpu, muon, orthogonal  # noqa: E402
 from llm_demo.distil.states import Distance, StateTrainer, state_draft  # noqa: E402
 from llm_demo.distil.text import Text, read_corpus  # noqa: E402
-from llm_demo.distil.thoughts import TEMPERATURES, Thoughts  # noqa: E402
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, some_of, student  # noqa: E402
-from ot_draft.decoding import CannotDecode, Pair, StateDraft  # noqa: E402
+from ot_draft.decoding import CannotDecode, Pair  # noqa: E402
+from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
 
 N, READS = 12, (1, 2)
@@ -34,7 +35,7 @@ LENGTHS, WRITTEN = (9, 5, 7, 6, 9, 8), (3, 2, 1, 4, 5, 2)
 def target(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A tiny one of three layers, which the commands load, too."""
     model = tiny_llama(3, N, 3, torch.float32, tie_word_embeddings=True)
-    for module in (states, thoughts):
+    for module in (states, hidden_states):
         monkeypatch.setattr(module, "load_pair", lambda **options: Pair(model))
     monkeypatch.setattr(states, "HELD_BACK", 1)
     return model
@@ -51,11 +52,11 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def known(target: Any, corpus: Path, tmp_path: Path) -> Thoughts:
-    made = Thoughts.begin(tmp_path / "thoughts", read_corpus(corpus), target, 4, 0)
+def known(target: Any, corpus: Path, tmp_path: Path) -> HiddenStates:
+    made = HiddenStates.begin(tmp_path / "hidden_states", read_corpus(corpus), target, 4, 0)
     assert made.reads.tolist() == list(READS) and made.texts == read_corpus(corpus)
     for batch in made.batches:
-        thoughts.read(target, made, batch)
+        hidden_states.read(target, made, batch)
     return made
 
 
@@ -77,13 +78,13 @@ def told(draft: StateDraft) -> StateDraft:
 
 
 def test_every_text_is_in_one_batch() -> None:
-    found = thoughts.batches_of(np.arange(50) % 7, 8, np.random.default_rng(1))
+    found = hidden_states.batches_of(np.arange(50) % 7, 8, np.random.default_rng(1))
     assert found.shape == (7, 8) and sorted(found[found >= 0].tolist()) == list(range(50))
     widths = [np.ptp((batch[batch >= 0] % 50) % 7) for batch in found]
     assert max(widths) <= 2
 
 
-def test_what_the_target_thinks_is_kept(target: Any, known: Thoughts) -> None:
+def test_what_the_target_thinks_is_kept(target: Any, known: HiddenStates) -> None:
     assert known.done.all()
     for text, (length, first) in enumerate(zip(LENGTHS, WRITTEN, strict=True)):
         place = known.place(text)
@@ -102,7 +103,7 @@ def test_what_the_target_thinks_is_kept(target: Any, known: Thoughts) -> None:
 @pytest.mark.parametrize(("products", "tolerance"), [(torch.float32, 3e-3), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_losses_are_distances_of_the_laws_that_are_drafted_from(
-    target: Any, known: Thoughts, draft_file: Path, temperature: int, products: Any, tolerance: float
+    target: Any, known: HiddenStates, draft_file: Path, temperature: int, products: Any, tolerance: float
 ) -> None:
     torch.manual_seed(1)
     draft = told(state_draft(target, draft_file, READS))
@@ -117,7 +118,7 @@ def test_losses_are_distances_of_the_laws_that_are_drafted_from(
 
 
 def _distances(
-    target: Any, draft: StateDraft, known: Thoughts, batch: Any, temperature: float, own: int
+    target: Any, draft: StateDraft, known: HiddenStates, batch: Any, temperature: float, own: int
 ) -> list[np.ndarray]:
     """By text, at every place that counts; own: of how many tokens the draft is told its own states."""
     models = language_model(target, N, READS), language_model(draft, N)
@@ -159,7 +160,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(Distance.apply(x, list(p.split(3)), torch.ones(7), head), whole)
 
 
-def test_training_brings_it_nearer_in_both_passes(target: Any, known: Thoughts, draft_file: Path) -> None:
+def test_training_brings_it_nearer_in_both_passes(target: Any, known: HiddenStates, draft_file: Path) -> None:
     torch.manual_seed(0)
     draft = state_draft(target, draft_file, READS)
     before = {name: weight.clone() for name, weight in draft.named_parameters()}
@@ -175,7 +176,7 @@ def test_training_brings_it_nearer_in_both_passes(target: Any, known: Thoughts, 
     assert trainer.seen == 40 * sum(LENGTHS[text] - WRITTEN[text] + 1 for text in batch)
 
 
-def test_the_target_may_tell_as_it_reads(target: Any, known: Thoughts) -> None:
+def test_the_target_may_tell_as_it_reads(target: Any, known: HiddenStates) -> None:
     """Losses from the target's own passes are those of the laws that are drafted from, and training by them brings the draft nearer."""
     recipe = Recipe(layers=1, reads=READS, muon=0.02, warm_up=1)
     draft = told(student(target, range(N), recipe))
@@ -226,7 +227,7 @@ def test_a_square_of_muons_is_about_orthogonal_and_steps_are_torchs(products: An
         torch.testing.assert_close(mine, theirs, atol=0.02, rtol=0.02)  # theirs multiplies in bfloat16
 
 
-def test_several_folders_are_one_corpus(target: Any, known: Thoughts, draft_file: Path) -> None:
+def test_several_folders_are_one_corpus(target: Any, known: HiddenStates, draft_file: Path) -> None:
     draft = state_draft(target, draft_file, READS)
     trainer = StateTrainer(draft, [known, known], 0.01, 0.01, 0)
     assert len(trainer.known()) == 2 * len(known.batches)
@@ -238,7 +239,7 @@ def test_several_folders_are_one_corpus(target: Any, known: Thoughts, draft_file
 
 
 def test_what_does_not_fit_is_said(
-    target: Any, known: Thoughts, corpus: Path, draft_file: Path, tmp_path: Path
+    target: Any, known: HiddenStates, corpus: Path, draft_file: Path, tmp_path: Path
 ) -> None:
     states.save(state_draft(target, draft_file, (1,)), tmp_path / "other.safetensors")
     with pytest.raises(CannotDecode, match=r"after layers \(1,\), kept are those after \(1, 2\)"):
@@ -250,24 +251,26 @@ def test_what_does_not_fit_is_said(
     np.savez(bad, tokens=np.arange(3), starts=np.zeros(1, int))
     np.savez(other, tokens=np.arange(3), starts=np.zeros(1, int), first_written=np.ones(1, int))
     for file, said in ((bad, "has no array 'first_written'"), (other, "another corpus")):
-        result = CliRunner().invoke(thoughts.main, ["--corpus", str(file), "--out", str(tmp_path / "thoughts")])
+        result = CliRunner().invoke(
+            hidden_states.main, ["--corpus", str(file), "--out", str(tmp_path / "hidden_states")]
+        )
         assert result.exit_code == 2 and said in " ".join(result.output.replace("\u2502", "").split())
 
 
 def test_both_commands(target: Any, corpus: Path, draft_file: Path, tmp_path: Path, monkeypatch: Any) -> None:
     out, runner = tmp_path / "read", CliRunner()
     stopped = runner.invoke(
-        thoughts.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2", "--minutes", "1e-9"]
+        hidden_states.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2", "--minutes", "1e-9"]
     )
     assert stopped.exit_code == 0, stopped.output
-    assert Thoughts.open(out).done.sum() == 2
+    assert HiddenStates.open(out).done.sum() == 2
     went_on = runner.invoke(
-        thoughts.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2", "--dtype", "bfloat16"]
+        hidden_states.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2", "--dtype", "bfloat16"]
     )
-    assert went_on.exit_code == 0 and Thoughts.open(out).done.all()
+    assert went_on.exit_code == 0 and HiddenStates.open(out).done.all()
     file = tmp_path / "trained.safetensors"
     arguments = [
-        "--thoughts",
+        "--hidden-states",
         str(out),
         "--out",
         str(file),
@@ -287,6 +290,6 @@ def test_both_commands(target: Any, corpus: Path, draft_file: Path, tmp_path: Pa
     fresh = tiny_llama(3, N, 3, torch.float32, tie_word_embeddings=True)
     draft = state_draft(fresh, file, READS)
     assert draft.reads == READS and len(draft.vocabulary_subset) == 9
-    known = Thoughts.open(out)
+    known = HiddenStates.open(out)
     written = Counter(t for text in range(6) for t in known.tokens[known.place(text)][known.written[text] :].tolist())
     assert draft.vocabulary_subset.tolist() == sorted(sorted(range(N), key=lambda token: (-written[token], token))[:9])

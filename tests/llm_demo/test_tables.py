@@ -29,7 +29,8 @@ from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
 from llm_demo.pairs import capture, capture_settings  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
-from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, SubsetDraft  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402
+from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
 P, Q = np.array([0.5, 0.2, 0.2, 0.1]), np.array([0.1, 0.7, 0.1, 0.1])  # no statistic is the same with the two swapped
 SURE, HALVES = np.array([0.0, 1.0, 0.0, 0.0]), np.array([0.0, 0.5, 0.5, 0.0])
@@ -110,7 +111,7 @@ def test_lengths_of_the_ways_to_spend_nodes(planned: trees_known.Known) -> None:
 def test_a_draft_that_is_the_target_is_refused(lean: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tiny_llama(5, 11, 3, torch.float32)
     if lean:
-        from ot_draft.decoding import make_lean
+        from ot_draft.decoding.cpu_llama import make_lean
 
         make_lean(target)
     pair, layers = Pair(target, tiny_llama(6, 11, 2, torch.float32)), {"1 layer fewer": [1]}

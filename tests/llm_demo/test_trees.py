@@ -21,6 +21,7 @@ from llm_demo.bench.trees.known import Known, completed, found, models_of  # noq
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
 from llm_demo.bench.trees.looked_up import seen_in  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, DraftLaws, drafted, measure  # noqa: E402
+from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
 from llm_demo.bench.trees.roots import COLUMNS  # noqa: E402
 from llm_demo.bench.trees.shorter import least_missed, without_layers  # noqa: E402
 from llm_demo.bench.trees.summary import LOOKUP  # noqa: E402
@@ -28,7 +29,7 @@ from llm_demo.bench.trees.texts import Context  # noqa: E402
 from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Drafting, Pair, PrefixLogits, SamplingParams, decode_steps  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps  # noqa: E402
 
 N = 24
 PROMPT = (3, 1, 4, 1, 5)

@@ -22,8 +22,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.loop import decode  # noqa: E402
-from ot_draft.decoding.options import DecodeOptions  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from ot_draft.decoding import Call, CannotDecode, DecodeOptions, Method, Pair, Step, method_called, shape_of
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, Step
+from ot_draft.decoding.benchmark.methods import Call, Method, method_called, shape_of
 
 LLAMA = "llama.cpp"  # how the names of its methods begin
 LIMIT = 600.0  # seconds for a text

@@ -27,7 +27,8 @@ from llm_demo.bench.trees.ways import WAYS, Way
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt
 from llm_demo.rows import append, read, write
-from ot_draft.decoding import DTYPES, CannotDecode, Pair
+from ot_draft.decoding import CannotDecode, Pair
+from ot_draft.decoding.load import DTYPES
 
 OUT = Path("figures/data/real_trees.csv")
 BUDGETS = (8, 16, 32, 64)

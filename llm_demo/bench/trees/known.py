@@ -13,11 +13,12 @@ from torch import Tensor
 from llm_demo.bench.trees.looked_up import counted
 from llm_demo.bench.trees.measure import Models
 from llm_demo.bench.trees.plans import Plan
+from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.shorter import Text, least_missed, without_layers
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
-from ot_draft.decoding import CannotDecode, Pair, PrefixLogits
+from ot_draft.decoding import CannotDecode, Pair
 
 FEWER = (1, 2, 4, 8)  # layers left out
 EMBEDDED = "embedded"

@@ -10,7 +10,7 @@ import torch
 import ot_draft as ot
 from llm_demo.bench.trees.growth import Drafted, Prefix
 from llm_demo.bench.trees.merged import MergedLaws, TreeModel, merged_row
-from ot_draft.decoding import PrefixLogits
+from llm_demo.bench.trees.prefixes import PrefixLogits
 from ot_draft.laws import ByNode
 from ot_draft.paths.tree import PlainTree
 

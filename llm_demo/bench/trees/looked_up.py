@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from llm_demo.bench.trees.plans import DEEPEST, laws
+from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
-from ot_draft.decoding import Lookup, Pair, PrefixLogits
+from ot_draft.decoding import Lookup, Pair
 from ot_draft.paths.drafting.counted_acceptance import LookedUpAcceptance
 
 IN_TREE = Lookup(DEEPEST).for_tree  # how a tree of two sources looks up

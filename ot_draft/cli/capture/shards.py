@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...decoding import AUTOREGRESSIVE, CannotDecode, DecodeOptions, Pair, SamplingParams, decode, prompt_text
+from ...decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
+from ...decoding.loop import AUTOREGRESSIVE
+from ...decoding.pair import prompt_text
 from ...pairs.merge import TAIL_CLASSES, merge, top_tokens
 
 Arrays = dict[str, NDArray[Any]]

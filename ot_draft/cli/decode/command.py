@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from ...errors import DraftSelectionError, InvalidArgument, MissingPackage
+from ...errors import DraftSelectionError, InvalidArgument
 from ...paths import drafting
 from ..console import one_line
+from ..embedded import Stages, offered
 from ..options import whole_numbers
 from ..refused import Refused
 from .settings import AUTO, DecodeSettings, TreeAsked
@@ -112,9 +113,12 @@ def decode(**options: Any) -> None:
     """
     settings = DecodeSettings(**options)
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours
-    try:
-        from .run import run  # heavy: torch
-    except ModuleNotFoundError as error:
-        raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
+    if settings.target is None or settings.draft is None:
+        offered()  # refused before anything is imported
     with one_line((DraftSelectionError, ValueError, OSError)):
-        run(settings)
+        with Stages() as stages:
+            stages("importing torch")
+            from .run import prepare, run
+
+            job, methods = prepare(settings, stages)
+        run(job, methods)

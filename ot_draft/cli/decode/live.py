@@ -3,16 +3,92 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from io import StringIO
 
 import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
+from rich.theme import Theme
 
-from ...decoding import Pair, Step
-from .page.origins import ACCEPTED, COLOURS, MEANING, Pieces, TokenOrigin, origins
+import ot_draft as ot
+
+from ...decoding import Drafting, Pair, Step
+
+ACCEPTED, CORRECTED, BONUS, PLAIN = "accepted", "corrected", "bonus", "plain"
+MEANING = {
+    ACCEPTED: "drafted, and accepted",
+    CORRECTED: "in the place of refused drafts",
+    BONUS: "one more after a whole path",
+    PLAIN: "from the target alone",
+}
+COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", PLAIN: "#7F7F7F"}  # Okabe and Ito
+OF_SIXTEEN = {
+    ACCEPTED: "green",
+    CORRECTED: "yellow",
+    BONUS: "blue",
+    PLAIN: "bright_black",
+}  # the nearest to those are no four
+
+
+@dataclass(frozen=True)
+class TokenOrigin:
+    """One emitted token. parent: the node after which it stands; node: its own, None if it was not drafted.
+
+    refused: the other drafted nodes that stood there, and whose token is another.
+    """
+
+    token: int
+    origin: str
+    parent: int
+    node: int | None
+    refused: tuple[int, ...]
+
+
+def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
+    """The tokens that a step adds to a text, in order."""
+    shape, drafted = step.shape(row), step.drafted[row].tolist()
+    length, nodes = int(step.length[row]), step.nodes[row].tolist()
+    tokens = []
+    for depth, token in enumerate(step.tokens(row)):
+        parent = nodes[depth - 1] if depth else 0
+        offered = [child for alive in living(step, row, shape, depth) for child in shape.children(alive)]
+        offered = [child for child in offered if drafted[child - 1] >= 0]
+        refused = tuple(child for child in offered if drafted[child - 1] != token)
+        taken = nodes[depth] if depth < length else None
+        kind = ACCEPTED if taken is not None else PLAIN if not drafting.tree.budget else CORRECTED if offered else BONUS
+        tokens.append(TokenOrigin(token, kind, parent, taken, refused))
+    return tokens
+
+
+def living(step: Step, row: int, shape: ot.paths.TreeShape, depth: int) -> list[int]:
+    """The nodes of a depth that hold the tokens chosen so far: equal drafts live together."""
+    chosen, drafted = step.chosen[row].tolist(), step.drafted[row].tolist()
+    alive = [0]
+    for level in range(depth):
+        alive = [child for node in alive for child in shape.children(node) if drafted[child - 1] == chosen[level]]
+    return alive
+
+
+class Pieces:
+    """The text that each token adds to those before it; a token that ends within a character adds nothing."""
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        self._tokens: list[int] = []
+        self._said = 0
+
+    def add(self, token: int) -> str:
+        self._tokens.append(token)
+        whole = self._decode(self._tokens)
+        if whole.endswith("\ufffd"):  # the sign for an unfinished character
+            return ""
+        piece = whole[self._said :]
+        self._said = len(whole)
+        return piece
 
 
 class Speed:
@@ -51,7 +127,7 @@ class View:
         born = origins(step, 0, step.drafting)
         pieces = [self._pieces.add(token.token) for token in born]
         for token, piece in zip(born, pieces, strict=True):
-            self.text.append(piece, style=f"not dim {COLOURS[token.origin]}")
+            self.text.append(piece, style=token.origin)
         self.speed.add(born, step)
         return "".join(pieces)
 
@@ -70,20 +146,27 @@ def stream(console: Console, view: View, steps: Iterable[Step]) -> Iterator[Step
         click.echo()
         click.echo(view.speed.line, err=True)
         return
-    with Live(console=console, refresh_per_second=12, vertical_overflow="visible") as live:
+    with coloured(console), Live(console=console, refresh_per_second=12, vertical_overflow="visible") as live:
         for step in steps:
             view.add(step)
             live.update(view.whole)
             yield step
 
 
+def coloured(console: Console) -> AbstractContextManager[object]:
+    """The styles named by origins, in colours that the console can tell apart."""
+    colours = COLOURS if console.color_system in ("truecolor", "256") else OF_SIXTEEN
+    return console.use_theme(Theme({origin: f"not dim {colour}" for origin, colour in colours.items()}))
+
+
 def picture(views: Sequence[View], title: str, width: int = 100) -> str:
     """The live view of whole texts as an SVG picture, which names no font of the network."""
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(legend())
-    for view in views:
-        console.print()
-        console.print(view.whole)
+    with coloured(console):
+        console.print(legend())
+        for view in views:
+            console.print()
+            console.print(view.whole)
     return re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)
 
 
@@ -91,6 +174,6 @@ def legend() -> Text:
     """What the colours mean."""
     line = Text()
     for name, meaning in MEANING.items():
-        line.append("■ ", style=COLOURS[name])
+        line.append("■ ", style=name)
         line.append(f"{name}: {meaning}   ", style="dim")
     return line

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import click
 from rich.console import Console
 
+from ...audit import Audit, LogWriter, Verdict, emitted_with_laws
 from ...decoding import (
     Auto,
+    CannotDecode,
     DecodeOptions,
     Lookup,
-    Method,
     Pair,
     SamplingParams,
     Step,
-    auto_method,
     compare_methods,
     decode_steps,
+)
+from ...decoding.benchmark.methods import (
+    Method,
+    auto_method,
     dynamic_method,
     dynamic_methods,
     lookup_method,
     method_called,
     methods_to_compare,
-    peers,
     shape_of,
 )
+from ...decoding.benchmark.peers import peers
 from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from ..embedded import load_models
 from ..plan_files import read_costs
-from .audited import Audited
-from .live import View, legend, picture, stream
-from .page.page import PageText, page
-from .prompts import encode_prompts, read_prompts
+from .live import View, coloured, legend, picture, stream
+from .page import PageText, page
 from .settings import DecodeSettings
 from .table import csv_rows, footnotes, records, table
 from .trace import KEPT, ROWS, Trace
 
 WIDE = 176  # columns of the table where the output is no terminal
 PLAIN = "autoregressive"
+PLAIN_STEPS = 3  # that a speed is compared with, at least
 
 
 @dataclass(frozen=True)
@@ -54,21 +59,24 @@ class Job:
     settings: DecodeSettings
 
 
-def run(settings: DecodeSettings) -> None:
-    """Decode as the settings say; ValueError with one line where they do not fit models or texts."""
+def prepare(settings: DecodeSettings, stages: Callable[[str], object]) -> tuple[Job, list[Method]]:
+    """Models, texts and methods; ValueError with one line where the settings do not fit them. stages: is told what is loaded."""
     methods = chosen_methods(settings)
     sampling = SamplingParams(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
     options = DecodeOptions(sampling, max_tokens=settings.max_tokens, seed=settings.seed, laws=settings.laws_wanted)
     prompts = read_prompts(settings.prompts, settings.prompt_file)
-    with Console(stderr=True).status("loading the models"):
-        embedded = settings.target is None and settings.draft is None
-        draft = "states" if embedded else settings.draft  # of the two that are embedded the one that brings more
-        pair = load_models(
-            settings.target, draft, settings.dtype, settings.device, settings.device_map, cache=settings.cache
-        )
+    # Of the two embedded drafts the one that brings more; the other one is for transformers' own generation.
+    draft = "states" if settings.target is None and settings.draft is None else settings.draft
+    others: dict[str, Any] = {} if settings.compare else {"assistant": None}
+    where = settings.dtype, settings.device, settings.device_map
+    pair = load_models(settings.target, draft, *where, cache=settings.cache, progress=stages, **others)
     tokens, _ = encode_prompts(pair, prompts, settings.chat)
-    job = Job(pair, prompts, tokens, options, settings)
-    if settings.compare:
+    return Job(pair, prompts, tokens, options, settings), methods
+
+
+def run(job: Job, methods: Sequence[Method]) -> None:
+    """Decode by the methods: one is shown, several are compared."""
+    if job.settings.compare:
         _compare(job, methods)
     else:
         _show(job, methods[0])
@@ -137,7 +145,9 @@ def _show(job: Job, method: Method) -> None:
     trace = _trace(settings, settings.trace, method, job.options)
     audited = None if settings.audit is None else Audited(settings.audit)
     if console.is_terminal and settings.live:
-        console.print(legend())
+        with coloured(console):
+            console.print(legend())
+    beside = BesidePlain(job, method)
     pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [View(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
@@ -149,17 +159,51 @@ def _show(job: Job, method: Method) -> None:
         text: list[int] = []
         for step in steps:
             text += step.tokens(0)
+            beside.add(step)
             if settings.html is not None:
                 pages[number].add(step)
             if settings.svg is not None and not settings.live:
                 views[number].add(step)
         if not settings.live:
             click.echo(job.pair.text(text))
+    click.echo(beside.line, err=True, nl=bool(beside.line))
     if trace is not None:
         _close([trace])
     if audited is not None:
         click.echo(f"audit: {audited.close()}", err=True)
     _write(settings, method, pages, views)
+
+
+class BesidePlain:
+    """The speed of a run against plain decoding: against the plain steps in it, or a few that are made after it."""
+
+    def __init__(self, job: Job, method: Method) -> None:
+        self._job, self._method, self._plain, self._tokens, self._seconds = job, method, list[float](), 0, 0.0
+
+    def add(self, step: Step) -> None:
+        """One more step of a batch of one."""
+        self._tokens, self._seconds = self._tokens + len(step.tokens(0)), self._seconds + step.seconds.total
+        if step.number and not step.drafting.tree.budget:
+            self._plain.append(step.seconds.total)
+
+    @property
+    def line(self) -> str:
+        """The ratio, and what it rests on; empty for plain decoding itself, and where nothing can be said."""
+        if self._method == _plain() or not self._seconds:
+            return ""
+        job, plain = self._job, self._plain
+        if len(plain) < PLAIN_STEPS:
+            most = min(PLAIN_STEPS + 1, job.options.max_tokens)
+            few = replace(job.options, max_tokens=most, stop=(), laws=False, rows=[0])
+            steps = decode_steps(job.pair, [job.tokens[0]], _plain().policy, few)
+            plain = [step.seconds.total for step in steps][1:]
+        if not plain:
+            return ""
+        one = median(plain)
+        return (
+            f"{self._tokens / self._seconds * one:.2f} times as fast as plain decoding, {1000 * one:.1f} ms a token here"
+            f" (median of {len(plain)} plain step{'s' * (len(plain) > 1)})"
+        )
 
 
 def _write(settings: DecodeSettings, method: Method, pages: Sequence[PageText], views: Sequence[View]) -> None:
@@ -234,3 +278,53 @@ def _close(traces: Sequence[Trace]) -> None:
         trace.close()
         limit = "; the limit of laws was reached, the last steps have none (--trace-rows)" if trace.full else ""
         click.echo(f"trace: {trace.folder}, {trace.steps} steps{limit}", err=True)
+
+
+# Written for this project: a story, an explanation, code. Three: the default comparison is to end within minutes on two cores.
+DEFAULT_PROMPTS = (
+    "Write a short story about a fox who finds a clock in the forest.",
+    "Explain in a few sentences how bread rises when it is baked.",
+    "Write a Python function that counts the words in a text file.",
+)
+
+
+def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Prompts as text: those texts and those of the file, one a line; else DEFAULT_PROMPTS."""
+    if file is None:
+        return list(texts) or list(DEFAULT_PROMPTS)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotDecode(f"prompt file {str(file)!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+    prompts = [*texts, *(line for line in lines if line.strip())]
+    if not prompts:
+        raise CannotDecode(f"prompt file {str(file)!r} holds no prompt: write one a line")
+    return prompts
+
+
+def encode_prompts(pair: Pair, prompts: Sequence[str], chat: bool | None) -> tuple[list[list[int]], bool]:
+    """Token ids of every prompt, and whether they were put as a user's turn: where there is a chat template, unless told."""
+    has_template = bool(getattr(pair.tokenizer, "chat_template", None))
+    if chat and not has_template:
+        raise CannotDecode("the target's tokenizer has no chat template: leave --chat away")
+    as_turn = has_template if chat is None else chat
+    return [pair.encode(prompt, as_turn) for prompt in prompts], as_turn
+
+
+class Audited:
+    """Passes steps on, and takes their tokens down."""
+
+    def __init__(self, path: Path) -> None:
+        self._audit, self._log = Audit(), LogWriter(path)
+
+    def __call__(self, steps: Iterator[Step], prompt: int) -> Iterator[Step]:
+        for step in steps:
+            for token, law, draft_law in emitted_with_laws(step, 0):
+                self._audit.add(token, law, request=prompt, draft_law=draft_law)
+                self._log.add(token, law, request=prompt, draft_law=draft_law)
+            yield step
+
+    def close(self) -> Verdict:
+        """End the log; what can be said."""
+        self._log.close()
+        return self._audit.verdict()

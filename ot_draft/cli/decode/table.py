@@ -7,8 +7,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ...decoding import COSTS, Comparison, Measured, MethodCosts
-from ...decoding.benchmark.measure import OFF
+from ...decoding.benchmark import COSTS, OFF, Comparison, Measured, MethodCosts
 
 NOT_TOLD = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")

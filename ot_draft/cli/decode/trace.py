@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...decoding import DecodeOptions, Method, Step
+from ...decoding import DecodeOptions, Step
+from ...decoding.benchmark.methods import Method
 from ...pairs.merge import TAIL, TAIL_CLASSES, merge
 
 KEPT = 224  # tokens of a law that are kept one by one, the drafted ones among them

@@ -1,1 +1,238 @@
-"""Ways of decoding by name, side by side, with transformers' own beside them: what they cost and how fast their texts come."""
+"""Methods side by side: what their steps cost, how fast their texts come, and what was to be expected of it.
+
+Every speed that this project prints comes from here: the table of `ot-draft decode --compare`, the repository's bench, and the
+costs that `ot-draft plan` reads. Two numbers stand for speed:
+
+speed-up: tokens a second of a text over the plain method's, in runs that take turns; without the prefill.
+predicted: the wall-clock model of `ot_draft.paths.plan`, block efficiency * (a plain step) / (verify + draft + select), with costs
+from short runs before. Everything that a step does is in them: verify is the target call, draft all calls of the draft model, and
+select what comes after both, choosing the path and keeping it in the caches and texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, pairwise
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+
+from ...pairs.summary import clustered_error
+from ..loop import DecodeOptions, decode_steps
+from ..pair import Pair
+from ..step import Seconds, Step
+from .methods import Call, Method
+
+WARM_UP, TIMED = 1, 4  # steps of the runs from which costs are taken: the first ones are left out
+COSTS = ("verify", "draft", "select")
+OFF = 0.15  # a prediction further off than this is explained
+NOISE = 0.05  # of a step: a cost that changed by less explains nothing
+Tokens = Sequence[int]
+Watch = Callable[[Method, int, Step], None]
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Measured:
+    """All calls of one method, by group of texts that were continued together."""
+
+    method: Method
+    groups: list[list[Call]] = field(default_factory=list)
+
+    @property
+    def calls(self) -> list[Call]:
+        """Of all groups."""
+        return list(chain.from_iterable(self.groups))
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens chosen a target call; what a stop or the end cuts off counts as chosen."""
+        return float(np.mean([call.chosen for call in self.calls]))
+
+    @property
+    def error(self) -> float:
+        """Its standard error: whole texts are the independent draws, single calls where there is one text."""
+        chosen, texts = [call.chosen for call in self.calls], [call.text for call in self.calls]
+        several = len(set(texts)) > 1
+        return 0.0 if set(chosen) == {1} else clustered_error(chosen, texts if several else list(range(len(texts))))
+
+    @property
+    def by_position(self) -> list[float]:
+        """Share of the calls that accept a token at depth i + 1 among those that accept one at depth i; NaN where none."""
+        length, accepted = self.method.drafting.tree.length, np.array([call.chosen - 1 for call in self.calls])
+        reached = [int((accepted >= depth).sum()) for depth in range(length + 1)]
+        return [b / a if a else float("nan") for a, b in pairwise(reached)]
+
+    @property
+    def step(self) -> float:
+        """Seconds a call, all in all."""
+        return float(np.mean([call.wall for call in self.calls]))
+
+    def part(self, name: str) -> float:
+        """Seconds a call of one part of `Seconds`; NaN where its parts are not known."""
+        return float(np.mean([getattr(call.seconds, name, float("nan")) for call in self.calls]))
+
+    def cost(self, name: str) -> float:
+        """Seconds a call of one of COSTS."""
+        return float(np.mean([_cost(call.seconds, name) for call in self.calls]))
+
+    @property
+    def tokens_a_second(self) -> float:
+        """Of one text."""
+        return self.rate()
+
+    def rate(self, without: int | None = None) -> float:
+        """Tokens a second; without one of the groups, for the jackknife."""
+        calls = list(chain.from_iterable(calls for number, calls in enumerate(self.groups) if number != without))
+        return sum(call.chosen for call in calls) / sum(call.wall for call in calls)
+
+
+@dataclass(frozen=True)
+class MethodCosts:
+    """Seconds of one step, measured before the runs: medians over all methods with the same tree and law."""
+
+    verify: float
+    draft: float
+    select: float
+
+    @property
+    def step(self) -> float:
+        """c_verify(N + 1) + the L draft calls + c_select: the wall-clock model."""
+        return self.verify + self.draft + self.select
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was measured, the plain method first, and the costs by method. Methods without costs are not predicted."""
+
+    rows: list[Measured]
+    costs: dict[Method, MethodCosts]
+
+    @property
+    def plain_step(self) -> float:
+        """Seconds of a step of the plain method, as measured before the runs."""
+        return self.costs[self.rows[0].method].step
+
+    def speed_up(self, row: Measured) -> tuple[float, float]:
+        """Tokens a second over the plain method's, and the jackknife's standard error over groups (NaN for one)."""
+        plain, groups = self.rows[0], len(row.groups)
+        ratio = row.rate() / plain.rate()
+        if groups < 2:
+            return ratio, float("nan")
+        ratios = np.array([row.rate(group) / plain.rate(group) for group in range(groups)])
+        return ratio, float(np.sqrt((groups - 1) * np.mean((ratios - ratios.mean()) ** 2)))
+
+    def cost(self, row: Measured) -> float:
+        """The wall-clock model's cost of a step in plain steps."""
+        return self.costs[row.method].step / self.plain_step
+
+    def predicted(self, row: Measured) -> float | None:
+        """Block efficiency over the cost of a step; None for a method without costs."""
+        return row.block_efficiency / self.cost(row) if row.method in self.costs else None
+
+    def reason(self, row: Measured) -> str:
+        """Which cost changed most between the costs' measurement and the run, where the prediction is off; else nothing."""
+        plain, predicted = self.rows[0], self.predicted(row)
+        if row is plain or predicted is None:
+            return ""
+        off = self.speed_up(row)[0] / predicted - 1
+        if abs(off) <= OFF:
+            return ""
+        expected = self.costs[row.method]
+        before, now = {name: getattr(expected, name) for name in COSTS}, {name: row.cost(name) for name in COSTS}
+        before["loop"], now["loop"] = 0.0, row.step - sum(now.values())
+        changes = {name: (now[name] - before[name]) / expected.step for name in before}
+        before["plain step"], now["plain step"] = self.plain_step, plain.step
+        # A plain step that became dearer raises the speed-up like a step that became cheaper.
+        changes["plain step"] = 1 - plain.step / self.plain_step
+        name = (max if off < 0 else min)(changes, key=lambda part: changes[part])
+        if abs(changes[name]) < NOISE:
+            return "no cost by so much: noise of the runs"
+        return f"{name} {1000 * before[name]:.1f} → {1000 * now[name]:.1f} ms"
+
+    def plan_costs(self) -> dict[str, dict[Any, float]]:
+        """The costs as `ot_draft.paths.Costs` takes them, in milliseconds; of draft calls, those of i.i.d. paths."""
+        verify, draft, select = {1: 1000 * self.plain_step}, dict[int, list[float]](), dict[str, float]()
+        for method, costs in self.costs.items():
+            tree = method.drafting.tree
+            if not tree.budget:
+                continue
+            verify[tree.budget + 1] = 1000 * costs.verify
+            if tree == ot.paths.FixedTree.chains(max(method.K, 1), method.L):
+                draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
+                select[method.drafting.rule.short_name] = 1000 * costs.select
+        calls = {rows: median(of_lengths) for rows, of_lengths in sorted(draft.items())}
+        return {"verify": dict(sorted(verify.items())), "draft": calls, "select": dict(sorted(select.items()))}
+
+
+def compare_methods(
+    pair: Pair,
+    groups: Sequence[Sequence[Tokens]],
+    methods: Sequence[Method],
+    options: DecodeOptions,
+    watch: Watch = lambda method, text, step: None,
+    progress: Progress = lambda done: None,
+    peers: Sequence[Method] = (),
+) -> Comparison:
+    """Every method continues every group of prompts; they take turns group by group, after a short run of each.
+
+    methods: the plain one first. peers: those that no costs are measured of, as their steps differ or have no parts. watch: sees every
+    step, outside the time that is measured. A text's random numbers depend on its number among all texts.
+    """
+    costs = measure_costs(pair, groups[0], methods, options, progress)
+    rows = [Measured(method) for method in (*methods, *peers)]
+    first = 0
+    for number, prompts in enumerate(groups):
+        texts = range(first, first + len(prompts))
+        for turn in range(len(rows)):
+            row = rows[(turn + number) % len(rows)]  # so that no method always comes after the same other one
+            row.groups.append(list(row.method.calls(pair, prompts, replace(options, rows=texts), watch)))
+            progress(f"{row.method.label}, {number + 1} of {len(groups)}")
+        first += len(prompts)
+    return Comparison(rows, costs)
+
+
+def measure_costs(
+    pair: Pair,
+    prompts: Sequence[Tokens],
+    methods: Sequence[Method],
+    options: DecodeOptions,
+    progress: Progress = lambda done: None,
+    warm_up: int = WARM_UP,
+    timed: int = TIMED,
+) -> dict[Method, MethodCosts]:
+    """Costs of a step of every method, the plain one first, from short runs, which also warm up.
+
+    Costs that methods have in common are pooled. warm_up, timed: steps of each of two runs that do not count and that do.
+    """
+    pools: dict[Any, list[float]] = {}
+    bare = replace(options, laws=False, details=False, stop=(), rows=None)
+    for method in (*methods, *methods):  # two rounds: what else the machine does changes slowly
+        # Plain steps are the measure of all, and there is one such method only: more of them.
+        count = warm_up + timed * (1 if method.drafting.tree.budget else 3)
+        seconds = [step.seconds for step in islice(decode_steps(pair, prompts, method.drafting, bare), count)]
+        for each in seconds[warm_up:] or seconds[-1:]:
+            for name, key in _keys(method).items():
+                pools.setdefault((name, key), []).append(_cost(each, name))
+        progress(f"warm-up: {method.label}")
+    return {
+        method: MethodCosts(**{name: median(pools[name, key]) for name, key in _keys(method).items()})
+        for method in methods
+    }
+
+
+def _cost(seconds: Seconds | None, name: str) -> float:
+    """One of COSTS in the time of a step; NaN where its parts are not known."""
+    if seconds is None:
+        return float("nan")
+    return seconds.select + seconds.cache if name == "select" else float(getattr(seconds, name))
+
+
+def _keys(method: Method) -> dict[str, Any]:
+    """On what each of COSTS depends."""
+    drafting = method.drafting
+    return {"verify": drafting.tree.budget, "draft": drafting.tree, "select": method}

@@ -10,13 +10,11 @@ import ot_draft as ot
 
 from ...errors import CannotDecode
 from ...laws import law_called
-from ..drafting import Drafting, Policy
-from ..lookup import Lookup
-from ..loop import decode_steps
-from ..options import DecodeOptions
+from ..drafting import Drafting, Lookup, Policy
+from ..loop import DecodeOptions, decode_steps
 from ..pair import Pair
 from ..step import Seconds, Step
-from ..tuning.auto import Auto
+from ..tuning import Auto
 
 AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}

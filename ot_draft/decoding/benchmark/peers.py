@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from ...errors import CannotDecode
 from ..draft_models import SubsetDraft
-from ..lookup import Lookup, NoLookup
-from ..options import DecodeOptions
+from ..drafting import Lookup, NoLookup
+from ..loop import DecodeOptions
 from ..pair import Pair
 from ..step import Step
 from .methods import Call, Method, lookup_method, method_called, shape_of

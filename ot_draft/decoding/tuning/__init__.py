@@ -1,1 +1,263 @@
-"""What is drafted in the coming step, and who says so: one drafting for all steps, prompt lookup, or a shape that chooses itself."""
+"""The policy that chooses before every step what promises most tokens a second: nothing, one path or several, drafted or looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import ot_draft as ot
+
+from ...errors import CannotDecode
+from ..cpu import bytes_read
+from ..drafting import Chooser, Drafting, Lookup, Match, NoLookup, Outcome, Run
+from ..language_model import split_between_processes
+from .acceptance import Acceptance, Expected, Key
+from .costs import GivenCosts, MeasuredCosts, StepCosts
+
+PLAIN = Drafting()
+ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
+SEVERAL = ((2, 1), (2, 2), (2, 4), (4, 1), (4, 2), (4, 4), (8, 2), (8, 4))
+LOOKED_UP = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
+POSITIONS = 64  # of one target call, at most
+DEEP = 8  # levels of a tree that follows the draft
+
+
+@dataclass
+class Auto:
+    """Every step takes the drafting that promises most tokens a second by what the steps before it cost and brought.
+
+    model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
+    as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
+    --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
+    paths: numbers and lengths of the several paths that may be drafted. together: sizes of trees in which lookup and model draft together
+    (`ot_draft.paths.LookupTree`), where both may and costs are measured; whether they pay was not measured, hence none.
+
+    What was learnt is kept from run to run; runs may not take turns step by step. A batch has one shape for all its texts.
+    CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
+    """
+
+    model: bool = True
+    lookup: Lookup | None = field(default_factory=lambda: Lookup(16, 3))
+    costs: ot.paths.Costs | None = None
+    paths: tuple[tuple[int, int], ...] = SEVERAL
+    together: tuple[int, ...] = ()
+    acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
+    measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.model and self.lookup is None:
+            raise CannotDecode(
+                "neither the draft model nor prompt lookup may draft: allow one of them, or decode plainly"
+            )
+
+    def begin(self, run: Run) -> Chooser:
+        """Who chooses in a run, with what the runs before it have learnt."""
+        if self.costs is None and split_between_processes(run.pair.target):
+            raise CannotDecode("the processes of a split target have to choose alike: give costs, or one shape")
+        self.acceptance.begin()
+        costs = self._costs(run)
+        menu = [drafting for drafting in self._menu(run) if costs.reach(drafting)]
+        return Choice(menu, costs, self.acceptance, run.batch)
+
+    def without_clock(self) -> Auto | None:
+        """Itself where costs are given."""
+        return None if self.costs is None else self
+
+    def _menu(self, run: Run) -> list[Drafting]:
+        """All that fits, plain decoding first."""
+        longest = POSITIONS - 1 if run.room is None else min(max(run.room, 0), POSITIONS - 1)
+        found = [PLAIN]
+        if self.model and run.pair.draft is not None:
+            found += [_one_path(length) for length in ONE_PATH if length <= longest]
+            joint = ot.paths.Joint().quick(ot.IID())
+            found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
+            if self.lookup is not None:
+                grown = [ot.paths.LookupTree(size, min(self.lookup.num_tokens, DEEP)) for size in self.together]
+                counted = run.pair.acceptance
+                grown = grown if counted is None else [tree.for_pair(counted) for tree in grown]
+                fitting = [tree for tree in grown if tree.budget < POSITIONS and tree.length <= longest]
+                found += [Drafting(tree, lookup=self.lookup.for_tree) for tree in fitting]
+        if self.lookup is not None:
+            whole = Drafting.looked_up(self.lookup)
+            most = min(longest, self.lookup.num_tokens)
+            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if 0 < L <= most]
+        return found
+
+    def _costs(self, run: Run) -> StepCosts:
+        """For models and a batch of this size; what depends on the machine's load is measured again on the way."""
+        if self.costs is not None:
+            return GivenCosts(self.costs)
+        key = (run.pair.target, run.pair.draft, run.batch)
+        if key not in self.measured:
+            target, draft = run.pair.target, run.pair.draft
+            on_cpu = next(target.parameters()).device.type == "cpu"
+            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
+            self.measured[key] = MeasuredCosts(share, on_cpu, run.batch)
+        return self.measured[key]
+
+
+def _one_path(length: int) -> Drafting:
+    """Of one token, where block verification is speculative sampling, by the cheaper of the two."""
+    rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if length == 1 else ot.paths.BlockVerification()
+    return Drafting.chains(1, length, rule)
+
+
+GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
+SHARE = 0.01  # of the time that may be lost by trying what candidates less: every step adds so much of its own to the budget for exploring
+BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
+HOPES = 0.5  # standard deviations of acceptance that make another drafting worth trying
+HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
+FRESH = 8  # steps for which costs and expectations of what is not in use hold
+
+
+class Candidate(NamedTuple):
+    """Of a drafting, by its place on the menu: tokens a second, the same at best, and the seconds of a step."""
+
+    place: int
+    rate: float
+    hoped: float
+    seconds: float
+
+    def loss(self, best: float) -> float:
+        """Seconds that a step of it costs, on average, beyond those of as many tokens at the best rate."""
+        return self.seconds * (1 - self.rate / best)
+
+
+class Choice(Chooser):
+    """Sees texts and past steps, never the random numbers or drafts of the step that it chooses for."""
+
+    def __init__(self, menu: Sequence[Drafting], costs: StepCosts, acceptance: Acceptance, batch: int) -> None:
+        self.menu = tuple(menu)
+        self._costs, self._acceptance = costs, acceptance
+        self._lengths = [drafting.tree.length for drafting in menu]
+        self._looked_up = [drafting.tree.takes > 0 and not drafting.tree.passes for drafting in menu]
+        self._keys: list[Key] = [drafting.tree.family for drafting in menu]
+        self._longest: dict[Key, int] = {}
+        for key, length in zip(self._keys, self._lengths, strict=True):
+            self._longest[key] = max(length, self._longest.get(key, 0))
+        asking = (place for place, drafting in enumerate(menu) if drafting.tree.passes)
+        self._simplest = next(asking, 0)  # of those that ask the draft model
+        self._lookup = next((drafting.lookup for drafting in menu if drafting.tree.takes), NoLookup())
+        self._going = [True] * batch
+        self._budget, self._steps, self._behind, self._place = BUDGET, 0, 0, 0
+        self._trial: float | None = None  # while one is under way, the rate that it competes with
+        self._found: list[Match] = []  # for each text
+        self._used: set[int] = set()
+        self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
+        self._tables: dict[Key, Expected] = {}
+
+    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+        self._trial, self._place = None, 0
+        self._found = [Match()] * len(texts)
+        if self._costs.known:
+            self._found = [self._lookup.find(text) for text in texts]
+            if self._simplest and self._costs.lacks(self.menu[self._simplest]):
+                self._place = self._simplest
+            else:
+                self._decide(self._candidates())
+        return self.menu[self._place]
+
+    def found(self, drafting: Drafting, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
+        return self._found
+
+    def _decide(self, candidates: Sequence[Candidate]) -> None:
+        """The best, or another one for a trial."""
+        plain = candidates[0]
+        best = max(candidates, key=lambda candidate: candidate.rate)
+        if best.rate < (1 + GAIN) * plain.rate:
+            best = plain
+        other = self._another(candidates, best)
+        self._place, self._trial = (best.place, None) if other is None else (other, best.rate)
+
+    def learn(self, step: Outcome, seconds: float) -> None:
+        place, measured = self._place, self._costs.known
+        first_use = place > 0 and place not in self._used  # memory is taken then
+        if not (first_use and measured):
+            self._costs.learn(step, seconds, self._behind if step.drafting.tree.passes else 0)
+        lengths, active = step.length.tolist(), step.active.tolist()
+        accepted = [length for length, going in zip(lengths, active, strict=True) if going]
+        chosen = sum(accepted) / max(len(accepted), 1) + 1
+        self._pay(place, chosen)
+        self._count(step, lengths, active)
+        self._behind = 0 if step.drafting.tree.passes else self._behind + round(chosen)
+        self._going = (~step.finished).tolist()
+        self._steps += 1
+        if self._steps % FRESH == 0 or self._trial is not None or not measured or first_use:
+            self._seconds = []
+            self._tables.clear()
+        self._used.add(place)
+
+    def _pay(self, place: int, chosen: float) -> None:
+        """A step brings its share to the budget for exploring; a trial takes out what it has lost, or brings what it has won."""
+        if self._seconds:
+            lasted, plain = self._seconds[place], self._seconds[0]
+            lost = 0.0 if self._trial is None else lasted - chosen / self._trial
+            self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
+
+    def _candidates(self) -> list[Candidate]:
+        """Of everything on the menu that can be done now."""
+        if not self._seconds:
+            self._seconds = [self._costs.step(drafting) for drafting in self.menu]
+        texts = [match for match, going in zip(self._found, self._going, strict=True) if going]
+        longest = max((len(match.tokens) for match in texts), default=0)
+        found: Expected | None = self._of_found(texts, longest) if longest else None
+        reading = self._costs.reading(self._behind) / HORIZON if self._behind else 0.0
+        candidates = []
+        for place, seconds in enumerate(self._seconds):
+            length = self._lengths[place]
+            if self._looked_up[place]:
+                if found is None or length > longest:
+                    continue
+                means, hoped = found
+            else:
+                means, hoped = self._of_model(self._keys[place])
+            whole = seconds + (reading if self._behind and length and not self._looked_up[place] else 0.0)
+            candidates.append(Candidate(place, means[length] / whole, hoped[length] / whole, whole))
+        return candidates
+
+    def _of_model(self, key: Key) -> Expected:
+        """Expected tokens of so many paths, by length."""
+        if key not in self._tables:
+            self._tables[key] = self._acceptance.expected(key, self._longest[key], HOPES)
+        return self._tables[key]
+
+    def _of_found(self, texts: Sequence[Match], longest: int) -> Expected:
+        """The same of what was found in each text that goes on, as a mean over them."""
+        sums = [0.0] * (longest + 1), [0.0] * (longest + 1)
+        for match in texts:
+            key = ("lookup", match.matched)
+            if key not in self._tables:
+                self._tables[key] = self._acceptance.expected(key, self._lookup.num_tokens, HOPES)
+            for total, tokens in zip(sums, self._tables[key], strict=True):
+                for length in range(longest + 1):
+                    total[length] += tokens[min(length, len(match.tokens))] / len(texts)
+        return sums
+
+    def _another(self, candidates: Sequence[Candidate], best: Candidate) -> int | None:
+        """What is worth a trial, at a loss that the budget for exploring can pay."""
+        budget = self._budget * candidates[0].seconds
+        if best.place and self._costs.plain_is_old and candidates[0].loss(best.rate) <= budget:
+            return 0
+        worth = [
+            candidate
+            for candidate in candidates[1:]
+            if candidate.hoped > (1 + GAIN) * best.rate
+            and candidate.place != best.place
+            and max(candidate.loss(best.rate), 0) <= budget
+        ]
+        return max(worth, key=lambda candidate: candidate.hoped).place if worth else None
+
+    def _count(self, step: Outcome, lengths: Sequence[int], active: Sequence[bool]) -> None:
+        drafting, drafted = step.drafting, list[tuple[Key, int, int]]()
+        length = drafting.tree.length
+        for row, accepted in enumerate(lengths):
+            if not active[row] or not length:
+                continue
+            if drafting.tree.passes:
+                drafted.append((drafting.tree.family, length, accepted))
+            elif found := self._found[row].tokens:
+                drafted.append((("lookup", self._found[row].matched), min(len(found), length), accepted))
+        self._acceptance.learn(drafted)
+        for key, _, _ in drafted:
+            self._tables.pop(key, None)

@@ -139,6 +139,9 @@ class TokenWise(PathRule):
         return selection.output(drafts)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        if not tree.bounds.size:  # plain decoding: there is nothing to follow
+            token = xp.from_view(draws.index(tree.p[:, 0], 0), tree.p)
+            return PathSelection(0 * token[:, 0], tree.tokens, token)
         survivors = Survivors(tree)
         lives = survivors.lives()
         following = 0 * survivors.here
@@ -202,6 +205,9 @@ class NaivePath(TokenWise):
         return Survivors(tree).along(chosen).target()
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        if not tree.bounds.size:  # plain decoding: there is nothing to follow
+            token = xp.from_view(draws.index(tree.p[:, 0], 0), tree.p)
+            return PathSelection(0 * token[:, 0], tree.tokens, token)
         survivors = Survivors(tree)
         lives = survivors.lives()
         following = 0 * survivors.here

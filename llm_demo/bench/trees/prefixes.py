@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import CannotDecode
-from ..cache import SlotCache, causal_mask
-from ..language_model import language_model
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.cache import SlotCache, causal_mask
+from ot_draft.decoding.language_model import language_model
 
 Prefix = tuple[int, ...]
 

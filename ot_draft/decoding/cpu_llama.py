@@ -11,15 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 from transformers import LlamaConfig, LlamaModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from ..cache import SlotCache
-from .attention import register
-from .joined import product_of
+from .cache import SlotCache
+from .cpu import GROUPED, product_of, register
 
 
 class LeanLlamaRMSNorm(LlamaRMSNorm):
@@ -81,6 +80,26 @@ def _products(x: Tensor, *layers: Any) -> Tensor:
     """What several layers make of x, side by side."""
     product = product_of(layers)
     return torch.cat([layer(x) for layer in layers], -1) if product is None else product(x)
+
+
+def make_lean(model: nn.Module) -> int:
+    """Let the Llama models among its modules (float32, on the CPU) read so, in place; returns how many.
+
+    They are given a class, not a forward of the instance's own: that would remember the module that it was made for, and a shallow copy
+    of a model, whose layers are others, would run the model that it was copied from.
+    """
+    made = 0
+    for module in list(model.modules()):
+        weight = next(module.parameters(), None)
+        if weight is None or weight.device.type != "cpu" or weight.dtype != torch.float32:
+            continue
+        if type(module) is LlamaRMSNorm:
+            module.__class__ = LeanLlamaRMSNorm
+        attention = getattr(getattr(module, "config", None), "_attn_implementation", None)
+        if type(module) is LlamaModel and attention in ("sdpa", GROUPED):
+            module.__class__ = LeanLlamaModel
+            made += 1
+    return made
 
 
 def _make_known() -> None:

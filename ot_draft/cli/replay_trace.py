@@ -12,9 +12,10 @@ import numpy as np
 
 import ot_draft as ot
 
-from ...array_files import read_arrays
-from ...decoding import CannotDecode, Method, method_called
-from ...pairs.summary import clustered_error
+from ..array_files import read_arrays
+from ..decoding import CannotDecode
+from ..decoding.benchmark.methods import Method, method_called
+from ..pairs.summary import clustered_error
 
 REPEATS = 16
 RECORDED = ("p", "q", "tokens", "drafted", "prompt")  # arrays of a batch of recorded trees

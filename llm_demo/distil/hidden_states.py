@@ -1,4 +1,4 @@
-"""What the target thinks along a corpus, kept on the disk: `python -m llm_demo.distil.thoughts --corpus FILE.npz --out FOLDER`.
+"""The target's hidden states along a corpus, kept on the disk: `python -m llm_demo.distil.hidden_states --corpus FILE.npz --out FOLDER`.
 
 The target's passes cost most of what distillation costs, and say the same every time: they are made once, and students are trained on what
 was kept (`llm_demo.distil.states`), as soon as the first texts are read. For every token: the features that a `StateDraft` reads and the
@@ -25,7 +25,8 @@ from torch import Tensor
 from llm_demo.distil.text import Text, read_corpus
 from llm_demo.distil.train import some_of
 from llm_demo.models.load import load_pair
-from ot_draft.decoding import CannotDecode, features_of
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.draft_models import features_of
 
 TEMPERATURES = (1.0, 0.6)
 PRODUCTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -33,7 +34,7 @@ MANY, FEW = 1024, 8  # rows of the head's product, and of its logits, which then
 
 
 @dataclass(frozen=True)
-class Thoughts:
+class HiddenStates:
     """Arrays on the disk, by token and by text.
 
     reads: (r,), after how many layers of the target states are kept, besides the last. tokens: (N,). starts: (T + 1,). written: (T,), the
@@ -52,12 +53,12 @@ class Thoughts:
     batches: np.ndarray
 
     @classmethod
-    def open(cls, folder: Path, mode: Any = "r") -> Thoughts:
+    def open(cls, folder: Path, mode: Any = "r") -> HiddenStates:
         """Those of a folder; mode: of numpy's memory maps."""
         return cls(**{name: np.load(folder / f"{name}.npy", mmap_mode=mode) for name in cls.__annotations__})
 
     @classmethod
-    def begin(cls, folder: Path, texts: Sequence[Text], target: Any, rows: int, seed: int) -> Thoughts:
+    def begin(cls, folder: Path, texts: Sequence[Text], target: Any, rows: int, seed: int) -> HiddenStates:
         """New ones, of which nothing is known yet."""
         folder.mkdir(parents=True, exist_ok=True)
         lengths, config = np.array([len(text.tokens) for text in texts]), target.config
@@ -107,24 +108,26 @@ def batches_of(lengths: np.ndarray, rows: int, generator: np.random.Generator) -
 
 
 @torch.inference_mode()
-def read(target: Any, thoughts: Thoughts, batch: Sequence[int]) -> int:
+def read(target: Any, hidden_states: HiddenStates, batch: Sequence[int]) -> int:
     """Read some texts together; how many tokens they have. Under autocast the sums are those of rounded logits, off by some per cent."""
     texts = [text for text in batch if text >= 0]
-    hidden = target.model(thoughts.padded(texts), use_cache=False, output_hidden_states=True).hidden_states
-    last, reads = hidden[-1], thoughts.reads.tolist()
+    hidden = target.model(hidden_states.padded(texts), use_cache=False, output_hidden_states=True).hidden_states
+    last, reads = hidden[-1], hidden_states.reads.tolist()
     normed = features_of(hidden, reads, target.config.rms_norm_eps).unflatten(-1, (len(reads) + 1, -1))
     states = torch.cat((normed[:, :, :-1], last.unsqueeze(-2)), -2)
-    places = [thoughts.place(text) for text in texts]
-    written = [slice(int(thoughts.written[text]) - 1, b.stop - b.start) for text, b in zip(texts, places, strict=True)]
+    places = [hidden_states.place(text) for text in texts]
+    written = [
+        slice(int(hidden_states.written[text]) - 1, b.stop - b.start) for text, b in zip(texts, places, strict=True)
+    ]
     # With the states as they are kept, so that the laws made of them later have sum 1.
     rows = torch.cat([last[row, part] for row, part in enumerate(written)]).half().float()
     sums = np.concatenate([log_sums(few) for many in rows.split(MANY) for few in target.lm_head(many).split(FEW)])
     ends = np.cumsum([part.stop - part.start for part in written])
     for row, (text, place, part, end) in enumerate(zip(texts, places, written, ends, strict=True)):
-        thoughts.states[place] = states[row, : place.stop - place.start].half().numpy()
-        thoughts.log_sums[place.start + part.start : place.stop] = sums[end - (part.stop - part.start) : end]
-        thoughts.done[text] = True
-    return sum(int(thoughts.starts[text + 1] - thoughts.starts[text]) for text in texts)
+        hidden_states.states[place] = states[row, : place.stop - place.start].half().numpy()
+        hidden_states.log_sums[place.start + part.start : place.stop] = sums[end - (part.stop - part.start) : end]
+        hidden_states.done[text] = True
+    return sum(int(hidden_states.starts[text + 1] - hidden_states.starts[text]) for text in texts)
 
 
 def log_sums(logits: Tensor) -> np.ndarray:
@@ -149,7 +152,7 @@ def log_sums(logits: Tensor) -> np.ndarray:
 @click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
 @click.option("--seed", default=0, show_default=True, help="Of the order.")
 def main(corpus: Path, out: Path, minutes: float | None, rows: int, dtype: str, threads: int, seed: int) -> None:
-    """Read CORPUS and keep what the target thinks in OUT; goes on where it was interrupted."""
+    """Read CORPUS and keep the target's hidden states in OUT; goes on where it was interrupted."""
     torch.set_num_threads(threads)
     target = load_pair(packed=False).target
     try:
@@ -157,21 +160,19 @@ def main(corpus: Path, out: Path, minutes: float | None, rows: int, dtype: str, 
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     new = not (out / "done.npy").exists()
-    thoughts = Thoughts.begin(out, texts, target, rows, seed) if new else Thoughts.open(out, "r+")
-    if not new and thoughts.texts != texts:
-        raise click.UsageError(
-            f"{out} holds what the target thinks of another corpus than {corpus}: name another folder"
-        )
+    hidden_states = HiddenStates.begin(out, texts, target, rows, seed) if new else HiddenStates.open(out, "r+")
+    if not new and hidden_states.texts != texts:
+        raise click.UsageError(f"{out} holds hidden states of another corpus than {corpus}: name another folder")
     start, count, said = time.perf_counter(), 0, 0.0
-    for batch in thoughts.batches:
-        if all(thoughts.done[text] for text in batch if text >= 0):
+    for batch in hidden_states.batches:
+        if all(hidden_states.done[text] for text in batch if text >= 0):
             continue
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype != "float32"):
-            count += read(target, thoughts, batch)
+            count += read(target, hidden_states, batch)
         spent = time.perf_counter() - start
         if spent > said + 60:
             said = spent
-            click.echo(f"{spent:5.0f} s: {int(thoughts.done.sum())} texts, {count / spent:.0f} tokens a second")
+            click.echo(f"{spent:5.0f} s: {int(hidden_states.done.sum())} texts, {count / spent:.0f} tokens a second")
         if minutes is not None and spent > 60 * minutes:
             break
 

@@ -1,0 +1,234 @@
+"""A self-contained page on which every token tells how it came about: `--html`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import ot_draft as ot
+
+from ...decoding import Drafting, Pair, Step
+from ...decoding.benchmark.methods import Method
+from .live import ACCEPTED, COLOURS, MEANING, Speed, TokenOrigin, living, origins
+
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+@dataclass
+class PageText:
+    """One continued prompt: its tokens and the tree of every step, gathered while it is decoded with `laws`."""
+
+    prompt: str
+    pair: Pair
+    method: Method
+    tokens: list[dict[str, Any]] = field(default_factory=list)
+    trees: list[str] = field(default_factory=list)
+    speed: Speed = field(default_factory=Speed)
+
+    def add(self, step: Step) -> None:
+        """Take in one step of a batch of one."""
+        spell, drafting = self._spell, step.drafting
+        self.tokens += token_records(step, 0, drafting, spell, len(self.trees))
+        self.trees.append(step_svg(step, 0, drafting, spell) if drafting.tree.budget else "")
+        self.speed.add(origins(step, 0, drafting), step)
+
+    def _spell(self, token: int) -> str:
+        return str(self.pair.tokenizer.decode([token]))
+
+
+def page(texts: Sequence[PageText], settings: Sequence[tuple[str, str]]) -> str:
+    """The whole page, as HTML without any reference to another file. settings: names and values, shown below the title."""
+    used = dict.fromkeys(token["origin"] for text in texts for token in text.tokens)
+    legend = "".join(
+        f'<span class="key {name}">{name}</span> <small>{escape(MEANING[name])}</small> '
+        for name in MEANING
+        if name in used
+    )
+    sections = [_section(number, text) for number, text in enumerate(texts)]
+    data = [{"tokens": text.tokens, "trees": text.trees} for text in texts]
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(": ".join(filter(None, (texts[0].method.label, texts[0].method.drafts)))),
+        settings=" · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in settings),
+        legend=legend,
+        sections="\n".join(sections),
+        data=json.dumps(data).replace("<", "\\u003c"),  # no token may end the script
+        **COLOURS,
+    )
+
+
+def _section(number: int, text: PageText) -> str:
+    spans = "".join(
+        f'<span class="t {token["origin"]}" tabindex="0" role="button" data-text="{number}" data-token="{place}">'
+        f"{_visible(token['text'])}</span>"
+        for place, token in enumerate(text.tokens)
+    )
+    heading = f'<h2>{escape(text.prompt)}</h2><p class="numbers">{escape(text.speed.line)}</p>'
+    return f'<section>{heading}<p class="text">{spans}</p></section>'
+
+
+def _visible(piece: str) -> str:
+    """A token's text; ends of lines are shown as well as obeyed."""
+    return escape(piece).replace("\n", '<i class="end">↵</i>\n') or '<i class="end">∅</i>'
+
+
+Spell = Callable[[int], str]  # a token as text, special tokens and lone bytes included
+
+
+@dataclass(frozen=True)
+class Mass:
+    """Mass of a token under target and draft at its node, and its ranks, 1 the highest. q None: the draft was not asked."""
+
+    p: float
+    p_rank: int
+    q: float | None
+    q_rank: int | None
+
+    def __str__(self) -> str:
+        under_q = "" if self.q is None else f"  q {number(self.q)}"
+        return f"p {number(self.p)}{under_q}"
+
+
+def number(mass: float) -> str:
+    """Short enough for a box: .31, .042, <.001."""
+    if mass == 0:
+        return "0"
+    if mass < 0.001:
+        return "<.001"
+    return f"{mass:.2f}".removeprefix("0") if mass >= 0.0995 else f"{mass:.3f}".removeprefix("0")
+
+
+def mass_of(step: Step, row: int, node: int, token: int) -> Mass:
+    """Looked up in the whole laws of a step that was decoded with `laws`."""
+    assert step.p is not None and step.q is not None
+    p, drafted = step.p[row, node], node < step.q.shape[1] and bool(step.q[row, node].any())
+    q = step.q[row, node] if drafted else None
+    rank = [None if law is None else 1 + int((law > law[token]).sum()) for law in (p, q)]
+    return Mass(float(p[token]), rank[0] or 1, None if q is None else float(q[token]), rank[1])
+
+
+def chance(step: Step, row: int, drafting: Drafting, born: TokenOrigin, depth: int) -> float | None:
+    """P(the rule chooses this token here | these drafts); None where it decides along whole paths."""
+    assert step.p is not None and step.q is not None
+    shape = step.shape(row)
+    offered = any(len(shape.children(node)) > 0 for node in living(step, row, shape, depth))
+    if not offered:
+        return float(step.p[row, born.parent, born.token])
+    law = drafting.rule.output_law(step.tree(row), step.chosen[row : row + 1, :depth])
+    return None if law is None else min(1.0, float(law[0, born.token]))
+
+
+def token_records(step: Step, row: int, drafting: Drafting, spell: Spell, number_of_step: int) -> list[dict[str, Any]]:
+    """One dictionary a token, as the page's script reads it."""
+    records = []
+    drafted = step.drafted[row].tolist()
+    for depth, born in enumerate(origins(step, row, drafting)):
+        mass = mass_of(step, row, born.parent, born.token)
+        refused = {drafted[node - 1]: node for node in born.refused}
+        beside = [(spell(token), str(mass_of(step, row, born.parent, token))) for token in refused]
+        record = {"text": spell(born.token), "origin": born.origin, "step": number_of_step, "refused": beside}
+        record |= vars(mass) | {"chance": chance(step, row, drafting, born, depth)}
+        records.append(record)
+    return records
+
+
+def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
+    """The picture of a step's tree; a step that ended its text within the accepted tokens shows no further token."""
+    shape = step.shape(row)
+    drafted = step.drafted[row, : shape.size].tolist()
+    born = origins(step, row, drafting)
+    taken = {token.node for token in born if token.node is not None}
+    boxes: list[Box | None] = [Box(spell(int(step.root[row])), "root", "so far")]
+    for node, (parent, token) in enumerate(zip(shape.parents, drafted, strict=True), 1):
+        if token < 0:
+            boxes.append(None)
+            continue
+        mass, state = mass_of(step, row, parent, token), "accepted" if node in taken else "refused"
+        hint = f"{state}: {spell(token)!r}, {mass}, rank {mass.p_rank} of the target, {mass.q_rank} of the draft"
+        boxes.append(Box(spell(token), state, str(mass), hint))
+    ending = born[-1]
+    if ending.origin == ACCEPTED:
+        return tree_svg(shape, boxes, Box("the text ends", "root"), ending.node or 0)
+    mass = mass_of(step, row, ending.parent, ending.token)
+    box = Box(
+        spell(ending.token),
+        ending.origin,
+        f"p {number(mass.p)}",
+        f"{ending.origin}: {mass}, rank {mass.p_rank} of the target",
+    )
+    return tree_svg(shape, boxes, box, ending.parent)
+
+
+WIDE, HIGH, GAP_X, GAP_Y = 92, 36, 26, 8  # pixels of a node, and between nodes
+LETTERS = 11  # of a label; what is longer is cut
+
+
+@dataclass(frozen=True)
+class Box:
+    """One node. state: root, accepted, refused, corrected or bonus; note: small, under the label; hint: shown on hover."""
+
+    label: str
+    state: str
+    note: str = ""
+    hint: str = ""
+
+
+def tree_svg(shape: ot.paths.TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
+    """The root on the left, every depth a column. boxes: of nodes 0 .. N, None where absent; ending: the token that was
+    chosen at last, hung below node `after`.
+    """
+    last = len(boxes)
+    parents = {node: parent for node, parent in enumerate(shape.parents, 1) if boxes[node] is not None} | {last: after}
+    shown = {node: box for node, box in enumerate((*boxes, ending)) if box is not None}
+    depths = {node: shape.depths[node] for node in shown if node != last} | {last: shape.depths[after] + 1}
+    rows = _rows(parents, 0)
+    places = {node: (2 + depths[node] * (WIDE + GAP_X), 2 + rows[node] * (HIGH + GAP_Y)) for node in shown}
+    width = max(x for x, _ in places.values()) + WIDE + 2
+    height = max(y for _, y in places.values()) + HIGH + 2
+    size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="drafted tree">']
+    parts += [_edge(places[parent], places[node], shown[node].state) for node, parent in parents.items()]
+    parts += [_node(*places[node], box) for node, box in shown.items()]
+    return "".join([*parts, "</svg>"])
+
+
+def _rows(parents: dict[int, int], root: int) -> dict[int, float]:
+    """Height of every node in rows: leaves one below the other, a parent level with its first child."""
+    children: dict[int, list[int]] = {}
+    for node, parent in parents.items():
+        children.setdefault(parent, []).append(node)
+    rows: dict[int, float] = {}
+    leaves = 0
+
+    def place(node: int) -> float:
+        nonlocal leaves
+        below = [place(child) for child in children.get(node, [])]
+        if not below:
+            leaves += 1
+        rows[node] = below[0] if below else leaves - 1
+        return rows[node]
+
+    place(root)
+    return rows
+
+
+def _edge(start: tuple[float, float], end: tuple[float, float], state: str) -> str:
+    x0, y0, x1, y1 = start[0] + WIDE, start[1] + HIGH / 2, end[0], end[1] + HIGH / 2
+    middle = (x0 + x1) / 2
+    return f'<path class="edge {state}" d="M{x0:.0f} {y0:.0f}C{middle:.0f} {y0:.0f} {middle:.0f} {y1:.0f} {x1:.0f} {y1:.0f}"/>'
+
+
+def _node(x: float, y: float, box: Box) -> str:
+    label = box.label.replace("\n", "↵").replace("\t", "⇥").strip() or "␣"
+    label = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
+    line = y + (15 if box.note else 22)
+    note = f'<text class="note" x="{x + WIDE / 2:.0f}" y="{y + 29:.0f}">{escape(box.note)}</text>' if box.note else ""
+    return (
+        f'<g class="node {box.state}"><title>{escape(box.hint or label)}</title>'
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{WIDE}" height="{HIGH}" rx="6"/>'
+        f'<text x="{x + WIDE / 2:.0f}" y="{line:.0f}">{escape(label)}</text>{note}</g>'
+    )

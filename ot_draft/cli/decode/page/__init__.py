@@ -1,1 +1,0 @@
-"""A page on which every token of a decoded text tells how it came about."""

@@ -1,1 +1,0 @@
-"""`ot-draft replay`: block efficiency from what was recorded, without the models."""

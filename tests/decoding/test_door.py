@@ -1,0 +1,222 @@
+"""What a newcomer meets at `ot-draft decode`: what is missing, wrong paths, stages, colours, and how many files one has to read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from click.testing import CliRunner  # noqa: E402
+from rich.console import Console  # noqa: E402
+from tiny_folders import save_tiny_pair  # noqa: E402
+from tiny_models import tiny_llama  # noqa: E402
+
+import ot_draft.decoding as decoding  # noqa: E402
+from ot_draft.cli import Refused, embedded, main  # noqa: E402
+from ot_draft.cli.decode.live import COLOURS, coloured, legend  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode, load_pair  # noqa: E402
+from ot_draft.decoding.pair import unpadded  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+MOST_NAMES, MOST_FILES = 18, 25
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return save_tiny_pair(tmp_path_factory.mktemp("models"))
+
+
+def python(code: str, *words: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["ot_draft.decoding", "ot_draft.decoding.loop"])
+def test_without_torch_the_remedy_is_named(module: str) -> None:
+    code = f"""import sys
+sys.modules["torch"] = None
+from ot_draft import MissingPackage
+try:
+    import {module}
+except MissingPackage as error:
+    print(error)"""
+    assert "torch is not installed: run  pip install" in python(code)
+
+
+def test_the_command_says_something_before_it_imports_what_is_heavy(models: list[str]) -> None:
+    """The first line is there within a second: nothing is imported before it that takes longer."""
+    code = """import sys
+from click.testing import CliRunner
+import ot_draft.cli.decode.command
+print(*sorted({"torch", "transformers", "scipy"} & set(sys.modules)))
+sys.modules["torch"] = None
+from ot_draft.cli import main
+done = CliRunner().invoke(main, ["decode", *sys.argv[1:]])
+print(done.exit_code, done.stderr)"""
+    before, after = python(code, *models).split("\n", 1)
+    assert before == "" and after.startswith("2 importing torch ...\n") and "torch is not installed" in after
+
+
+def test_stages_are_shown_where_the_output_is_no_terminal(models: list[str]) -> None:
+    words = ["decode", *models, "--prompt", "a b c", "--max-tokens", "8", "--rule", "joint"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    stages = ("importing torch", "importing transformers", "reading the target", "reading the draft", "laying out")
+    places = [done.stderr.index(f"{stage}") for stage in stages]
+    assert places == sorted(places) and len(done.stdout.split()) == 8
+    assert re.search(r"\n\d+\.\d\d times as fast as plain decoding, .* ms a token here \(median of 3 ", done.stderr)
+
+
+def test_plain_decoding_is_compared_with_nothing(models: list[str]) -> None:
+    done = CliRunner().invoke(
+        main, ["decode", *models, "--prompt", "a b", "--max-tokens", "4", "--rule", "autoregressive"]
+    )
+    assert done.exit_code == 0 and "times as fast" not in done.stderr
+
+
+def a_distribution(folder: Path, module: str) -> Path:
+    """An installed package that offers a pair."""
+    about = folder / "a_pair-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: a_pair\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{embedded.GROUP}]\na_pair = {module}:load\n")
+    return folder
+
+
+def test_a_pair_that_is_installed_is_found_and_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = a_distribution(tmp_path, "a_pair_of_models")
+    (folder / "a_pair_of_models.py").write_text("def load(*given, **options):\n    return given, options\n")
+    monkeypatch.syspath_prepend(folder)
+    assert embedded.offered().name == "a_pair"
+    assert embedded.load_models(None, "tokens", "float32", cache=False) == (
+        (None, "tokens", "float32"),
+        {"cache": False},
+    )
+
+
+@pytest.mark.parametrize("offers", [(), ("a_package_that_is_not_there.models",)])
+def test_where_no_pair_is_installed_what_works_is_said(
+    offers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if offers:
+        a_distribution(tmp_path, offers[0])
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(Refused, match=r"give --target and --draft.*--draft lookup.*clone"):
+        embedded.offered()
+
+
+def test_nothing_of_the_library_names_the_demo() -> None:
+    assert [str(file) for file in (ROOT / "ot_draft").rglob("*.py") if "llm_demo" in file.read_text()] == []
+
+
+def test_a_wrong_path_is_no_fault_of_the_network(
+    models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "drafts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CannotDecode, match="draft 'drafts/mine' is not there"):
+        load_pair(models[1], "drafts/mine")
+    with pytest.raises(CannotDecode, match=r"draft 'mine.safetensors' is not there"):
+        load_pair(models[1], "mine.safetensors")
+
+
+def test_the_hub_is_asked_once(models: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    hub, asked = pytest.importorskip("huggingface_hub"), list[str]()
+
+    def unreachable(self: Any, name: str, **options: Any) -> None:
+        asked.append(name)
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
+    with pytest.raises(CannotDecode, match=r"draft 'nobody/nothing' is no directory or file here, and the hub"):
+        load_pair(models[1], "nobody/nothing")
+    assert asked == ["nobody/nothing"]
+
+
+@pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
+def test_kinds_of_tokens_have_different_colours_in_every_terminal(system: Any) -> None:
+    written = StringIO()
+    console = Console(file=written, force_terminal=True, color_system=system, width=200)
+    with coloured(console):
+        console.print(legend())
+    found = re.findall(r"\x1b\[([\d;]*)m■", written.getvalue())
+    assert len(found) == len(set(found)) == len(COLOURS)
+
+
+def windowed(**settings: Any) -> Pair:
+    target = tiny_llama(0, 8)
+    for name, value in settings.items():
+        setattr(target.config, name, value)
+    return Pair(target)
+
+
+def test_a_sliding_window_is_no_context() -> None:
+    few = DecodeOptions(max_tokens=20)
+    with pytest.raises(
+        CannotDecode, match=r"sliding window, over which this engine does not go, of 16: give max-tokens"
+    ):
+        decode(windowed(sliding_window=16), [[1, 2, 3]], Drafting(), few)
+    assert len(decode(windowed(sliding_window=16, use_sliding_window=False), [[1, 2, 3]], Drafting(), few).tokens[0])
+
+
+def test_padding_on_the_left_is_taken_off_and_on_the_right_refused() -> None:
+    tokens = torch.tensor([[0, 0, 5, 6], [1, 2, 3, 4], [0, 0, 0, 7]])
+    mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 1]])
+    assert unpadded(tokens, mask) == [[5, 6], [1, 2, 3, 4], [7]]
+    for wrong in ([1, 0, 0, 0], [1, 0, 1, 1]):  # plain `generate` draws other tokens behind such a row
+        mask[2] = torch.tensor(wrong)
+        with pytest.raises(CannotDecode, match="row 2 of attention_mask has padding behind a token: pad on the left"):
+            unpadded(tokens, mask)
+
+
+def test_the_page_says_why_a_draft_model_gives_no_mass(models: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ["decode", *models, "--prompt", "a b c", "--max-tokens", "8", "--html", str(page), "--rule", "joint"]
+    assert CliRunner().invoke(main, [*words, "--top-k", "2"]).exit_code == 0
+    assert (
+        "if (token.q === 0)" in page.read_text()
+        and "The draft model scores a part of the vocabulary" in page.read_text()
+    )
+
+
+def test_public_names_are_few() -> None:
+    assert len(decoding.__all__) <= MOST_NAMES
+    assert all(getattr(decoding, name).__module__.startswith("ot_draft.") for name in decoding.__all__)
+
+
+WALK = """import sys
+from click.testing import CliRunner
+from ot_draft.cli import main
+from pathlib import Path
+import ot_draft
+root, seen = str(Path(ot_draft.__file__).parent), []
+
+def imports(frame):
+    while frame is not None and (frame.f_code.co_name != "<module>" or not frame.f_code.co_filename.startswith(root)):
+        frame = frame.f_back
+    return frame is not None
+
+def note(frame, event, argument):
+    file = frame.f_code.co_filename
+    if event == "call" and file.startswith(root) and not imports(frame):
+        seen.append(file)
+        if file.endswith("path_rule.py") and frame.f_code.co_name == "select":
+            sys.setprofile(None)
+
+sys.setprofile(note)
+done = CliRunner().invoke(main, ["decode", *sys.argv[1:], "--prompt", "a b c", "--max-tokens", "4"])
+print(done.exit_code, *sorted({file[len(root) + 1:] for file in seen}))"""
+
+
+def test_the_walk_from_the_command_to_the_selection_is_short(models: list[str]) -> None:
+    status, *files = python(WALK, *models).split()
+    assert status == "0" and "paths/rules/path_rule.py" in files
+    assert len([file for file in files if file.startswith(("cli/", "decoding/"))]) <= MOST_FILES, files
