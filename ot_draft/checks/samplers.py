@@ -1,4 +1,32 @@
-"""check_draws(fn, law): is the declared law the one by which the drafts are drawn?"""
+"""check_sampler(fn): is what a black box emits distributed as the target? check_draws(fn, law): do drafts follow their law?
+
+An engine's sampler is called through a few lines that speak its language; that of transformers, one draft at a time:
+
+    import numpy as np
+    import torch
+    from transformers.generation.utils import _speculative_sampling
+
+    def transformers_sampler(p, q, drafts, generator):
+        torch.manual_seed(int(generator.integers(2**63)))  # its uniforms come from torch's global generator
+        target, draft = torch.tensor(np.stack([p, p])).log()[None], torch.tensor(q).log()[None, None]
+        tokens, _ = _speculative_sampling(torch.tensor(drafts)[None], draft, 1, target)
+        return tokens[0, 0]
+
+    print(ot.check_sampler(transformers_sampler, k=1))
+
+It passes its law and independence (transformers 5.23). Where `generator.random` feeds its `torch.rand_like`, it
+fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target mass 0 when u is 0, once in 2^24 float32 uniforms.
+
+A sampler that draws its uniforms once, which is rejected by `output_law` after 250 calls a problem:
+
+    def fixed_uniforms(p, q, drafts, generator, u=(0.3, 0.6)):
+        if u[0] < p[drafts[0]] / q[drafts[0]]:
+            return int(drafts[0])
+        left = np.maximum(p - q, 0)
+        return int((left.cumsum() <= u[1] * left.sum()).sum())
+
+    print(ot.check_sampler(fixed_uniforms, k=1))
+"""
 
 from __future__ import annotations
 
