@@ -47,7 +47,7 @@ def main(
                 summary = f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}"
                 progress.console.print(summary)
             progress.advance(task)
-    click.echo(f"report: {report.write(out, (*NAMES[2:], *NAMES[:2]))}")
+    click.echo(f"report: {report.write(out)}")
 
 
 def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: int = 1) -> list[Path]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from figures import store, style
+from figures import published, store, style
 from figures.about import About
-from figures.report_tables import from_markdown, numbers_table, table
-from figures.scripts import script
+from figures.report_tables import from_markdown, markdown_table, numbers_table, table
+from figures.scripts import BY_GROUP, script
 from ot_draft.pairs import Summary, as_summaries, look
 
 STYLE = Path(__file__).with_suffix(".css")
 PAGE = "index.html"
+SECTIONS = {  # beside the figures
+    "comparison": "All rules on real contexts",
+    "published": "Published beside ours",
+    "proofs": "Proof checks",
+}
 NO_PICTURES = "optimum by LP"  # of a summary: the check of the line above it
 LAWS = {
     "iid": "i.i.d. drafts",
@@ -27,11 +32,13 @@ LAWS = {
 }
 
 
-def write(out: Path, names: Sequence[str]) -> Path:
-    """index.html of the figures that lie in `out`, in this order; and what is missing, with the command that makes it."""
+def write(out: Path) -> Path:
+    """index.html of the figures that lie in `out`, by groups; and what is missing, with the command that makes it."""
+    names = [name for group in BY_GROUP.values() for name in group]
     present = [name for name in names if (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()]
     parts = [figure_section(out, name, number) for number, name in enumerate(present, 1)]
-    parts += [part for part in (comparison_section(out / "summary.csv"), proofs_section(out / "proofs.json")) if part]
+    tables = (comparison_section(out / "summary.csv"), published_section(), proofs_section(out / "proofs.json"))
+    parts += [part for part in tables if part]
     missing = [name for name in names if name not in present]
     page = out / PAGE
     page.write_text(_page(present, parts, missing), encoding="utf-8")
@@ -39,12 +46,15 @@ def write(out: Path, names: Sequence[str]) -> Path:
 
 
 def _page(present: Sequence[str], parts: Sequence[str], missing: Sequence[str]) -> str:
-    links = "".join(f'<li><a href="#{name}">{escape(about(name).title)}</a></li>' for name in present)
-    others = "".join(
-        f'<li><a href="#{name}">{title}</a></li>'
-        for name, title in (("comparison", "All rules on real contexts"), ("proofs", "Proof checks"))
-        if any(f'<section id="{name}">' in part for part in parts)
+    groups = {title: [name for name in names if name in present] for title, names in BY_GROUP.items()}
+    links = "".join(
+        f"<h2>{title}</h2><ol start={present.index(names[0]) + 1}>{_links({name: about(name).title for name in names})}</ol>"
+        for title, names in groups.items()
+        if names
     )
+    others = {
+        name: title for name, title in SECTIONS.items() if any(f'<section id="{name}">' in part for part in parts)
+    }
     gaps = f'<p class="made">Not made yet: {_commands(missing)}</p>' if missing else ""
     run = store.where()
     return f"""<!doctype html>
@@ -62,13 +72,17 @@ def _page(present: Sequence[str], parts: Sequence[str], missing: Sequence[str]) 
 <p class="claim">What the papers say about choosing among drafts in speculative decoding, computed again, drawn, and set beside
 the published numbers. p is the target, q the draft, k the number of drafts. Acceptance: the probability that the output is a
 drafted token. Ours ± standard error, where there is noise; numbers without one are exact or of one fixed problem.</p>
-{gaps}<nav><ol>{links}{others}</ol></nav>
+{gaps}<nav>{links}<h2>Tables</h2><ul>{_links(others)}</ul></nav>
 </header>
 {"".join(parts)}<footer><p>Page of {run["date"]}; {escape(run["versions"])}; {escape(run["machine"])}. All of it again:
 <code>make reproduce</code>.</p></footer>
 </body>
 </html>
 """
+
+
+def _links(titles: Mapping[str, str]) -> str:
+    return "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in titles.items())
 
 
 def about(name: str) -> About:
@@ -143,6 +157,18 @@ def _rule_line(lines: Sequence[Summary], columns: Sequence[tuple[str, int]]) -> 
     acceptances = {(line.group, line.k): f"{float(line.accepted):.4f}" for line in lines}
     name = "optimum" if lines[0].rule == "optimum" else look(lines[0].rule).label
     return [("", escape(name)), *(("number", acceptances.get(column, "")) for column in columns)]
+
+
+def published_section() -> str:
+    """Every work's published numbers beside ours, the tables of docs/published.md."""
+    works = "".join(f"<h3>{escape(title)}</h3>\n{markdown_table(text)}" for title, text in published.tables().items())
+    return f"""<section id="published">
+<h2>{SECTIONS["published"]}</h2>
+<p class="claim">Every number with its place in the paper. Ours on the same grid, with another pair or in simulation: ratios within one
+work can be compared, speeds and tokens a call cannot. Where a number was not to be had, the line says so.</p>
+{works}<p class="made">Again: <code>python -m figures.published</code></p>
+</section>
+"""
 
 
 def proofs_section(file: Path) -> str:

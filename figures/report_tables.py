@@ -64,11 +64,17 @@ def _difference(number: Number) -> str:
 
 def from_markdown(text: str) -> str:
     """A Markdown table, with what stands above it, as something to unfold; empty without a table."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    text_above = " ".join(line for line in lines if not line.startswith("|"))
+    above = " ".join(line for line in text.splitlines() if line.strip() and not line.startswith("|"))
+    made = markdown_table(text)
+    said = f"<p>{escape(above)}</p>\n" if above else ""
+    return f"<details><summary>The whole table</summary>\n{said}{made}</details>\n" if made else ""
+
+
+def markdown_table(text: str) -> str:
+    """The table in a Markdown text as HTML; empty without one."""
+    lines = (line.strip() for line in text.splitlines())
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     if len(rows) < 3:
         return ""
     head, _, *body = ([("", escape(cell)) for cell in row] for row in rows)
-    above = f"<p>{escape(text_above)}</p>\n" if text_above else ""
-    return f"<details><summary>The whole table</summary>\n{above}{table(head, body)}</details>\n"
+    return table(head, body)
