@@ -111,8 +111,11 @@ def figure_section(out: Path, name: str, number: int) -> str:
 <h2>{number}. {escape(description.title)}</h2>
 <p class="claim">{escape(description.claim)}</p>
 <p class="source">Source: {escape(description.source)}</p>
+<figure>
 <div class="picture"><img style="--wide: {_width(svg):.0f}px" alt="{escape(description.title)}: {escape(description.claim)}"
  src="data:image/svg+xml;base64,{b64encode(svg).decode()}"></div>
+<figcaption>{escape(style.caption_of(out / f"{name}.svg"))}</figcaption>
+</figure>
 {numbers_table(numbers(rows)) if numbers else ""}{unfolded}{comparison}<p class="made">Again:
 <code>ot-draft figures {name} --force{full}</code>
 <span class="data">· <a download="{name}.csv" href="data:text/csv;base64,{b64encode(data).decode()}">its data</a></span></p>

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from fractions import Fraction
+from html import unescape
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -22,11 +27,13 @@ __all__ = [
     "Look",
     "accepted_numbers",
     "canvas",
+    "caption_of",
     "direct_labels",
     "label",
     "look",
     "markdown",
     "number",
+    "paper",
     "plot_acceptance",
     "read",
     "save",
@@ -61,6 +68,33 @@ SETTINGS = {
     "svg.hashsalt": "ot_draft",
 }
 
+DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
+
+
+ON_PAPER = {"font.size": 8.5, "axes.titlesize": 9, "svg.fonttype": "none", "pdf.fonttype": 42}  # text as text
+PANEL = 3.2  # inches that a panel with its direct labels needs at least, on paper
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What pictures are drawn for: a screen, or a paper whose column is so many inches wide. caption: drawn below, too."""
+
+    inches: float | None = None
+    caption: bool = False
+
+    def grid(self, columns: int, rows: int, wide: float) -> tuple[int, int, tuple[float, float]]:
+        """Columns, rows and size in inches: on paper, as many panels stand side by side as can be read."""
+        if self.inches is None:
+            return columns, rows, (WIDTH * columns * wide, HEIGHT * rows)
+        most = max(1, int(self.inches / (PANEL * wide)))
+        fewer = next(count for count in range(min(most, columns), 0, -1) if columns % count == 0)
+        rows *= columns // fewer
+        return fewer, rows, (self.inches, rows * max(0.64 * self.inches / fewer, 2.1))
+
+
+PAPER = {"column": 3.35, "page": 7.0}  # inches
+_sheet: ContextVar[Sheet] = ContextVar("sheet", default=Sheet())
+
 FIRST_OF_ALL = ("optimum", "KSeq", "RecursiveRejection")
 
 Rows = list[dict[str, str]]
@@ -80,17 +114,30 @@ def look(name: str) -> Look:
 def canvas(
     columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0
 ) -> tuple[Any, Sequence[Any]]:
-    """A figure of equal panels with a caption, broken into lines, below: (figure, panels in reading order).
+    """A figure of equal panels, which carries its caption: (figure, panels in reading order). The page shows the caption.
 
     wide: width of a panel in units of the usual one.
     """
-    plt = pyplot()
-    plt.rcParams.update(SETTINGS)
-    size = (WIDTH * columns * wide, HEIGHT * rows + 0.5)
+    plt, sheet = pyplot(), _sheet.get()
+    plt.rcdefaults()
+    plt.rcParams.update(SETTINGS if sheet.inches is None else SETTINGS | ON_PAPER)
+    columns, rows, size = sheet.grid(columns, rows, wide)
     figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=share_y, layout="constrained")
-    caption = fill(" ".join(caption.split()), int(LETTERS * columns * wide))
-    figure.supxlabel(caption, fontsize=8, color="#444444", ha="left", x=0.01)
+    figure.caption = " ".join(caption.split())
+    if sheet.caption:
+        letters = int(LETTERS * size[0] / WIDTH)
+        figure.supxlabel(fill(figure.caption, letters), fontsize=8, color="#444444", ha="left", x=0.01)
     return figure, list(panels.flat)
+
+
+@contextmanager
+def paper(width: str, caption: bool = False) -> Iterator[None]:
+    """Pictures drawn inside are for a paper: 'column' or 'page' wide, text as text of 8 to 9 points."""
+    before = _sheet.set(Sheet(PAPER[width], caption))
+    try:
+        yield
+    finally:
+        _sheet.reset(before)
 
 
 def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
@@ -112,13 +159,35 @@ def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
     return figure
 
 
-def save(figure: Any, out: Path, name: str) -> list[Path]:
-    """name.svg and name.png under `out`; without dates, so that the same data give the same bytes."""
-    files = [out / f"{name}{suffix}" for suffix in (".svg", ".png")]
-    for file in files:
-        figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})
+def save(figure: Any, out: Path, name: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
+    """name.svg and name.png under `out`; without dates, so that the same data give the same bytes. The files hold the caption."""
+    on_paper = _sheet.get().inches is not None
+    if on_paper:
+        _hold_letters(figure)
+    files = [out / f"{name}.{kind}" for kind in formats]
+    about = {
+        "svg": {"Date": None, "Description": figure.caption},
+        "png": {"Software": None, "Description": figure.caption},
+        "pdf": {"CreationDate": None, "Subject": figure.caption},
+    }
+    for kind, file in zip(formats, files, strict=True):
+        figure.savefig(file, dpi=300 if on_paper else 160, metadata=about[kind])
     pyplot().close(figure)
     return files
+
+
+def _hold_letters(figure: Any) -> None:
+    """No text below 8 points nor above 9."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_fontsize(min(max(text.get_fontsize(), 8), 9))
+
+
+def caption_of(svg: Path) -> str:
+    """The caption that a picture holds."""
+    found = DESCRIPTION.search(svg.read_text(encoding="utf-8"))
+    return unescape(found[1]) if found else ""
 
 
 def number(text: str) -> float:

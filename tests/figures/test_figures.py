@@ -26,7 +26,7 @@ from ot_draft.cli import main as ot_draft
 from ot_draft.pairs import LINEAR_PROGRAM, Study, as_records, compare_rules, pyplot, read_pairs, summarise
 
 TINY: dict[str, dict[str, Any]] = {
-    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5},
+    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5, "beside": ((4, 2),)},
     "khisti_figure_2": {"steps": 4},
     "acceptance_bernoulli": {"ks": (1, 2, 3)},
     "acceptance_random": {"count": 2, "ks": (1, 8)},
