@@ -31,7 +31,9 @@ LOOK = {
 def examples() -> list[tuple[str, str, str]]:
     """(title, code, place of its picture) of every example; the code before the first is part of the first."""
     text = PAGE.read_text(encoding="utf-8")
-    parts = [(title, CODE.findall(body), PICTURE.findall(body)) for title, body in PART.findall(text)]
+    parts = [
+        (title, CODE.findall(body), PICTURE.findall(body)) for title, body in PART.findall(text) if "```python" in body
+    ]
     if any(len(code) != 1 or len(pictures) != 1 for _, code, pictures in parts):
         raise click.ClickException(f"{PAGE}: every example has one block of Python and one picture")
     before = "\n".join(CODE.findall(text[: text.index("\n## ")]))

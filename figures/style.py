@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import ot_draft as ot
 from figures.about import Number
 from llm_demo.rows import read, write
-from ot_draft.pairs import Entry, Look, as_summaries, direct_labels, plot_acceptance, pyplot
+from ot_draft.pairs import Entry, Look, as_summaries, plot_acceptance, pyplot
+from ot_draft.pairs import direct_labels as labels_beside
 from ot_draft.pairs import look as look_of_rule
 
 __all__ = [
@@ -72,7 +74,7 @@ DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
 
 
 ON_PAPER = {"font.size": 8.5, "axes.titlesize": 9, "svg.fonttype": "none", "pdf.fonttype": 42}  # text as text
-PANEL = 3.2  # inches that a panel with its direct labels needs at least, on paper
+PANEL = 2.2  # inches that a panel needs at least, on paper
 
 
 @dataclass(frozen=True)
@@ -82,18 +84,19 @@ class Sheet:
     inches: float | None = None
     caption: bool = False
 
-    def grid(self, columns: int, rows: int, wide: float) -> tuple[int, int, tuple[float, float]]:
+    def grid(self, columns: int, rows: int, wide: float, least: float) -> tuple[int, int, tuple[float, float]]:
         """Columns, rows and size in inches: on paper, as many panels stand side by side as can be read."""
         if self.inches is None:
             return columns, rows, (WIDTH * columns * wide, HEIGHT * rows)
-        most = max(1, int(self.inches / (PANEL * wide)))
+        most = max(1, int(self.inches / (least * wide)))
         fewer = next(count for count in range(min(most, columns), 0, -1) if columns % count == 0)
         rows *= columns // fewer
-        return fewer, rows, (self.inches, rows * max(0.64 * self.inches / fewer, 2.1))
+        return fewer, rows, (self.inches, rows * min(max(0.64 * self.inches / fewer, 2.1), 3.2))
 
 
 PAPER = {"column": 3.35, "page": 7.0}  # inches
-_sheet: ContextVar[Sheet] = ContextVar("sheet", default=Sheet())
+SCREEN = Sheet()
+_sheet: ContextVar[Sheet] = ContextVar("sheet", default=SCREEN)
 
 FIRST_OF_ALL = ("optimum", "KSeq", "RecursiveRejection")
 
@@ -112,16 +115,16 @@ def look(name: str) -> Look:
 
 
 def canvas(
-    columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0
+    columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0, least: float = PANEL
 ) -> tuple[Any, Sequence[Any]]:
     """A figure of equal panels, which carries its caption: (figure, panels in reading order). The page shows the caption.
 
-    wide: width of a panel in units of the usual one.
+    wide: width of a panel in units of the usual one. least: inches, of these units, that its text needs on paper.
     """
     plt, sheet = pyplot(), _sheet.get()
     plt.rcdefaults()
     plt.rcParams.update(SETTINGS if sheet.inches is None else SETTINGS | ON_PAPER)
-    columns, rows, size = sheet.grid(columns, rows, wide)
+    columns, rows, size = sheet.grid(columns, rows, wide, least)
     figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=share_y, layout="constrained")
     figure.caption = " ".join(caption.split())
     if sheet.caption:
@@ -138,6 +141,28 @@ def paper(width: str, caption: bool = False) -> Iterator[None]:
         yield
     finally:
         _sheet.reset(before)
+
+
+def direct_labels(axes: Any, entries: Sequence[Entry], **places: float) -> None:
+    """Names beside their lines on a screen; on paper, where there is no room, one legend below all panels."""
+    if _sheet.get().inches is None:
+        labels_beside(axes, entries, **places)
+        return
+    legend = axes.figure.__dict__.setdefault("legends_of", {}).setdefault(axes, {})
+    for x, y, name, colour in entries:
+        legend.setdefault(name, _line_to(axes, x, y, colour))
+
+
+def _line_to(axes: Any, x: float, y: float, colour: str) -> Any:
+    """What the legend shows of a line: that which ends at this point, else one of its colour."""
+    from matplotlib.lines import Line2D
+
+    ends = [line for line in axes.lines if len(line.get_xydata()) and line.get_color() == colour]
+    ends.sort(key=lambda line: abs(line.get_xydata()[-1] - (x, y)).sum())
+    like = ends[0] if ends else Line2D([], [], color=colour)
+    return Line2D(
+        [], [], color=colour, ls=like.get_linestyle(), marker=like.get_marker(), ms=4, lw=like.get_linewidth()
+    )
 
 
 def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
@@ -163,7 +188,7 @@ def save(figure: Any, out: Path, name: str, formats: Sequence[str] = ("svg", "pn
     """name.svg and name.png under `out`; without dates, so that the same data give the same bytes. The files hold the caption."""
     on_paper = _sheet.get().inches is not None
     if on_paper:
-        _hold_letters(figure)
+        _fit(figure)
     files = [out / f"{name}.{kind}" for kind in formats]
     about = {
         "svg": {"Date": None, "Description": figure.caption},
@@ -176,12 +201,48 @@ def save(figure: Any, out: Path, name: str, formats: Sequence[str] = ("svg", "pn
     return files
 
 
-def _hold_letters(figure: Any) -> None:
-    """No text below 8 points nor above 9."""
+def _fit(figure: Any) -> None:
+    """For paper: legends, no text below 8 points nor above 9, long titles broken, tick labels that would meet turned."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
         text.set_fontsize(min(max(text.get_fontsize(), 8), 9))
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box = axes.get_position()
+        wide, high = box.width * figure.get_figwidth(), box.height * figure.get_figheight()
+        for text, inches in ((axes.title, wide), (axes.xaxis.label, wide), (axes.yaxis.label, high)):
+            if "$" not in text.get_text():
+                lines = text.get_text().splitlines()
+                text.set_text("\n".join(fill(line, max(int(inches * 14), 16)) for line in lines))
+        places = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text() and text.get_visible()]
+        if any(after.x0 < before.x1 for before, after in pairwise(sorted(places, key=lambda box: box.x0))):
+            axes.tick_params("x", rotation=40)
+    _add_legends(figure, getattr(figure, "legends_of", {}))
+
+
+def _add_legends(figure: Any, legends: dict[Any, dict[str, Any]]) -> None:
+    """One below all panels, which makes the picture higher; where names differ from panel to panel, one in each."""
+    names = {name: line for legend in legends.values() for name, line in legend.items()}
+    if len(names) > 2 * max(map(len, legends.values()), default=0):
+        for axes, legend in legends.items():
+            axes.legend(list(legend.values()), list(legend), fontsize=8, framealpha=0.6, borderpad=0.2)
+    elif names:
+        for columns in range(5, 0, -1):
+            legend = figure.legend(
+                list(names.values()),
+                list(names),
+                loc="outside lower center",
+                ncols=columns,
+                frameon=False,
+                fontsize=8,
+                columnspacing=1.2,
+            )
+            box = legend.get_window_extent()
+            if box.width <= figure.bbox.width or columns == 1:
+                break
+            legend.remove()
+        figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
 
 
 def caption_of(svg: Path) -> str:

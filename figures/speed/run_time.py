@@ -108,7 +108,7 @@ def _call(name: str, n: int, k: int) -> Callable[[], object]:
 
 def by_network_simplex(p: Any, q: Any, k: int) -> float:
     """The optimum as whoever knows transport computes it: from the law of the draft sets to p, at cost 1 where the set lacks the token."""
-    import ot as pot  # type: ignore[import-not-found]  # the package POT
+    import ot as pot  # the package POT
 
     n = len(p)
     drafts = np.sort(np.stack([axis.ravel() for axis in np.indices((n,) * k)], axis=-1), axis=-1)
