@@ -48,7 +48,9 @@ def draw(out: Path) -> list[Path]:
     plt = pyplot()
     names: dict[str, Any] = {"__name__": "gallery"}
     made = []
-    with plt.rc_context(LOOK):
+    with plt.rc_context():
+        plt.rcdefaults()  # whatever was drawn before
+        plt.rcParams.update(LOOK)
         for title, code, place in examples():
             plt.close("all")
             exec(compile(code, f"{PAGE.name}: {title}", "exec"), names)
