@@ -55,7 +55,9 @@ def spectr() -> Iterator[Line]:
         fitted = "the simulation is fitted here" if (K, L) == (1, 4) else ""
         yield Line("Table 1", f"tokens a call, K = {K}, L = {L}", f"{efficiency}", parts, fitted)
         measured = f"{float(ours['speed_up']):.2f} ± {float(ours['speed_up_error']):.2f}"
-        yield Line("Table 1", f"speed-up, K = {K}, L = {L}", f"{speed_up}", measured, "accelerators; one thread of a CPU")
+        yield Line(
+            "Table 1", f"speed-up, K = {K}, L = {L}", f"{speed_up}", measured, "accelerators; one thread of a CPU"
+        )
     for L in (4, 8):
         theirs = spectr_table_1.PUBLISHED[8, L][0] / spectr_table_1.PUBLISHED[1, L][0]
         gains = [

@@ -217,7 +217,8 @@ def _fit(figure: Any) -> None:
                 text.set_text("\n".join(fill(line, max(int(inches * 14), 16)) for line in lines))
         places = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text() and text.get_visible()]
         if any(after.x0 < before.x1 for before, after in pairwise(sorted(places, key=lambda box: box.x0))):
-            axes.tick_params("x", rotation=40)
+            for text in axes.get_xticklabels():
+                text.set(rotation=40, ha="right", rotation_mode="anchor")
     _add_legends(figure, getattr(figure, "legends_of", {}))
 
 
