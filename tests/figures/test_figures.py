@@ -120,7 +120,7 @@ def test_a_figure_is_computed_again_only_if_something_has_changed(
 
 
 def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert store.modules("truncation") == {"acceptance.truncation", "acceptance.temperature", "style", "about"}
+    assert store.modules("truncation") == {"acceptance.truncation", "acceptance.temperature", "style", "sheet", "about"}
     folder = tmp_path / "figures"
     shutil.copytree(store.FOLDER, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
     monkeypatch.setattr(store, "FOLDER", folder)

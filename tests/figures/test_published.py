@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("matplotlib")
-from figures import published
+from figures import about, published, published_lines
 
 
 def test_the_page_is_what_the_data_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,12 +29,12 @@ def test_the_page_is_what_the_data_say(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_every_line_has_a_place_and_says_what_is_missing() -> None:
-    lines = [*published.spectr(), *published.multi_candidate()]
-    lines += [line for _, of in published.others() for line in of]
+    lines = [*published_lines.spectr(), *published_lines.multi_candidate()]
+    lines += [line for _, of in published_lines.others() for line in of]
     assert len(lines) > 50
     for line in lines:
         assert line.where and line.what
-        assert line.published or line.ours or line.cells()[2] == published.NONE
+        assert line.published or line.ours or line.cells()[2] == about.NONE
         assert line.ours or line.published is None or line.remark  # why there is nothing to set beside it
     prose = re.sub(r"^(\||#).*$", "", published.PAGE.read_text(), flags=re.MULTILINE)
     assert len(prose.split()) <= 700
