@@ -19,6 +19,7 @@ autodoc_member_order = "bysource"
 add_module_names = False
 
 exclude_patterns = ["out"]
+html_extra_path = ["transport.html"]  # the playground, a page of its own
 
 html_theme = "furo"
 html_title = f"ot_draft {release}"

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import click
 
-from figures import report, store, style
+from figures import report, store, style, tables
 from figures.scripts import NAMES, script
 from ot_draft.cli import Command, progress_bar
+
+FORMATS = ("pdf", "svg", "png")
+
+
+def several(known: Sequence[str]) -> Callable[[Any, Any, str | None], tuple[str, ...]]:
+    """Reads an option that takes some of these words, separated by commas."""
+
+    def read(context: Any, option: Any, text: str | None) -> tuple[str, ...]:
+        words = tuple(word.strip() for word in text.split(",")) if text else ()
+        if unknown := [word for word in words if word not in known]:
+            raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(known)}")
+        return words
+
+    return read
+
 
 LIST = f"NAMES, all without any: {', '.join(NAMES)}."
 
@@ -21,10 +38,28 @@ LIST = f"NAMES, all without any: {', '.join(NAMES)}."
 @click.option("--force", is_flag=True, help="Recompute what is cached, too.")
 @click.option("--redraw", is_flag=True, help="Draw from the data that an earlier run left, compute nothing.")
 @click.option("--report", "report_only", is_flag=True, help="Write the report from what is there, and nothing else.")
+@click.option("--format", "formats", callback=several(FORMATS), help="For a paper: pdf,svg,png, into OUT/paper.")
+@click.option(
+    "--width", type=click.Choice(list(style.PAPER)), help="For a paper: text of 8 to 9 points at this width [page]."
+)
+@click.option(
+    "--caption/--no-caption", default=False, help="For a paper: draw the caption below the picture, too [no]."
+)
+@click.option("--tables", "kinds", callback=several(tuple(tables.WRITERS)), help="The numbers as latex,csv,markdown.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
 @click.option("--out", default=Path("figures/out"), show_default=True, type=click.Path(file_okay=False, path_type=Path))
 def main(
-    names: tuple[str, ...], full: bool, force: bool, redraw: bool, report_only: bool, jobs: int, out: Path
+    names: tuple[str, ...],
+    full: bool,
+    force: bool,
+    redraw: bool,
+    report_only: bool,
+    formats: tuple[str, ...],
+    width: str | None,
+    caption: bool,
+    kinds: tuple[str, ...],
+    jobs: int,
+    out: Path,
 ) -> None:
     """Make the figures NAMES and the report, index.html, of all figures that are there.
 
@@ -32,6 +67,8 @@ def main(
     """
     out.mkdir(parents=True, exist_ok=True)
     chosen = () if report_only else names or NAMES
+    if (width or caption) and not formats:
+        formats = FORMATS[:1]
     with progress_bar(len(chosen), "figures") as advance:
         for name in chosen:
             advance(name, by=0)
@@ -42,8 +79,10 @@ def main(
                 files = make(name, out, full, redraw, jobs)
                 summary = f"{name}: {perf_counter() - start:.0f} s, {', '.join(file.name for file in files)}"
                 click.echo(summary, err=True)
+            for file in for_paper(name, out, formats, width or "page", caption, kinds):
+                click.echo(f"  {file}", err=True)
             advance()
-    click.echo(f"report: {report.write(out, (*NAMES[2:], *NAMES[:2]))}")
+    click.echo(f"report: {report.write(out)}")
 
 
 def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: int = 1) -> list[Path]:
@@ -62,6 +101,27 @@ def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: i
         files[-1].write_text(module.table(style.read(data)), encoding="utf-8")
     if not redraw:
         store.write_record(out, name, full, perf_counter() - start)
+    return files
+
+
+def for_paper(
+    name: str, out: Path, formats: Sequence[str], width: str, caption: bool, kinds: Sequence[str]
+) -> list[Path]:
+    """Pictures and tables of one figure for a paper, from the data that are there: OUT/paper/NAME.pdf, NAME.tex, ..."""
+    module, rows, folder = script(name), style.read(out / f"{name}.csv"), out / "paper"
+    files: list[Path] = []
+    if formats or kinds:
+        folder.mkdir(exist_ok=True)
+    if formats:
+        with style.paper(width, caption):
+            files += style.save(module.draw(rows), folder, name, formats)
+    parts = {"": tables.of_numbers(module.numbers(rows))}
+    if kinds and hasattr(module, "table"):
+        parts["_table"] = tables.of_markdown(module.table(rows))
+    for suffix, writer in (tables.WRITERS[kind] for kind in kinds):
+        for part, cells in parts.items():
+            files.append(folder / f"{name}{part}{suffix}")
+            files[-1].write_text(writer(cells), encoding="utf-8")
     return files
 
 

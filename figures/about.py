@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NONE = "not to be had"  # of a published number: we know no copy of it
 DIFFERENT = 0.10  # of the published number: from here on the report says why
 
 
@@ -56,3 +57,21 @@ class Number:
         if self.note or self.difference is None:
             return False
         return abs(self.difference) > DIFFERENT if self.relation in ("=", "~") else not self.holds
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number of a work beside ours, for the page of published numbers.
+
+    published: as printed, None where it was not to be had; ours: None where there is none to set beside it.
+    """
+
+    where: str
+    what: str
+    published: str | None
+    ours: str | None
+    remark: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """The line of a table."""
+        return (self.where, self.what, self.published or NONE, self.ours or "none", self.remark)

@@ -18,9 +18,9 @@ def numbers_table(numbers: Sequence[Number]) -> str:
     ]
     lines = []
     for number in numbers:
-        cells = [("", escape(number.what)), ("number", _ours(number))]
+        cells = [("", escape(number.what)), ("number", ours_of(number))]
         if beside:
-            cells += [("number", _published(number)), ("number", _difference(number)), ("note", escape(number.note))]
+            cells += [("number", published_of(number)), ("number", _difference(number)), ("note", escape(number.note))]
         lines.append(cells)
     return table(head, lines)
 
@@ -35,7 +35,8 @@ def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[tuple[str, s
     return f'<div class="scroll"><table>\n<thead>{row(head, "th")}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
 
 
-def _ours(number: Number) -> str:
+def ours_of(number: Number) -> str:
+    """Our number with its standard error, where there is one."""
     text = _shown(number.ours)
     return f"{text} ± {number.error:.2g}" if number.error is not None and number.error == number.error else text
 
@@ -45,30 +46,43 @@ def _shown(value: float) -> str:
     return f"{value:.0f}" if whole else f"{value:.4f}" if 0.001 <= abs(value) < 10 else f"{value:.3g}"
 
 
-def _published(number: Number) -> str:
+def published_of(number: Number) -> str:
+    """The published number, with its sign where it is a bound; empty without one."""
     if number.published is None:
         return ""
     sign = "" if number.relation == "=" else f"{number.relation} "
     return f"{sign}{_shown(number.published)}"
 
 
-def _difference(number: Number) -> str:
+def difference_of(number: Number) -> str:
+    """Ours over the published number in per cent, or whether a bound holds; empty without one."""
     if number.difference is None:
         return ""
     if number.relation in ("≥", "≤"):
-        return '<span class="good">holds</span>' if number.holds else '<span class="bad">broken</span>'
+        return "holds" if number.holds else "broken"
     percent = round(100 * number.difference, 1)
-    text = f"{percent:+.1f} %" if percent else "0.0 %"  # never -0.0
-    return f'<span class="bad">{text}</span>' if number.unexplained else text
+    return f"{percent:+.1f} %" if percent else "0.0 %"  # never -0.0
+
+
+def _difference(number: Number) -> str:
+    kind = "good" if number.relation in ("≥", "≤") and number.holds else "bad" if number.unexplained else ""
+    text = difference_of(number)
+    return f'<span class="{kind}">{text}</span>' if kind and text else text
 
 
 def from_markdown(text: str) -> str:
     """A Markdown table, with what stands above it, as something to unfold; empty without a table."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    text_above = " ".join(line for line in lines if not line.startswith("|"))
+    above = " ".join(line for line in text.splitlines() if line.strip() and not line.startswith("|"))
+    made = markdown_table(text)
+    said = f"<p>{escape(above)}</p>\n" if above else ""
+    return f"<details><summary>The whole table</summary>\n{said}{made}</details>\n" if made else ""
+
+
+def markdown_table(text: str) -> str:
+    """The table in a Markdown text as HTML; empty without one."""
+    lines = (line.strip() for line in text.splitlines())
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     if len(rows) < 3:
         return ""
     head, _, *body = ([("", escape(cell)) for cell in row] for row in rows)
-    above = f"<p>{escape(text_above)}</p>\n" if text_above else ""
-    return f"<details><summary>The whole table</summary>\n{above}{table(head, body)}</details>\n"
+    return table(head, body)

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from html import unescape
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 import ot_draft as ot
 from figures.about import Number
+from figures.sheet import LETTERS, PANEL, PAPER, WIDTH, current, fit, line_to, paper
 from llm_demo.rows import read, write
-from ot_draft.pairs.plotting import Entry, Look, direct_labels, plot_acceptance, pyplot
+from ot_draft.pairs.plotting import Entry, Look, plot_acceptance, pyplot
+from ot_draft.pairs.plotting import direct_labels as labels_beside
 from ot_draft.pairs.plotting import look as look_of_rule
 from ot_draft.pairs.tables import as_summaries
 
 __all__ = [
     "ALL_BUT_PROGRAMS",
     "DATA",
+    "PAPER",
     "SOLVERS",
     "Entry",
     "Look",
     "accepted_numbers",
     "canvas",
+    "caption_of",
     "direct_labels",
     "label",
     "look",
     "markdown",
     "number",
+    "paper",
     "plot_acceptance",
     "read",
     "save",
@@ -36,8 +43,6 @@ __all__ = [
 ]
 
 DATA = Path(__file__).parent / "data"  # what is committed, and made as its README says
-WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
-LETTERS = 84  # of a caption below one panel
 # Solvers are no rules: they share purples, dark to light, and differ by markers, too.
 SOLVERS = {
     "highs": Look("#762A83", "o", "-", "LP: HiGHS (scipy)"),
@@ -50,18 +55,7 @@ RACES = {
     "list-level race": Look("#117733", "", "-", "list-level race"),
     "its lower bound": Look("#117733", "", ":", "list matching lemma"),
 }
-SETTINGS = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.alpha": 0.3,
-    "grid.linewidth": 0.6,
-    "svg.hashsalt": "ot_draft",
-}
-
+DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
 FIRST_OF_ALL = ("optimum", "KSeq", "RecursiveRejection")
 
 Rows = list[dict[str, str]]
@@ -79,19 +73,32 @@ def look(name: str) -> Look:
 
 
 def canvas(
-    columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0
+    columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0, least: float = PANEL
 ) -> tuple[Any, Sequence[Any]]:
-    """A figure of equal panels with a caption, broken into lines, below: (figure, panels in reading order).
+    """A figure of equal panels, which carries its caption: (figure, panels in reading order). The page shows the caption.
 
-    wide: width of a panel in units of the usual one.
+    wide: width of a panel in units of the usual one. least: inches, of these units, that its text needs on paper.
     """
-    plt = pyplot()
-    plt.rcParams.update(SETTINGS)
-    size = (WIDTH * columns * wide, HEIGHT * rows + 0.5)
+    plt, sheet = pyplot(), current()
+    plt.rcdefaults()
+    plt.rcParams.update(sheet.settings)
+    columns, rows, size = sheet.grid(columns, rows, wide, least)
     figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=share_y, layout="constrained")
-    caption = fill(" ".join(caption.split()), int(LETTERS * columns * wide))
-    figure.supxlabel(caption, fontsize=8, color="#444444", ha="left", x=0.01)
+    figure.caption = " ".join(caption.split())
+    if sheet.caption:
+        letters = int(LETTERS * size[0] / WIDTH)
+        figure.supxlabel(fill(figure.caption, letters), fontsize=8, color="#444444", ha="left", x=0.01)
     return figure, list(panels.flat)
+
+
+def direct_labels(axes: Any, entries: Sequence[Entry], **places: float) -> None:
+    """Names beside their lines on a screen; on paper, where there is no room, one legend below all panels."""
+    if current().inches is None:
+        labels_beside(axes, entries, **places)
+        return
+    legend = axes.figure.__dict__.setdefault("legends_of", {}).setdefault(axes, {})
+    for x, y, name, colour in entries:
+        legend.setdefault(name, line_to(axes, x, y, colour))
 
 
 def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
@@ -113,13 +120,27 @@ def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
     return figure
 
 
-def save(figure: Any, out: Path, name: str) -> list[Path]:
-    """name.svg and name.png under `out`; without dates, so that the same data give the same bytes."""
-    files = [out / f"{name}{suffix}" for suffix in (".svg", ".png")]
-    for file in files:
-        figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})
+def save(figure: Any, out: Path, name: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
+    """name.svg and name.png under `out`; without dates, so that the same data give the same bytes. The files hold the caption."""
+    on_paper = current().inches is not None
+    if on_paper:
+        fit(figure)
+    files = [out / f"{name}.{kind}" for kind in formats]
+    about = {
+        "svg": {"Date": None, "Description": figure.caption},
+        "png": {"Software": None, "Description": figure.caption},
+        "pdf": {"CreationDate": None, "Subject": figure.caption},
+    }
+    for kind, file in zip(formats, files, strict=True):
+        figure.savefig(file, dpi=300 if on_paper else 160, metadata=about[kind])
     pyplot().close(figure)
     return files
+
+
+def caption_of(svg: Path) -> str:
+    """The caption that a picture holds."""
+    found = DESCRIPTION.search(svg.read_text(encoding="utf-8"))
+    return unescape(found[1]) if found else ""
 
 
 def number(text: str) -> float:

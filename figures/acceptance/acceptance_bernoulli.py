@@ -53,7 +53,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """A panel a pair, a line a rule."""
-    figure, panels = style.canvas(2, CAPTION, share_y=False)
+    figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = []
     for axes, draft in zip(panels, dict.fromkeys(row["draft"] for row in rows), strict=True):
         pair_rows = [row for row in rows if row["draft"] == draft]

@@ -50,7 +50,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 def draw(rows: style.Rows) -> Any:
     """A panel a concentration."""
     lines = as_summaries(rows)
-    figure, panels = style.canvas(2, CAPTION, share_y=False)
+    figure, panels = style.canvas(2, CAPTION)
     entries = []
     for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
         group_rows = [line for line in lines if line.group == group]

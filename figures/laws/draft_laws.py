@@ -81,6 +81,8 @@ def draw(rows: style.Rows) -> Any:
     """A panel a k, a line a law, a marker a temperature."""
     parts = style.split(rows, "k")
     figure, panels = style.canvas(len(parts), CAPTION, share_y=False, wide=0.8)
+    ends = [float(row["more"]) + sign * float(row["more_error"]) for row in rows for sign in (-1, 1)]
+    limits = (min(ends) - 0.01, max(ends) + 0.01)  # panels are compared
     for axes, k_rows in zip(panels, parts, strict=True):
         names = list(dict.fromkeys(row["law"] for row in k_rows))[::-1]
         places = {name: place for place, name in enumerate(names)}
@@ -101,5 +103,7 @@ def draw(rows: style.Rows) -> Any:
         axes.set(
             title=f"k = {k_rows[0]['k']}, {k_rows[0]['contexts']} contexts",
             xlabel="optimum, more than under i.i.d. drafts",
+            ylabel="law of the drafts",
+            xlim=limits,
         )
     return figure

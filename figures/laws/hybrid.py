@@ -126,7 +126,7 @@ def draw(rows: style.Rows) -> Any:
         style.split(rows, "temperature", "k"), key=lambda setting_rows: -float(setting_rows[0]["temperature"])
     )
     groups = len({row["temperature"] for row in rows})
-    figure, panels = style.canvas(len(settings) // groups, CAPTION, rows=groups, share_y=False)
+    figure, panels = style.canvas(len(settings) // groups, CAPTION, rows=groups)
     entries: list[list[style.Entry]] = []
     for axes, setting_rows in zip(panels, settings, strict=True):
         fixed, rule = ([row for row in setting_rows if row["way"] == way] for way in (FIXED, RULE))

@@ -92,7 +92,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """A panel a rule: time from left to right."""
-    figure, panels = style.canvas(2, CAPTION.format(n=len(word_models()[0])))
+    figure, panels = style.canvas(2, CAPTION.format(n=len(word_models()[0])), least=5.5)
     for axes, rule_rows in zip(panels, style.split(rows, "rule"), strict=True):
         places = _places([row["words"] for row in rule_rows if row["state"] != EXTRA])
         for row in rule_rows:

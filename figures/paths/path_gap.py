@@ -88,11 +88,8 @@ def draw(rows: style.Rows) -> Any:
         names = [look(rule_rows[0]["rule"]).label for rule_rows in style.split(size_rows, "rule")]
         axes.set_xticks(range(len(names)), names, rotation=25, ha="right", fontsize=8)
         paths = "1 path" if size_rows[0]["K"] == "1" else f"{size_rows[0]['K']} paths"
-        axes.set(
-            title=f"{size_rows[0]['n']} tokens, {paths} of length {size_rows[0]['L']}", xlim=(-0.5, len(names) - 0.2)
-        )
-    for axes in panels[::2]:
-        axes.set_ylabel("accepted length missed, % of the bound")
+        title = f"{size_rows[0]['n']} tokens, {paths} of length {size_rows[0]['L']}"
+        axes.set(title=title, xlim=(-0.5, len(names) - 0.2), xlabel="rule", ylabel="length missed, % of the bound")
     return figure
 
 

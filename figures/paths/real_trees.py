@@ -101,7 +101,7 @@ def draw(rows: style.Rows) -> Any:
     shown = [row for row in rows if int(row["nodes"]) == SHOWN]
     caption = CAPTION.format(shown=SHOWN, texts=min(int(row["texts"]) for row in shown))
     panels_of = style.split(shown, "temperature")
-    figure, panels = style.canvas(2, caption, rows=-(-len(panels_of) // 2), share_y=False)
+    figure, panels = style.canvas(2, caption, rows=-(-len(panels_of) // 2))
     entries = []
     for axes, panel_rows in zip(panels, panels_of, strict=False):
         drafts = sorted({row["draft"] for row in panel_rows}, key=lambda name: _best(panel_rows, name))
@@ -121,6 +121,7 @@ def draw(rows: style.Rows) -> Any:
             names.append((len(drafts) - 1, y[-1], look.label, look.colour))
         axes.set_xticks(range(len(drafts)), [_tick(panel_rows, draft) for draft in drafts])
         axes.set(title=f"temperature {float(panel_rows[0]['temperature']):g}", ylabel="tokens a target call")
+        axes.set_xlabel("draft (mean sum min(p, q))")
         entries.append(names)
     style.label(panels[: len(entries)], entries)
     return figure

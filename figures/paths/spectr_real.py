@@ -131,8 +131,10 @@ def draw(rows: style.Rows) -> Any:
             y, bars = ([float(row[name]) for row in rule_rows] for name in (value, error))
             axes.errorbar(place, y, bars, color=rule_look.colour, marker=rule_look.marker, ls="", ms=5, elinewidth=0.8)
             names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
-    for axes, title in zip(panels, ("block efficiency: tokens a target call", "speed-up, ours on a CPU"), strict=True):
+    titles = ("block efficiency", "speed-up, ours on a CPU")
+    units = ("tokens a call of the target", "over plain decoding")
+    for axes, title, unit in zip(panels, titles, units, strict=True):
         axes.set_xticks(range(len(sizes)), [f"K = {K}\nL = {L}" for K, L in sizes])
-        axes.set(title=title, ylim=(0, None))
+        axes.set(title=title, xlabel="paths and their length", ylabel=unit, ylim=(0, None))
     style.label(panels, entries)
     return figure

@@ -103,7 +103,7 @@ def draw(rows: style.Rows) -> Any:
         panels, ("block efficiency", "speed-up"), ("tokens a call of the target", "over plain decoding"), strict=True
     ):
         axes.set_xticks(range(len(PUBLISHED)), [f"K = {K}\nL = {L}" for K, L in PUBLISHED])
-        axes.set(title=title, ylabel=unit)
+        axes.set(title=title, xlabel="paths and their length", ylabel=unit)
     style.label(panels, entries)
     return figure
 

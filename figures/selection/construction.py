@@ -79,7 +79,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """Envelope, levels, selected law."""
-    figure, panels = style.canvas(3, CAPTION, share_y=False)
+    figure, panels = style.canvas(3, CAPTION, share_y=False, least=3.5)
     t, f, g, envelope, level = ([style.number(row[name]) for row in rows] for name in ("t", "F", "g", "G", "level"))
     alive = [i for i, c in enumerate(level) if c > LAMBDA]
     panels[0].plot([t[i] for i in alive], [g[i] for i in alive], color=GREY, lw=1.2, ls=":")

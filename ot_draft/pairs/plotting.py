@@ -124,11 +124,16 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary], names: bool = True) -> 
     every_k = sorted({line.k for line in lines})
     step = (every_k[-1] / every_k[0]) ** 0.006
     entries: list[Entry] = []
+    barred: set[tuple[int, float]] = set()  # where rules coincide, as all do at k = 1, one bar is drawn
     for number, (key, found) in enumerate(curves):
         style = look(key)
         dodge = step ** (number - len(curves) / 2)  # so that error bars do not hide each other
+        places = [(line.k, round(float(line.accepted), 9)) for line in found]
         ks, means = [line.k * dodge for line in found], [float(line.accepted) for line in found]
-        errors = [0.0 if isnan(line.error) else line.error for line in found]
+        errors = [
+            0.0 if isnan(line.error) or at in barred else line.error for line, at in zip(found, places, strict=True)
+        ]
+        barred.update(places)
         options = {"color": style.colour, "marker": style.marker or None, "ls": style.line, "ms": 4.5, "lw": 1.4}
         options["label"] = style.label
         axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(DUAL) else 2, **options)

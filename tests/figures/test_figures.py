@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from dataclasses import replace
@@ -24,12 +23,11 @@ from figures.scripts import MODULES, NAMES, script
 from figures.selection import transport_plans
 from ot_draft.cli import main as ot_draft
 from ot_draft.pairs import Study, compare_rules, read_pairs, summarise
-from ot_draft.pairs.plotting import pyplot
 from ot_draft.pairs.study import LINEAR_PROGRAM
 from ot_draft.pairs.tables import as_records
 
 TINY: dict[str, dict[str, Any]] = {
-    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5},
+    "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5, "beside": ((4, 2),)},
     "khisti_figure_2": {"steps": 4},
     "acceptance_bernoulli": {"ks": (1, 2, 3)},
     "acceptance_random": {"count": 2, "ks": (1, 8)},
@@ -83,11 +81,14 @@ def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
     if hasattr(module, "table"):
         lines = module.table(style.read(tmp_path / "data.csv")).split("\n\n")[-1].splitlines()
         assert len(lines) > 3 and len({line.count("|") for line in lines}) == 1
-    again = io.BytesIO()
     figure = module.draw(style.read(tmp_path / "data.csv"))
-    figure.savefig(again, format="svg", dpi=160, metadata={"Date": None})
-    pyplot().close(figure)
-    assert again.getvalue() == files[0].read_bytes()
+    for axes in (axes for axes in figure.axes if axes.axison):
+        beside = axes.get_shared_y_axes().get_siblings(axes)
+        assert axes.get_xlabel() and any(other.get_ylabel() for other in beside), "an axis without a title"
+    assert style.caption_of(files[0]) == figure.caption
+    again = tmp_path / "again"
+    again.mkdir()
+    assert style.save(figure, again, name)[0].read_bytes() == files[0].read_bytes()
 
 
 def test_the_list_names_every_script_and_no_file_is_long() -> None:
@@ -121,7 +122,7 @@ def test_a_figure_is_computed_again_only_if_something_has_changed(
 
 
 def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert store.modules("truncation") == {"acceptance.truncation", "acceptance.temperature", "style", "about"}
+    assert store.modules("truncation") == {"acceptance.truncation", "acceptance.temperature", "style", "sheet", "about"}
     folder = tmp_path / "figures"
     shutil.copytree(store.FOLDER, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
     monkeypatch.setattr(store, "FOLDER", folder)

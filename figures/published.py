@@ -1,0 +1,51 @@
+"""Published numbers beside ours, on the same grid: `python -m figures.published` writes the tables of docs/published.md from the data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from figures import style
+from figures.paths import spectr_table_1
+from figures.published_lines import SIMULATED, multi_candidate, others, spectr
+
+PAGE = Path(__file__).parents[1] / "docs" / "published.md"
+ITERATIONS = 2000
+HEAD = ("where", "what", "published", "ours", "remark")
+
+
+def tables() -> dict[str, str]:
+    """Every work's table in Markdown, by its title."""
+    works = [("SpecTr (2310.15141, NeurIPS 2023)", spectr()), ("MCSD (2401.06706)", multi_candidate()), *others()]
+    return {title: style.markdown([HEAD, *(line.cells() for line in lines)]) for title, lines in works}
+
+
+def page(text: str) -> str:
+    """The page with its tables made anew: under each heading of a work, the table that stands there is replaced."""
+    for title, made in tables().items():
+        place = re.compile(rf"(^## {re.escape(title)}\n.*?)(?:^\|.*?\n)+", re.MULTILINE | re.DOTALL)
+        text, done = place.subn(lambda found, made=made: found[1] + made, text, count=1)  # type: ignore[misc]
+        if not done:
+            raise click.ClickException(f"{PAGE.name} has no table under '## {title}'")
+    return text
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Write nothing; exit status 1 if the page is not what the data say.")
+@click.option("--simulate", is_flag=True, help="Before, simulate SpecTr's grid anew: two minutes.")
+def main(check: bool, simulate: bool) -> None:
+    """Write the tables of docs/published.md from the data."""
+    if simulate:
+        style.write(spectr_table_1.compute(iterations=ITERATIONS), SIMULATED)
+    old = PAGE.read_text(encoding="utf-8")
+    new = page(old)
+    if check and new != old:
+        raise click.ClickException(f"{PAGE.name} is not what the data say: run python -m figures.published")
+    if not check:
+        PAGE.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

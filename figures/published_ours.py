@@ -1,0 +1,70 @@
+"""Our side of the published numbers: means over the real pairs and ratios over the real trees, from figures/data."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from figures import style
+from llm_demo.bench.trees.summary import cells, over
+
+
+def with_error(row: dict[str, Any]) -> str:
+    return f"{float(row['block_efficiency']):.2f} ± {float(row['error']):.2f}"
+
+
+@cache
+def pairs() -> dict[float, tuple[Any, Any]]:
+    with np.load(style.DATA / "smollm2_pairs.npz", allow_pickle=False) as stored:
+        return {float(t): (p, q) for t, p, q in zip(stored["temperatures"], stored["p"], stored["q"], strict=True)}
+
+
+def acceptance(rule: ot.SelectionRule, k: int) -> dict[float, float]:
+    """Mean over the real contexts, by temperature."""
+    kept = {t: rule.closed_form(ot.Problem(p, q, k, rule.law)) for t, (p, q) in pairs().items()}
+    return {t: float(both[0].mean()) for t, both in kept.items() if both is not None}
+
+
+def shares(k: int) -> list[float]:
+    """K-SEQ over the optimum in every real context."""
+    found: list[float] = []
+    for p, q in pairs().values():
+        both = ot.rules.KSeq().closed_form(ot.Problem(p, q, k))
+        assert both is not None
+        found += (both[0] / ot.optimal_acceptance(p, q, k)).tolist()
+    return found
+
+
+@cache
+def trees() -> Any:
+    return cells(style.read(style.DATA / "real_trees.csv"))
+
+
+def ratio(way: str, other: str, temperature: float) -> float:
+    """Tokens a call of a way over those of another on the same trees' budgets: mean over drafts and budgets."""
+    return over({cell: of for cell, of in trees().items() if cell[1] == temperature}, way, other)[0]
+
+
+def tokens(way: str, nodes: int, temperature: float) -> float:
+    return float(np.mean([1 + of.mean(way) for cell, of in trees().items() if cell[1:] == (temperature, nodes)]))
+
+
+def mean_ratio(above: tuple[str, int], below: tuple[str, int], temperature: float) -> float:
+    """Tokens a call, each way at its own number of nodes: mean of the ratio over drafts."""
+    found, drafts = trees(), {cell[0] for cell in trees()}
+    ratios = [
+        (1 + found[draft, temperature, above[1]].mean(above[0]))
+        / (1 + found[draft, temperature, below[1]].mean(below[0]))
+        for draft in sorted(drafts)
+    ]
+    return float(np.mean(ratios))
+
+
+def same_everywhere(p: list[Fraction], q: list[Fraction]) -> ot.paths.MarkovModel:
+    """Models that do not look at the context."""
+    law, draft = np.array(p, dtype=object), np.array(q, dtype=object)
+    return ot.paths.MarkovModel({(): law}, {(): draft}, order=0)

@@ -1,0 +1,108 @@
+"""What the report holds beside the figures: all rules on real pairs, published numbers, proof checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from figures import published, style
+from figures.report_tables import markdown_table, table
+from ot_draft.pairs.plotting import look
+from ot_draft.pairs.summary import Summary
+from ot_draft.pairs.tables import as_summaries
+
+SECTIONS = {  # beside the figures
+    "comparison": "All rules on real contexts",
+    "published": "Published beside ours",
+    "proofs": "Proof checks",
+    "court": "Published verifiers, judged",
+}
+NO_PICTURES = "optimum by LP"  # of a summary: the check of the line above it
+LAWS = {
+    "iid": "i.i.d. drafts",
+    "hybrid:auto": "hybrid drafts, number of top tokens from q",
+    "greedy": "greedy drafts",
+    "hub": "the hub's two drafts",
+    "without-replacement": "drafts without replacement",
+}
+
+
+def comparison_section(file: Path) -> str:
+    """The table of all rules on the real pairs, if `ot-draft compare` has left its summary; empty without."""
+    if not file.is_file():
+        return ""
+    lines = [line for line in as_summaries(style.read(file)) if line.accepted is not None and line.rule != NO_PICTURES]
+    columns = list(dict.fromkeys((line.group, line.k) for line in lines))
+    head = [("", ""), *(("number", f"T {group}, k = {k}" if group else f"k = {k}") for group, k in columns)]
+    body: list[list[tuple[str, str]]] = []
+    for law in dict.fromkeys(line.law for line in lines):
+        law_lines = [line for line in lines if line.law == law]
+        body.append([("", f"<b>{escape(LAWS.get(law, law))}</b>"), *[("number", "")] * len(columns)])
+        body += [
+            _rule_line([line for line in law_lines if line.rule == rule], columns) for rule in _in_order(law_lines)
+        ]
+    return f"""<section id="comparison">
+<h2>All rules on real contexts</h2>
+<p class="claim">Mean acceptance of every rule under its law of the drafts, on the committed pairs of two real models.</p>
+{table(head, body)}<p class="made">Again: <code>ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot</code></p>
+</section>
+"""
+
+
+def _in_order(lines: Sequence[Summary]) -> list[str]:
+    return list(dict.fromkeys(line.rule for line in lines))
+
+
+def _rule_line(lines: Sequence[Summary], columns: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
+    acceptances = {(line.group, line.k): f"{float(line.accepted):.4f}" for line in lines}
+    name = "optimum" if lines[0].rule == "optimum" else look(lines[0].rule).label
+    return [("", escape(name)), *(("number", acceptances.get(column, "")) for column in columns)]
+
+
+def published_section() -> str:
+    """Every work's published numbers beside ours, the tables of docs/published.md."""
+    works = "".join(f"<h3>{escape(title)}</h3>\n{markdown_table(text)}" for title, text in published.tables().items())
+    return f"""<section id="published">
+<h2>{SECTIONS["published"]}</h2>
+<p class="claim">Every number with its place in the paper. Ours on the same grid, with another pair or in simulation: ratios within one
+work can be compared, speeds and tokens a call cannot. Where a number was not to be had, the line says so.</p>
+{works}<p class="made">Again: <code>python -m figures.published</code></p>
+</section>
+"""
+
+
+def proofs_section(file: Path) -> str:
+    """What the proof checks said, if they have left their rows; empty without."""
+    try:
+        statements = json.loads(file.read_text(encoding="utf-8"))["statements"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    head = [("", name) for name in ("statement", "source", "method", "outcome")]
+    names = ("name", "source", "method", "verdict")
+    lines = [[("", _statement(statement, name)) for name in names] for statement in statements]
+    return f"""<section id="proofs">
+<h2>Proof checks</h2>
+<p class="claim">Statements of the papers, and ours, checked by machine: {_counts(statements)}.</p>
+{table(head, lines)}<p class="made">Again: <code>ot-draft prove</code></p>
+</section>
+"""
+
+
+def _statement(statement: dict[str, Any], name: str) -> str:
+    text = escape(str(statement.get(name, "")))
+    if name == "name":
+        return f"<b>{text}</b><br>{escape(str(statement.get('claim', '')))}"
+    mark = "good" if statement.get("passed") else "bad"
+    return (
+        f'<span class="{mark}">{escape(str(statement.get("outcome", "")))}</span>: {text}'
+        if name == "verdict"
+        else text
+    )
+
+
+def _counts(statements: Sequence[dict[str, Any]]) -> str:
+    outcomes = [str(statement.get("outcome", "?")) for statement in statements]
+    return ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))

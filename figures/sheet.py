@@ -1,0 +1,126 @@
+"""What pictures are drawn for: a screen, or a column or page of a paper, where text has 8 to 9 points and legends stand below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import pairwise
+from textwrap import fill
+from typing import Any
+
+WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
+LETTERS = 84  # of a caption below one panel
+SETTINGS = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "svg.hashsalt": "ot_draft",
+}
+ON_PAPER = {"font.size": 8.5, "axes.titlesize": 9, "svg.fonttype": "none", "pdf.fonttype": 42}  # text as text
+PANEL = 2.2  # inches that a panel needs at least, on paper
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What pictures are drawn for: a screen, or a paper whose column is so many inches wide. caption: drawn below, too."""
+
+    inches: float | None = None
+    caption: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What matplotlib is told."""
+        return SETTINGS if self.inches is None else SETTINGS | ON_PAPER
+
+    def grid(self, columns: int, rows: int, wide: float, least: float) -> tuple[int, int, tuple[float, float]]:
+        """Columns, rows and size in inches: on paper, as many panels stand side by side as can be read."""
+        if self.inches is None:
+            return columns, rows, (WIDTH * columns * wide, HEIGHT * rows)
+        most = max(1, int(self.inches / (least * wide)))
+        fewer = next(count for count in range(min(most, columns), 0, -1) if columns % count == 0)
+        rows *= columns // fewer
+        return fewer, rows, (self.inches, rows * min(max(0.64 * self.inches / fewer, 2.1), 3.2))
+
+
+PAPER = {"column": 3.35, "page": 7.0}  # inches
+SCREEN = Sheet()
+_sheet: ContextVar[Sheet] = ContextVar("sheet", default=SCREEN)
+
+
+def current() -> Sheet:
+    """What is drawn for now."""
+    return _sheet.get()
+
+
+@contextmanager
+def paper(width: str, caption: bool = False) -> Iterator[None]:
+    """Pictures drawn inside are for a paper: 'column' or 'page' wide, text as text of 8 to 9 points."""
+    before = _sheet.set(Sheet(PAPER[width], caption))
+    try:
+        yield
+    finally:
+        _sheet.reset(before)
+
+
+def line_to(axes: Any, x: float, y: float, colour: str) -> Any:
+    """What the legend shows of a line: that which ends at this point, else one of its colour."""
+    from matplotlib.lines import Line2D
+
+    ends = [line for line in axes.lines if len(line.get_xydata()) and line.get_color() == colour]
+    ends.sort(key=lambda line: abs(line.get_xydata()[-1] - (x, y)).sum())
+    like = ends[0] if ends else Line2D([], [], color=colour)
+    return Line2D(
+        [], [], color=colour, ls=like.get_linestyle(), marker=like.get_marker(), ms=4, lw=like.get_linewidth()
+    )
+
+
+def fit(figure: Any) -> None:
+    """For paper: legends, no text below 8 points nor above 9, long titles broken, tick labels that would meet turned."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_fontsize(min(max(text.get_fontsize(), 8), 9))
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box = axes.get_position()
+        wide, high = box.width * figure.get_figwidth(), box.height * figure.get_figheight()
+        for text, inches in ((axes.title, wide), (axes.xaxis.label, wide), (axes.yaxis.label, high)):
+            if "$" not in text.get_text():
+                lines = text.get_text().splitlines()
+                text.set_text("\n".join(fill(line, max(int(inches * 14), 16)) for line in lines))
+        places = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text() and text.get_visible()]
+        if any(after.x0 < before.x1 for before, after in pairwise(sorted(places, key=lambda box: box.x0))):
+            for text in axes.get_xticklabels():
+                text.set(rotation=40, ha="right", rotation_mode="anchor")
+    _add_legends(figure, getattr(figure, "legends_of", {}))
+
+
+def _add_legends(figure: Any, legends: dict[Any, dict[str, Any]]) -> None:
+    """One below all panels, which makes the picture higher; where names differ from panel to panel, one in each."""
+    names = {name: line for legend in legends.values() for name, line in legend.items()}
+    if len(names) > 2 * max(map(len, legends.values()), default=0):
+        for axes, legend in legends.items():
+            axes.legend(list(legend.values()), list(legend), fontsize=8, framealpha=0.6, borderpad=0.2)
+    elif names:
+        for columns in range(5, 0, -1):
+            legend = figure.legend(
+                list(names.values()),
+                list(names),
+                loc="outside lower center",
+                ncols=columns,
+                frameon=False,
+                fontsize=8,
+                columnspacing=1.2,
+            )
+            box = legend.get_window_extent()
+            if box.width <= figure.bbox.width or columns == 1:
+                break
+            legend.remove()
+        figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
