@@ -60,7 +60,7 @@ def promised(p: Any, delta: float) -> float:
 
 
 WORK = Work(
-    "cactus", "Cactus", "Hao and Mou 2604.04987v1", "abstract, code; the theorem's wording not in full",
+    "cactus", "Cactus", "Hao and Mou 2604.04987v1", "abstract; the code, as noted earlier; not the theorem in full",
     "a controlled divergence from the verifier", "one pass over the vocabulary",
     (biased("code, delta = 1/8", OneToken(Cactus(), (1,)), code,
             "h(n) = t_n + sqrt(2 delta t_n (1 - t_n)): the budget is spent once for every drafted token n",

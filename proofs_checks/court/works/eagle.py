@@ -2,7 +2,7 @@
 
 EAGLE-1 draws children without replacement and rejects recursively with the q they were drawn by. EAGLE-2 and 3 take the top tokens; their
 code sets q = 1: a child x is taken with probability P(x), else P(x) becomes 0 and P is normalised. That is drawing from P, child by
-child. The papers describe one verification for both. With top children and the draft's own q in the test it would not be lossless.
+child. With top children and the draft's own q in the test it would not be lossless.
 """
 
 import ot_draft as ot
@@ -13,8 +13,8 @@ from .specinfer import on_top_tokens
 
 NAIVE = ot.rules.NaiveTarget(law=TOP)
 WORK = Work(
-    "eagle", "EAGLE-1, EAGLE-2 tree verification", "Li et al. 2401.15077, section 4.3; 2406.16858", "code of both; papers' sections",
-    "lossless", "one pass a child (EAGLE-1); none (EAGLE-2)",
+    "eagle", "EAGLE-1, EAGLE-2 tree verification", "Li et al. 2024 (EAGLE, EAGLE-2)", "code of both", "lossless",
+    "one pass a child (EAGLE-1); none (EAGLE-2)",
     (Form("code of EAGLE-1", OneToken(ot.rules.RecursiveRejectionWithoutReplacement()), "Coq: sampling.v"),
      Form("code of EAGLE-2, q set to 1", OneToken(NAIVE), "the output is a draw from p, whatever was chosen; Coq: sampling.v"),
      Form("tree of EAGLE-2", AlongPath(paths.NaivePath(), (2,), 2, paths.TreeShape.by_level((2, 1)), TOP), "exact checks"),

@@ -38,7 +38,7 @@ def code(chance: Any, p: Any, q: Any, k: int, length: int = 2) -> Any:
 
 WORK = Work(
     "hsd", "Hierarchical speculative decoding (HSD)", "2601.05724, definitions 4 to 6",
-    "paper's definitions, code of one draft (not of several)", "lossless; accepts more than block verification",
+    "the definitions, as noted earlier; code of one draft, not of several", "lossless; accepts more than block verification",
     "two passes over the vocabulary a position",
     (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,

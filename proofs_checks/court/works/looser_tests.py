@@ -83,7 +83,7 @@ RELAXED = single(
     lambda p, q, x: int(x in likeliest(p, 10) and p[x] > max(p) - Fraction(3, 5)), lambda p, q, x: mode(p), mode
 )
 WORKS = (
-    Work("lenience", "Lenience; SPEC-RL", "Leviathan et al. 2211.17192, A.5; SPEC-RL 2025", "appendix; description",
+    Work("lenience", "Lenience; SPEC-RL", "Leviathan et al. 2211.17192, A.5; SPEC-RL 2025", "the library's rules",
          "no token gets more than p/l (holds); rollouts near the policy", "as speculative sampling",
          (biased("lenience 1/2", one(ot.rules.lossy.LenientSampling(HALF)), LENIENT, "accept with min(1, p / (l q))", SPECULATIVE, "l = 1",
                  rests_on="exact enumeration; its bound: `prove lossy_claims`"),
@@ -102,7 +102,7 @@ WORKS = (
          "as speculative sampling",
          (biased("tolerance (1 - max p)/4", one(Single(loosened)), TOLERANT,
                  "accept if u <= p/q + beta (1 - max p)", SPECULATIVE, "beta = 0"),), on_purpose=True),
-    Work("wagner", "Optimized speculative sampling, sigmoid form", "Wagner et al. 2406.11016",
+    Work("wagner", "Optimized speculative sampling, sigmoid form", "Wagner et al. 2024",
          "from its description; scale 1, normalised logits", "exact: identical; sigmoid: a small loss of accuracy",
          "no softmax over the vocabulary",
          (Form("exact", SPECULATIVE, "the same rule in another order; Coq: sampling.v"),

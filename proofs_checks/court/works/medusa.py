@@ -24,7 +24,7 @@ def typical(fallback: str) -> OneToken:
 
 FIX = "draw the token from p, and take the draft if it is that token"
 WORK = Work(
-    "medusa", "Medusa's typical acceptance", "Cai et al. 2401.10774, section 3.3.1", "paper's section, code",
+    "medusa", "Medusa's typical acceptance", "Cai et al. 2024, section 3.3.1", "code; the library's rule",
     "plausible text, not the target's law", "an entropy a token",
     (biased("code, fast", typical("greedy"), single(likely, lambda p, q, x: mode(p), mode),
             "posterior_mask = candidates_prob > threshold; the next token is the argmax", TARGET_SAMPLE, FIX),

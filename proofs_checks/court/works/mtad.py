@@ -29,9 +29,8 @@ def by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
 
 
 WORK = Work(
-    "mtad", "Multi-token joint decoding (MTAD)", "Qin et al. 2407.09722",
-    "from its description; i.i.d. drafts in the place of beams, tau = 1/2", "approximates the joint law within a bound",
-    "the joint ratio",
+    "mtad", "Multi-token joint decoding (MTAD)", "MTAD 2024", "from its description; i.i.d. drafts in the place of beams, tau = 1/2",
+    "approximates the joint law within a bound", "the joint ratio",
     (biased("threshold on the joint ratio", AlongPath(rule), by_hand,
     "accept the longest beginning with min(1, p(x_1..x_i)/q(x_1..x_i)) > tau",
             AlongPath(paths.BlockVerification()), "test block verification's weights by coins, correct from (w p - q)+"),), on_purpose=True,

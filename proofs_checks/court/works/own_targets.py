@@ -57,11 +57,11 @@ def toward(
 
 
 WORKS = (
-    Work("cascades", "Speculative cascades (OPT)", "Narasimhan et al. 2405.19261, Algorithm 4", "paper's description",
+    Work("cascades", "Speculative cascades (OPT)", "Narasimhan et al. 2025", "the library's target",
          "lossless for its own target, q or p by context", "one pass more than speculative sampling",
          (toward("OPT, alpha = .1", targets.Cascade("opt", ALPHA), deferred, "the target is q where max q >= max p - alpha TV(p, q)",
                  "always defer to p"),), on_purpose=True),
-    Work("mentored", "Mentored decoding", "Tran-Thien 2023; Tran-Thien and Nock 2026", "description",
+    Work("mentored", "Mentored decoding", "Tran-Thien 2023; Tran-Thien and Nock 2026", "the library's target",
          "most acceptance of one draft within a divergence (holds)", "a root search a token",
          (toward("r <= 3/2 p", targets.Ratio(factor=BOUND), clipped, "the target is clip(q, a p, b p)", "a = b = 1"),), on_purpose=True),
     Work("diversed", "DIVERSED, static ensemble", "2604.07622", "from its description; weight 1/2",

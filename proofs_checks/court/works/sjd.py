@@ -21,7 +21,7 @@ def sharp_left(p: Any, q: Any) -> Any:
 
 
 WORK = Work(
-    "sjd", "Speculative Jacobi decoding", "Teng et al. 2410.01699", "description of the test; code", "keeps the law of sampling",
+    "sjd", "Speculative Jacobi decoding", "Teng et al. 2024", "description of the test; code", "keeps the law of sampling",
     "one pass over the vocabulary",
     (Form("test as described; code at temperature 1", SPECULATIVE,
     "speculative sampling with the law that drew the token; Coq: sampling.v"),
