@@ -106,7 +106,7 @@ class TwoSided:
         self._single, self._sum = np.zeros((kinds, len(RHOS))), np.zeros(len(PRECISIONS))
         self._stakes = (1 - STAKE_TOGETHER) * np.array(list(CONTEXTS.values()))[:, None] * RHO_WEIGHTS
         self._covariance, self._excess = np.zeros((scores, scores)), np.zeros(scores)
-        self._weights = np.zeros((len(PRECISIONS), scores))
+        self._weights: Array = np.zeros((len(PRECISIONS), scores))
         self.blocks = self.tokens = 0
         self.log_e = self.largest = 0.0
 
