@@ -183,7 +183,7 @@ class Nodes:
         self._drafts: dict[Path, Array] = {}
         self._kept: dict[int, tuple[object, dict[Hashable, Any]]] = {}
         self.n = len(self.target(()))
-        self.one = xp.one(self.target(()))  # of the kind of the model's masses
+        self.one = xp.number(1, self.target(()))  # of the kind of the model's masses
 
     @staticmethod
     def of(model: Model) -> Nodes:

@@ -71,7 +71,7 @@ class PathVerifier:
     def __init__(self, survivors: Survivors) -> None:
         self.survivors = survivors
         p = survivors.tree.p
-        self.weight = xp.host_view(xp.one(p) + 0 * p[:, 0, :1])
+        self.weight = xp.host_view(1 + 0 * p[:, 0, :1])
         self._left = xp.empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
         self._passes: list[Array] = []
         self._nodes: list[Array] = []
@@ -95,7 +95,7 @@ class PathVerifier:
 
     def select(self, draws: Draws) -> PathSelection:
         """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there."""
-        refused, lengths = xp.one(self.weight) + 0 * self.weight, []
+        refused, lengths = 1 + 0 * self.weight, []
         for passes in reversed(self._passes):
             lengths.append(refused * passes)
             refused = refused * (1 - passes)
@@ -130,7 +130,7 @@ class Walk:
     @classmethod
     def at_root(cls, p: Array) -> Walk:
         """The walk before its first step."""
-        return cls((p,), (xp.one(p),))
+        return cls((p,), (xp.number(1, p),))
 
     @classmethod
     def along(cls, nodes: Nodes, path: Path) -> Walk:
@@ -144,7 +144,7 @@ class Walk:
         """One step further, to a token that was selected by the law m: the weight becomes min(1, w p(token) / m(token))."""
         p, path = self.targets[-1], (*self.path, token)
         (ratio,) = xp.divide(self.weights[-1] * p[[token]], selected[[token]], 0).tolist()
-        weight = min(xp.one(p), ratio)
+        weight = min(xp.number(1, p), ratio)
         return Walk((*self.targets, nodes.target(path)), (*self.weights, weight), path, (*self.selected, selected))
 
 
@@ -156,7 +156,7 @@ def verify(walk: Walk) -> Iterator[tuple[int, Any, Array]]:
     that passes, of length tau, is accepted; then comes a token from norm((w_tau p_tau - m_tau)+), or from the target when
     tau = L. Where R_i = 0 and w_i = 1, p_i = m_i: every longer weight is 1, so that a longer beginning passes for certain.
     """
-    refused = xp.one(walk.targets[0])  # probability that no longer beginning has passed
+    refused = xp.number(1, walk.targets[0])  # probability that no longer beginning has passed
     for length in range(len(walk.path), -1, -1):
         p, weight = walk.targets[length], walk.weights[length]
         if length == len(walk.path):

@@ -85,8 +85,8 @@ class Traversal(PathRule):
                 child = xp.integers([token], p)
                 drawn_by = law.at(path).child(nodes.draft(path), xp.integers(elder, p), child, len(children))
                 chance = min(
-                    xp.one(p),
-                    xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), xp.zero(p)).tolist()[0],
+                    nodes.one,
+                    xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()[0],
                 )
                 p, weight = _refused(p, weight, drawn_by)
                 yield len(elder) if law.all_independent else elder, token, below, chance, (p, weight)
