@@ -18,9 +18,6 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
-import z3
-
-from ..by_z3 import decide, greatest, is_law, least, reals
 from ..checking import check
 from ..random_cases import Case
 from ..statement import Proof, Statement
@@ -91,6 +88,10 @@ def bound(case: Case, error: str) -> bool:
 
 def any_vocabulary(error: str) -> Proof:
     """The two lemmas that give the bound for every number of tokens."""
+    import z3  # where it is needed: the court takes the race from here, and begins at once
+
+    from ..by_z3 import decide, greatest, is_law, least, reals
+
     a, b, c, d = z3.Reals("p_i p_j q_i q_j")
     below = greatest(b, d) if error == SWAPPED else least(b, d)
     # The ratios as numbers of their own, so that z3 sees polynomials.

@@ -246,7 +246,7 @@ def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest
     there = cli.find_spec
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
     output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
-    assert "Here work audit, capture, compare, decode, plan, prove, replay, sweep. For the others:" in output
+    assert "Here work audit, capture, compare, court, decode, plan, prove, replay, sweep. For the others:" in output
     assert re.search(r"\n  check +pip install '\S*\[check\]'", output)
     assert re.search(r"\n  figures +in a clone, python -m ot_draft figures", output)
 

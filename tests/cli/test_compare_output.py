@@ -50,12 +50,6 @@ def test_the_first_line_comes_at_once_also_into_a_pipe(tmp_path: Path) -> None:
         work.kill()
 
 
-def test_progress_is_a_line_now_and_then_where_it_is_piped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ot_draft.cli.console.EVERY", 0.0)
-    result = compare(pairs_of(tmp_path / "pairs.npz", 4, 24), "--k", 1, "--jobs", 1, "--rules", "KSeq")
-    assert re.findall(r"comparing pairs: (\d+) of 24, about \d+ s left", result.stderr) == ["8", "16"]
-
-
 @pytest.mark.parametrize("ks", ["1,2,4,8", "1,2,3,4,6,8,12,16,24,32"])
 def test_a_table_fits_80_columns_and_shows_every_number(ks: str, tmp_path: Path) -> None:
     file = pairs_of(tmp_path / "pairs.npz", 6, 5)
