@@ -75,11 +75,14 @@ VARIANTS = (
     fails("one greedy draft, tested with q", ONE, (1,), TOP, GREEDY, NAIVE, "set q = 1"),
     holds("target at its temperature, draft at another, each q and p as sampled from", ONE, (1,)),
 )  # fmt: skip
-HEADS = ("variant", "verdict", "counterexample", "remedy")
+HEADS = ("variant", "lossless", "remedy")
 
 
 def page(form: str, quick: bool = True) -> tuple[bool, str]:
     """Whether all came out as recorded, and the table."""
     judged = [judge(each, quick) for each in VARIANTS]
-    table = [(one.form.name, one.verdict, pages.example(one), one.form.fix) for one in judged]
-    return all(one.sound for one in judged), pages.shown(form, HEADS, table)
+    table = [(one.form.name, pages.yes_or_no(one), one.form.fix, *pages.case(one)) for one in judged]
+    if form == "json":
+        return all(one.sound for one in judged), pages.shown(form, (*HEADS, *pages.CASE), table)
+    two = pages.in_two(form, HEADS, table)
+    return all(one.sound for one in judged), two

@@ -81,7 +81,7 @@ WORKS = (
           biased("synthetic acceptance at rate 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
                  single(lambda p, q, x: RATE, lambda p, q, x: p), "acceptance by a given rate, whatever p says", SPECULATIVE,
                  "standard acceptance: the rate is what min(p, q) gives", on_purpose=True),
-          biased("second runner before pull 54282: noise used again",
+          biased("second runner before pull 54282: noise again",
                  Coupled(used_again, in_floats=lambda p, q: np.minimum(p, q).sum()), race_by_hand,
                  "the recovered token takes the Gumbel noise that drew the draft", SPECULATIVE, "fresh noise",
                  rests_on="exact integration of the race")),
