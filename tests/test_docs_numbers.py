@@ -315,6 +315,8 @@ CLAIMS = (
     Claim("docs/formal.md", r"hybrid drafts on (\d+) small problems", lambda: [sum(1 for _ in bridge.hybrid_cases())]),
     Claim("docs/formal.md", r"on (\d+) small Markov models, laws and lengths; on (\d+) models", bridged_models),
 )
+AUDITS = "many audits of simulated samplers: minutes to hours; tests/audit runs fewer of the same"
+CHECKS = "thousands of checks: minutes; tests/checks runs fewer of the same"
 ENGINES = "`make engines` runs it, in an environment of 3.6 GB"
 # Paragraphs whose numbers no test makes again: document, a piece of it, why.
 NOT_CHECKED = (
@@ -340,6 +342,21 @@ NOT_CHECKED = (
         "tests/integrations/test_integrations_findings.py asserts them",
     ),
     ("docs/integrations.md", "A row takes 8 n bytes", "a count, not a measurement"),
+    ("docs/audit.md", "| 130, 141 | Ctrl-C", "exit statuses"),
+    ("docs/audit.md", "| as it is | 0 |", ENGINES),
+    ("docs/audit.md", "Noise that draws the draft and then the token", AUDITS),
+    ("docs/audit.md", "680 audits of varied right samplers", AUDITS),
+    ("docs/audit.md", "65 with planted errors are in the tests", AUDITS),
+    ("docs/audit.md", "36 wrong samplers beside right ones", AUDITS),
+    ("docs/audit.md", "Of 1,000 pairs of right sides", AUDITS),
+    ("docs/audit.md", "A token costs 29 to 37 microseconds", "a time, of one machine"),
+    ("docs/court.md", "in 23 seconds of CPU", "a time, of one machine"),
+    ("docs/decoding.md", "Where it is off by more than 15 %", "a setting"),
+    ("docs/decoding.md", "Laws are stored on their 224 heaviest tokens", "a setting"),
+    ("docs/own_rule.md", "checks 16 right rules with 63 seeds", CHECKS),
+    ("docs/own_rule.md", "right functions of 31 kinds", CHECKS),
+    ("docs/own_rule.md", "prints for 27 mistakes the corner", CHECKS),
+    ("docs/own_rule.md", "plants 81 mistakes", "a count"),
 )
 
 

@@ -78,7 +78,7 @@ WORKS = (
          "one pass a token",
          (Form("V1, draft_probs given", SPECULATIVE, STANDARD),
           Form("V1, draft_probs None (n-gram)", OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; Coq: sampling.v"),
-          biased("synthetic acceptance at rate 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
+          biased("synthetic acceptance 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
                  single(lambda p, q, x: RATE, lambda p, q, x: p), "acceptance by a given rate, whatever p says", SPECULATIVE,
                  "standard acceptance: the rate is what min(p, q) gives", on_purpose=True),
           biased("second runner before pull 54282: noise again",
