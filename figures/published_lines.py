@@ -105,9 +105,7 @@ def _khisti() -> Iterator[Line]:
     right = [(ot.optimal_acceptance(p, q, 2) == 1) == (low <= min(p) and max(p) <= high) for p in grid]
     ours = f"exact at {sum(right)} of {len(right)} targets"
     yield Line("Theorem, Figure 2", "acceptance 1, uniform q, k = 2", "iff p(H) ≥ q(H)²", ours, "p(1) = 1/3")
-    yield Line(
-        "tables", "block efficiency and token rates, OPT models", None, None, "abstract and summaries read"
-    )
+    yield Line("tables", "block efficiency and token rates, OPT models", None, None, "abstract and summaries read")
 
 
 def _block_verification() -> Iterator[Line]:
@@ -133,9 +131,7 @@ def _traversal() -> Iterator[Line]:
     for temperature in (0.3, 0.6, 1.0):
         gain = ratio("Sequoia, traversal", "Sequoia", temperature)
         what = f"longer than token-wise on one tree, T = {temperature:g}"
-        yield Line(
-            "results, summary", what, "2.2 to 5.7 %", f"{100 * (gain - 1):.1f} %", "Sequoia's, 8 to 64 nodes"
-        )
+        yield Line("results, summary", what, "2.2 to 5.7 %", f"{100 * (gain - 1):.1f} %", "Sequoia's, 8 to 64 nodes")
     yield Line("tables", "by task and by tree", None, None)
 
 
@@ -156,9 +152,7 @@ def _list_level() -> Iterator[Line]:
         return f"{min(ratios):.3f} to {max(ratios):.3f}"
 
     pair = "Qwen 2.5 7B and .5B; ours SmolLM2"
-    yield Line(
-        "Table 1", "SpecTr over one draft, K = 8, L = 4", spread(2, 0), f"{k_seq / one:.3f}", pair
-    )
+    yield Line("Table 1", "SpecTr over one draft, K = 8, L = 4", spread(2, 0), f"{k_seq / one:.3f}", pair)
     yield Line("Table 1", "SpecInfer over SpecTr", spread(1, 2), f"{recursive / k_seq:.3f}", pair)
     yield Line("Table 1", "GLS over SpecTr", spread(3, 2), None, "one token: figure *The list-level race*")
     yield Line("Table 2", "drafts of two temperatures, K = 2, L = 5", "GLS 3.94 to 4.83", None, "no such pair here")

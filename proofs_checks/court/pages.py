@@ -57,14 +57,8 @@ def share(one: Judgement) -> str:
     return worst + (f"; {real}" if real else "")
 
 
-def yes_or_no(one: Judgement) -> str:
-    """Whether a rule is lossless, in a word."""
-    if not one.sound:
-        return f"NOT AS RECORDED: {one.verdict}"
-    return "no" if one.verdict == NOT_LOSSLESS else "yes"
-
-
 CASE = ("p", "q", "k", "total variation")
+SAID = {"lossless": "yes", NOT_LOSSLESS: "no", f"{NOT_LOSSLESS}, by design": "no, by design"}
 SHORT = ("work", "rule", "lossless", "worst", "real pairs", "repaired")
 
 
@@ -86,15 +80,17 @@ def short_rows(judged: Judged) -> list[tuple[str, ...]]:
             worst = f"{float(one.worst.share):.3f}{'' if beside == OPTIMUM else ' †'}" if beside and holds else ""
             cells = [worst, f"{found[0]:.3f} of {found[1]:.3f}" if found and (beside or not holds) else ""]
             cells += [f"{again[0]:.3f}" if found and again and not holds else ""]
-            said = yes_or_no(one)
-            lossless = "no, by design" if said == "no" and by_design(work, one) else said
-            made.append((work.title, one.form.name, lossless, *cells, *case(one)))
+            made.append(
+                (work.title, one.form.name, SAID.get(verdict(work, one), verdict(work, one)), *cells, *case(one))
+            )
     return made
 
 
-def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
-    """Verdicts, and then the counterexamples of what is not lossless: the last cells of the rows, under CASE."""
-    named = heads.index("lossless")
+def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]], named: int) -> str:
+    """Verdicts, and then the counterexamples of what is not lossless: the last cells of the rows, under CASE.
+
+    named: how many cells name a row.
+    """
     verdicts = shown(form, heads, [row[: len(heads)] for row in table])
     against = [(*row[:named], *row[len(heads) :]) for row in table if row[-1]]
     return f"{verdicts}\n\n{shown(form, (*heads[:named], *CASE), against)}"
