@@ -22,6 +22,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.pairs import read_pairs
+from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.pairs.summary import clustered_error
 from proofs_checks.__main__ import STATEMENTS
 from proofs_checks.formal import bridge, bridge_paths
@@ -103,7 +104,7 @@ def table_of_results() -> Numbers:
 
 
 def accepted(rule: Any, problem: Any) -> Any:
-    return np.asarray(importlib.import_module("ot_draft.pairs").expected_acceptance(rule, problem).value)
+    return np.asarray(expected_acceptance(rule, problem).value)
 
 
 OURS, ASSISTED = "auto chosen in every step", "transformers, assisted 1 × 4, i.i.d."
