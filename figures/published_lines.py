@@ -22,7 +22,7 @@ def spectr() -> Iterator[Line]:
         rule = spectr_real.KSEQ if K > 1 else spectr_real.ONE
         ours, model = real[rule, K, L], simulated[spectr_real.KSEQ, K, L]
         parts = f"{with_error(model)} simulated, {with_error(ours)} real"
-        fitted = "the simulation is fitted here" if (K, L) == (1, 4) else ""
+        fitted = "simulation fitted here" if (K, L) == (1, 4) else ""
         yield Line("Table 1", f"tokens a call, K = {K}, L = {L}", f"{efficiency}", parts, fitted)
         measured = f"{float(ours['speed_up']):.2f} ± {float(ours['speed_up_error']):.2f}"
         yield Line(
@@ -80,7 +80,7 @@ def _sequoia() -> Iterator[Line]:
     }
     for temperature, of in table.items():
         ratios = [tree / paths for tree, paths in of.values()]
-        what = f"tokens a step, tree over independent paths, T = {temperature:g}"
+        what = f"tokens a step, tree over paths, T = {temperature:g}"
         ours = mean_ratio(("Sequoia", 64), ("chains, K-SEQ", 32), temperature)
         size = "128 over 40 nodes; ours 64 over 32"
         yield Line("Table 1", what, f"{min(ratios):.2f} to {max(ratios):.2f}", f"{ours:.2f}", size)
@@ -91,8 +91,8 @@ def _sequoia() -> Iterator[Line]:
 
 def _spec_hub() -> Iterator[Line]:
     hub, recursive = (acceptance(rule, 2) for rule in (ot.rules.SpecHub(), ot.rules.RecursiveRejection()))
-    gains = ", ".join(f"{hub[temperature] - recursive[temperature]:.3f} at T = {temperature:g}" for temperature in hub)
-    one = "theirs a step, ours one token: sign only"
+    gains = ", ".join(f"{hub[temperature] - recursive[temperature]:.3f} (T = {temperature:g})" for temperature in hub)
+    one = "sign only"
     yield Line("abstract", "more tokens than recursive rejection, k = 2", ".05 to .27", gains, one)
     yield Line("abstract", "the same without replacement", ".02 to .16", None, "ours: figure *Draft laws at equal k*")
     yield Line("tables", "batch efficiency by model and temperature", None, None)
@@ -104,10 +104,8 @@ def _khisti() -> Iterator[Line]:
     grid = [[Fraction(1, 3), Fraction(i, 90), Fraction(60 - i, 90)] for i in range(61)]
     right = [(ot.optimal_acceptance(p, q, 2) == 1) == (low <= min(p) and max(p) <= high) for p in grid]
     ours = f"exact at {sum(right)} of {len(right)} targets"
-    yield Line("Theorem, Figure 2", "acceptance 1, uniform q, k = 2", "iff p(H) ≥ q(H)² for all H", ours, "p(1) = 1/3")
-    yield Line(
-        "tables", "block efficiency and token rates, OPT models", None, None, "only abstract and summaries are stored"
-    )
+    yield Line("Theorem, Figure 2", "acceptance 1, uniform q, k = 2", "iff p(H) ≥ q(H)²", ours, "p(1) = 1/3")
+    yield Line("tables", "block efficiency and token rates, OPT models", None, None, "abstract and summaries read")
 
 
 def _block_verification() -> Iterator[Line]:
@@ -132,10 +130,8 @@ def _block_verification() -> Iterator[Line]:
 def _traversal() -> Iterator[Line]:
     for temperature in (0.3, 0.6, 1.0):
         gain = ratio("Sequoia, traversal", "Sequoia", temperature)
-        what = f"longer accepted than token-wise on one tree, T = {temperature:g}"
-        yield Line(
-            "results, summary", what, "2.2 to 5.7 %", f"{100 * (gain - 1):.1f} %", "Sequoia's tree, 8 to 64 nodes"
-        )
+        what = f"longer than token-wise on one tree, T = {temperature:g}"
+        yield Line("results, summary", what, "2.2 to 5.7 %", f"{100 * (gain - 1):.1f} %", "Sequoia's, 8 to 64 nodes")
     yield Line("tables", "by task and by tree", None, None)
 
 
@@ -156,9 +152,7 @@ def _list_level() -> Iterator[Line]:
         return f"{min(ratios):.3f} to {max(ratios):.3f}"
 
     pair = "Qwen 2.5 7B and .5B; ours SmolLM2"
-    yield Line(
-        "Table 1", "tokens a call, SpecTr over one draft, K = 8, L = 4", spread(2, 0), f"{k_seq / one:.3f}", pair
-    )
+    yield Line("Table 1", "SpecTr over one draft, K = 8, L = 4", spread(2, 0), f"{k_seq / one:.3f}", pair)
     yield Line("Table 1", "SpecInfer over SpecTr", spread(1, 2), f"{recursive / k_seq:.3f}", pair)
     yield Line("Table 1", "GLS over SpecTr", spread(3, 2), None, "one token: figure *The list-level race*")
     yield Line("Table 2", "drafts of two temperatures, K = 2, L = 5", "GLS 3.94 to 4.83", None, "no such pair here")
@@ -178,10 +172,10 @@ def _eagle() -> Iterator[Line]:
     yield Line("abstract", "speed-up", "3.05 to 4.26", None, "needs its trained drafts")
     yield Line("abstract", "faster than EAGLE", "20 to 40 %", None, "the same")
     hot, cold = (tokens("EAGLE-2", 64, temperature) for temperature in (1.0, 0.0))
-    note = "Vicuna 13B, quoted by a summary; ours: its tree alone"
+    note = "Vicuna 13B, by a summary"
     yield Line(
         "results",
-        "accepted, T = 1 over T = 0, mean of six tasks",
+        "accepted, T = 1 over T = 0, six tasks",
         f"{4.26 / 4.65:.2f} (4.26 / 4.65)",
         f"{hot / cold:.2f}",
         note,

@@ -23,7 +23,7 @@ FORMATS = ["text", "markdown", "latex", "json"]
 )
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
               help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip
-@click.option("--short", is_flag=True, help="A table without claims and costs.")
+@click.option("--short", is_flag=True, help="Two tables without claims and costs.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write there instead of printing.")
 def main(names: tuple[str, ...], form: str, cases: str, page: str, short: bool, out: Path | None) -> None:
     """Judge published verifiers: lossless for every p and q, or not, with the smallest counterexample.
@@ -42,12 +42,12 @@ def main(names: tuple[str, ...], form: str, cases: str, page: str, short: bool, 
         sound = all(one.sound for _, every in judged for one in every)
         if form == "json":
             said = json.dumps(pages.as_data(judged), indent=1, ensure_ascii=False)
+        elif short:
+            said = pages.in_two(form, pages.SHORT, pages.short_rows(judged), 2)
         elif names and form == "text":
             said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in judged)
         else:
-            columns = [place for place, head in enumerate(pages.HEADS) if not (short and head in ("claim", "cost"))]
-            table = [[row[place] for place in columns] for row in pages.rows(judged)]
-            said = pages.shown(form, [pages.HEADS[place] for place in columns], table)
+            said = pages.shown(form, pages.HEADS, pages.rows(judged))
     if out is None:
         click.echo(said)
     else:

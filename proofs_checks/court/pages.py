@@ -57,6 +57,45 @@ def share(one: Judgement) -> str:
     return worst + (f"; {real}" if real else "")
 
 
+CASE = ("p", "q", "k", "total variation")
+SAID = {"lossless": "yes", NOT_LOSSLESS: "no", f"{NOT_LOSSLESS}, by design": "no, by design"}
+SHORT = ("work", "rule", "lossless", "worst", "real pairs", "repaired")
+
+
+def case(one: Judgement) -> tuple[str, ...]:
+    """The counterexample in cells, those of CASE."""
+    if one.example is None:
+        return ("",) * len(CASE)
+    laws = ("; ".join(", ".join(map(str, row)) for row in rows) for rows in (one.example.case.p, one.example.case.q))
+    return (*laws, str(one.example.case.k), str(one.example.total_variation))
+
+
+def short_rows(judged: Judged) -> list[tuple[str, ...]]:
+    """One row a rule, in the order of SHORT and CASE."""
+    made = []
+    for work, every in judged:
+        for one in every:
+            found, again = on_real(one.form.defendant), on_real(one.form.repair)
+            beside, holds = one.form.defendant.beside, one.verdict != NOT_LOSSLESS
+            worst = f"{float(one.worst.share):.3f}{'' if beside == OPTIMUM else ' †'}" if beside and holds else ""
+            cells = [worst, f"{found[0]:.3f} of {found[1]:.3f}" if found and (beside or not holds) else ""]
+            cells += [f"{again[0]:.3f}" if found and again and not holds else ""]
+            made.append(
+                (work.title, one.form.name, SAID.get(verdict(work, one), verdict(work, one)), *cells, *case(one))
+            )
+    return made
+
+
+def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]], named: int) -> str:
+    """Verdicts, and then the counterexamples of what is not lossless: the last cells of the rows, under CASE.
+
+    named: how many cells name a row.
+    """
+    verdicts = shown(form, heads, [row[: len(heads)] for row in table])
+    against = [(*row[:named], *row[len(heads) :]) for row in table if row[-1]]
+    return f"{verdicts}\n\n{shown(form, (*heads[:named], *CASE), against)}"
+
+
 def law(texts: Any) -> str:
     """A law of texts: 00: 1/2, 01: 1/3, .."""
     return ", ".join(f"{''.join(map(str, text))}: {mass}" for text, mass in sorted(texts.items()))

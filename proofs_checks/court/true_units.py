@@ -30,7 +30,7 @@ CONTEXTS, TOKENS, TEXTS = 16, 100, 400
 ASKED = {"KL": 0.02, "TV": 0.05}
 SPECULATIVE = ot.rules.SpeculativeSampling()
 # The most is that of the rule's own draft law: SGLang's draft is the likeliest token, the others' is drawn.
-HEADS = ("rule", "knob", "accepts", "KL of a token", "TV of a token", "KL of a text", "TV of a text", "most at that KL",
+HEADS = ("rule", "knob", "accepts", "token KL", "token TV", "text KL", "text TV", "most at that KL",
          "most at that TV")  # fmt: skip
 AGAIN = ("rule", "asked", "knob for it", "emitted", "accepts", "most at what is emitted")
 

@@ -58,7 +58,7 @@ def fails(name: str, rule: Any, ks: tuple[int, ...], law: Any, program: Any, rep
     return biased(name, OneToken(rule, ks, law), program, name, OneToken(repair, ks), fix)
 
 
-DRAW_IT, REPORT = "draw the children, or set q = 1", "report the law that the draft was drawn from"
+DRAW_IT, REPORT = "draw the children, or set q = 1", "report the law that was drawn from"
 GREEDY = single(usual_test, usual_residual, mode)
 CUT, COOLED = (single(usual_test, usual_residual, drawn) for drawn in (top_two, squared))
 VARIANTS = (
@@ -75,11 +75,13 @@ VARIANTS = (
     fails("one greedy draft, tested with q", ONE, (1,), TOP, GREEDY, NAIVE, "set q = 1"),
     holds("target at its temperature, draft at another, each q and p as sampled from", ONE, (1,)),
 )  # fmt: skip
-HEADS = ("variant", "verdict", "counterexample", "remedy")
+HEADS = ("variant", "verdict", "remedy")
 
 
 def page(form: str, quick: bool = True) -> tuple[bool, str]:
     """Whether all came out as recorded, and the table."""
     judged = [judge(each, quick) for each in VARIANTS]
-    table = [(one.form.name, one.verdict, pages.example(one), one.form.fix) for one in judged]
-    return all(one.sound for one in judged), pages.shown(form, HEADS, table)
+    table = [(one.form.name, one.verdict, one.form.fix, *pages.case(one)) for one in judged]
+    if form == "json":
+        return all(one.sound for one in judged), pages.shown(form, (*HEADS, *pages.CASE), table)
+    return all(one.sound for one in judged), pages.in_two(form, HEADS, table, 1)

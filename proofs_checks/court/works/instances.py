@@ -65,7 +65,7 @@ WORKS = (
     Work("gbv", "Greedy multi-path block verification", "Thomas and Pal 2602.16961v1", ABSTRACT,
          "block verification is optimal for one path, off-path probabilities included; lossless for several", "not read",
          (Form("one path", BLOCK, "its claim of optimality is a theorem, Coq: block_optimal.v"),
-          Form("several paths: `Joint`, the nearest rule", JOINT, "Coq: joint.v, of `Joint`, not of GBV"))),
+          Form("several paths: `Joint`, nearest rule", JOINT, "Coq: joint.v, of `Joint`, not of GBV"))),
     Work("univer", "UniVer", "Weng et al. 2605.04543v1", ABSTRACT, "lossless; optimal within its framework", "not read",
          (Form("as far as described: `Joint`", JOINT, "Coq: joint.v, of `Joint`"),)),
     Work("lookahead", "Lookahead decoding, sampling", "Lookahead decoding 2024", "code", LOSSLESS, "none beyond the target's sample",

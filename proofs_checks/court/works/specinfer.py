@@ -28,7 +28,7 @@ WORK = Work(
     "specinfer", "SpecInfer", "Miao et al. 2024", "the library's rule; the choice of children as its trees are described", "lossless",
     "one pass a draft",
     (Form("children drawn from q", OneToken(RULE), "Coq: sampling.v"),
-     biased("children are q's top tokens (a choice left open)", OneToken(RULE, (1, 2), TOP), on_top_tokens,
+     biased("children are q's top tokens (left open)", OneToken(RULE, (1, 2), TOP), on_top_tokens,
             "accept x with probability P(x)/Q(x), where x was chosen and not drawn",
             OneToken(ot.rules.NaiveTarget(law=TOP), (1, 2)), "with chosen children Q(x) = 1: draw from P, and accept if it is a child")),
 )  # fmt: skip
