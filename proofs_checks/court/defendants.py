@@ -20,7 +20,7 @@ from ot_draft import paths
 
 from ..paths.path_cases import Told
 from .cases import Case
-from .rules import among
+from .rules import TOP, among
 
 OPTIMUM, JOINT = "the optimum", "what joint selection accepts"
 TUPLES = 32  # random draft tuples for a real pair
@@ -175,7 +175,7 @@ class AlongPath:
     @property
     def errors(self) -> dict[str, Any]:
         """The same with an error planted, by its name: each must be found not lossless."""
-        planted = (BONUS,) if self.rule == paths.NaivePath() else (BONUS, UNIFORM)
+        planted = (BONUS,) if self.law == TOP else (BONUS, UNIFORM)  # q plays no part for a chosen draft
         return {name: replace(self, rule=wrong_path(self.rule, name)) for name in planted}
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ import ot_draft as ot
 from ot_draft import paths
 
 from ..record import TOP, AlongPath, Form, OneToken, Work, biased
-from .specinfer import on_top_tokens
+from .specinfer import ON_TOP_TOKENS
 
 NAIVE = ot.rules.NaiveTarget(law=TOP)
 WORK = Work(
@@ -18,7 +18,7 @@ WORK = Work(
     (Form("code of EAGLE-1", OneToken(ot.rules.RecursiveRejectionWithoutReplacement()), "Coq: sampling.v"),
      Form("code of EAGLE-2, q set to 1", OneToken(NAIVE), "the output is a draw from p, whatever was chosen; Coq: sampling.v"),
      Form("tree of EAGLE-2", AlongPath(paths.NaivePath(), (2,), 2, paths.TreeShape.by_level((2, 1)), TOP), "exact checks"),
-     biased("top children, the draft's q (a choice left open)", OneToken(ot.rules.RecursiveRejection(), (1, 2), TOP), on_top_tokens,
+     biased("top children, the draft's q (a choice left open)", OneToken(ot.rules.RecursiveRejection(), (1, 2), TOP), ON_TOP_TOKENS,
             "acp = px / qx with qx = q(x) for a child that was chosen, not drawn", OneToken(NAIVE, (1, 2)),
             "qx = 1 and P(x) = 0 after a refusal, as the code of EAGLE-2 has it")),
     "SafeAILab/EAGLE eagle/modeling_eagle.py, eagle/model/utils.py@cb7e084, evaluate_posterior",

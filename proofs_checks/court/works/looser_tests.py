@@ -3,11 +3,13 @@
 FLY takes a draft that is not the target's likeliest token where the target's entropy is high and no further mismatch follows (here: given
 that none follows). MARS takes the target's second token where its mass is near the first's. EARS adds a tolerance that grows with 1 - max
 p. LENIENCE divides q by a factor; SPEC-RL does so with p as the residual. The relaxed acceptance of TENSORRT-LLM takes a draft near the
-target's best. WAGNER et al. put sigmoids in the place of both softmaxes: with normalised logits and scale 1, p/(1 + p) and q/(1 + q).
+target's best; its typical acceptance samples the target without the tokens below min(threshold, alpha e^-H), and compares: lossless for
+that truncated law (at temperature 1). WAGNER et al. put sigmoids in the place of both softmaxes: with normalised logits and scale 1,
+p/(1 + p) and q/(1 + q).
 """
 
 from fractions import Fraction
-from math import log
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -15,21 +17,35 @@ import numpy as np
 import ot_draft as ot
 from ot_draft import arrays as xp
 
-from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
+from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test, without
 from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, Form, OneToken, Work, biased
 from ..rules import Single, among, capped_ratio, left
 
 GATE, MARGIN, BETA, HALF = 0.3, Fraction(9, 10), Fraction(1, 4), Fraction(1, 2)
+THRESHOLD, ALPHA = 0.3, 0.9  # larger than in practice, to show on three tokens
 
 
 def best(p: Any) -> Any:
     return xp.as_number(among(xp.top_tokens(p, 1), p), p)
 
 
+def entropy_of(masses: Any) -> Any:
+    return -xp.total(masses * np.log(masses + (masses == 0)))
+
+
 def open_gate(p: Any, q: Any) -> Any:
-    masses = p.astype(float)
-    entropy = -xp.total(masses * np.log(masses + (masses == 0)))
-    return xp.where(entropy >= GATE * log(p.shape[-1]), 1 + 0 * p, best(p))
+    return xp.where(entropy_of(p.astype(float)) >= GATE * log(p.shape[-1]), 1 + 0 * p, best(p))
+
+
+def unmasked(p: Any, q: Any, k: Any = 1, law: Any = None) -> Any:
+    """The target that TensorRT-LLM's typical acceptance samples from."""
+    bar = np.minimum(THRESHOLD, ALPHA * np.exp(-entropy_of(p.astype(float))))
+    return xp.normalise(xp.where(p.astype(float) >= bar, p, 0 * p), otherwise=p)
+
+
+def masked_by_hand(p: Any) -> Any:
+    bar = min(THRESHOLD, ALPHA * exp(sum(float(mass) * log(mass) for mass in p if mass)))
+    return norm([mass if float(mass) >= bar else 0 for mass in p])
 
 
 def gate(p: Any, q: Any, x: int) -> int:
@@ -82,6 +98,7 @@ TOLERANT = single(lambda p, q, x: ratio(p[x], q[x]) + BETA * (1 - max(p)), usual
 RELAXED = single(
     lambda p, q, x: int(x in likeliest(p, 10) and p[x] > max(p) - Fraction(3, 5)), lambda p, q, x: mode(p), mode
 )
+MASKED = single(lambda p, q, x: masked_by_hand(p)[x], lambda p, q, x: without(masked_by_hand(p), [x]), mode)
 WORKS = (
     Work("lenience", "Lenience; SPEC-RL", "Leviathan et al. 2211.17192, A.5; SPEC-RL 2025", "the library's rules",
          "no token gets more than p/l (holds); rollouts near the policy", "as speculative sampling",
@@ -107,10 +124,14 @@ WORKS = (
          "no softmax over the vocabulary",
          (Form("exact", SPECULATIVE, "the same rule in another order; Coq: sampling.v"),
           biased("sigmoid", SIGMOID, SQUASHED, "sigmoid for softmax in test and residual", SPECULATIVE, "softmax")), on_purpose=True),
-    Work("tensorrt", "TensorRT-LLM's relaxed acceptance", "", "from its description: relaxed_topk 10, relaxed_delta .6",
-         "for thinking phases; none about the law", "the ten likeliest tokens",
+    Work("tensorrt", "TensorRT-LLM's relaxed and typical acceptance", "", "relaxed: from its description, relaxed_topk 10, relaxed_delta .6; typical: code",
+         "for thinking phases; plausible text; none about the law", "the ten likeliest tokens; an entropy",
          (biased("top 10, delta .6", chosen(ot.rules.lossy.RelaxedAcceptance()), RELAXED,
                  "accept a draft among the top tokens with p > max p - delta", TARGET_SAMPLE,
-                 "compare with the target's sample"),),
-         "NVIDIA/TensorRT-LLM, mtp_relaxed_acceptance_op (not read)", on_purpose=True),
+                 "compare with the target's sample"),
+          biased("typical, threshold .3, alpha .9", OneToken(ot.rules.Toward(unmasked, ot.rules.NaiveTarget(law=TOP)), (1,)), MASKED,
+                 "if (prob < threshold) logit = -FLT_MAX, before the target's sample is drawn", TARGET_SAMPLE, "no mask")),
+         "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/speculativeDecoding/common.cu@2a9abd9, maskLogitsBasedOnEntropy", on_purpose=True),
+    Work("asd", "ASD", "2608.03447", "its number only; neither abstract nor code could be had", "not read", "not read", (),
+         not_judged="nothing that was found says what its rule is"),
 )  # fmt: skip
