@@ -47,9 +47,7 @@ class Trial:
     @property
     def total_variation(self) -> Fraction:
         texts = self.emitted.keys() | self.due.keys()
-        return (
-            sum((abs(self.emitted.get(t, Fraction(0)) - self.due.get(t, Fraction(0))) for t in texts), Fraction(0)) / 2
-        )
+        return sum((max(Fraction(0), self.emitted.get(t, 0) - self.due.get(t, 0)) for t in texts), Fraction(0))
 
     @property
     def share(self) -> Any:
@@ -253,6 +251,4 @@ class Coupled:
         return {name: replace(self, law=law) for name, law in self.planted}
 
 
-Defendant = (
-    OneToken | AlongPath | Coupled
-)  # each with its length, its ks, what it is set beside, its errors, trials and on_real
+Defendant = OneToken | AlongPath | Coupled  # each with its length, ks, what it is set beside, errors, trials, on_real

@@ -22,10 +22,8 @@ def rows(judged: Judged) -> list[tuple[str, ...]]:
     """One row a rule, in the order of HEADS, and one for what is not judged."""
     found = []
     for work, every in judged:
-        for one in every:
-            found.append(
-                (work.title, work.claim, one.form.name, verdict(work, one), example(one), share(one), work.cost)
-            )
+        said = ((one.form.name, verdict(work, one), example(one), share(one)) for one in every)
+        found += [(work.title, work.claim, *each, work.cost) for each in said]
         if work.not_judged:
             found.append((work.title, work.claim, "-", f"not judged: {work.not_judged}", "", "", work.cost))
     return found

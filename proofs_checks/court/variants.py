@@ -16,7 +16,7 @@ from .record import TOP, Form, OneToken, biased
 from .rules import DrawnFrom, sharp, top
 from .trial import judge
 from .works.engines import top_two
-from .works.specinfer import ON_TOP_TOKENS, recursive
+from .works.trees import ON_TOP_TOKENS, recursive
 
 RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
 ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)

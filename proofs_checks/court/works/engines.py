@@ -2,7 +2,7 @@
 
 VLLM, NOISE. In the second runner the Gumbel noise that drew the draft was used again for the recovered token (pull 54282). Given the
 refused draft x, the noise of the others is no longer fresh: what is recovered is the winner of a race of the same exponentials. Its law
-is rational. BLOCK and SYNTHETIC are the second runner's; synthetic refuses into norm((p - q)+), before that into the target's own draw.
+is rational. BLOCK and SYNTHETIC are the second runner's; at 02e318b synthetic draws the rest from norm((p - q)+).
 SGLANG. One coin goes through the children of a node. Until pull 7207 that coin, known to be above their mass s, made the final draw too.
 LLAMA.CPP, EXAMPLE. With `temp` > 0 and one sequence (n_parallel = 1) the draft is data[0] of the candidates in falling order, and not the
 token that the draft's sampler drew. It is kept with probability p/q, else the target becomes norm((p - q)+). With a chosen token, q in
@@ -24,16 +24,12 @@ from ...races import exponential_race
 from ...random_cases import Case
 from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test, without
 from ..record import SPECULATIVE, TOP, AlongPath, Coupled, Form, OneToken, Work, biased
-from ..rules import DrawnFrom, Single, left, top
+from ..rules import DrawnFrom, Single, top
 
 RATE, HALF = Fraction(3, 5), Fraction(1, 2)
 CHOSEN = ot.rules.NaiveTarget(law=TOP)
 RULE = ot.rules.SpeculativeSampling()
 STANDARD = "speculative sampling; Coq: sampling.v"
-SYNTHETIC, MEASURE = (
-    "accepted &= u < rate, whatever p says: for benchmarks",
-    "standard: the rate is what min(p, q) gives",
-)
 
 
 def top_two(q: Any) -> Any:
@@ -120,25 +116,26 @@ WORKS = (
                  "candidate_logits are not those that the candidates were drawn from (as issue 47932 describes)", SPECULATIVE,
                  "report the law after the assistant's own processors")),
          "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling, in copies; issue 47932"),
-    Work("vllm", "vLLM's rejection samplers", "", "code of V1 and of the second runner (V2); pull's description", "strictly follows Leviathan et al.; block verification",
+    Work("vllm", "vLLM's rejection samplers", "", "code of V1 and of the second runner (V2); pull's description",
+         "strictly follows Leviathan et al.; block verification",
          "one pass a token",
          (Form("V1 and V2 standard, draft's law given", SPECULATIVE, STANDARD),
           Form("V1 and V2 standard, no law (n-gram)", OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; Coq: sampling.v"),
           Form("V2 block, draft's law given", AlongPath(paths.BlockVerification()), "block verification; Coq: block.v"),
           Form("V2 block, no law: chosen path", AlongPath(block_of_one_hot, shape=paths.TreeShape.chains(1, 2), law=TOP),
                "block verification with q = 1 on the path; exact checks"),
-          biased("V2 synthetic at rate 3/5", OneToken(Single(lambda p, q: 0 * p + RATE), (1,)), single(lambda p, q, x: RATE, usual_residual),
-                 SYNTHETIC, SPECULATIVE, MEASURE, on_purpose=True),
-          biased("V2 synthetic before, at 1674474", OneToken(Single(lambda p, q: 0 * p + RATE, lambda p, q: p), (1,)),
-                 single(lambda p, q, x: RATE, lambda p, q, x: p), SYNTHETIC, SPECULATIVE, MEASURE, on_purpose=True),
+          biased("V2 synthetic at rate 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE), (1,)),
+                 single(lambda p, q, x: RATE, usual_residual), "accepted &= u < rate, whatever p says", SPECULATIVE,
+                 "standard acceptance: the rate is what min(p, q) gives", on_purpose=True),
           biased("second runner before pull 54282: noise used again",
                  Coupled(used_again, in_floats=lambda p, q: np.minimum(p, q).sum()), race_by_hand,
                  "the recovered token takes the Gumbel noise that drew the draft", SPECULATIVE, "fresh noise",
                  rests_on="exact integration of the race")),
-         "vllm-project/vllm vllm/v1/sample/rejection_sampler.py@0097a7b; vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py@02e318b; pull 54282",
-         remarks="Coins are taken as independent of noise. Synthetic, where (p - q)+ is empty: the code takes the argmax of -inf, judged as p.",
+         "vllm-project/vllm v1/sample/rejection_sampler.py@0097a7b; v1/worker/gpu/spec_decode/rejection_sampler_utils.py@02e318b",
+         remarks="Coins are taken as independent of noise. Synthetic with (p - q)+ empty, an argmax of -inf, is judged as p.",
          not_judged="fly: the code read knows standard, synthetic and block only"),
-    Work("sglang", "SGLang's target-only tree kernel", "", "code, also with one coin (its commit not known); pulls' descriptions", "lossless at thresholds 1", "none",
+    Work("sglang", "SGLang's target-only tree kernel", "", "code, also with one coin (commit not known); pulls",
+         "lossless at thresholds 1", "none",
          (Form("thresholds 1", OneToken(ot.rules.lossy.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v"),
           Form("thresholds 1, several steps", AlongPath(paths.NaivePath(), (2,), 2, paths.TreeShape.by_level((2, 1)), TOP),
                "a fresh coin at every node; exact checks"),

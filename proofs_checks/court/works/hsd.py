@@ -47,5 +47,5 @@ WORK = Work(
             "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",
             BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well")),
     "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2, _speculative_sampling",
-    not_judged="several drafts: later ones go on from ratios and residuals of the refused one, in trees that the cache code builds; not rebuilt",
+    not_judged="several drafts: what later ones take over from refused ones was not rebuilt",
 )  # fmt: skip

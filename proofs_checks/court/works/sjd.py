@@ -2,8 +2,8 @@
 
 The test is speculative sampling with q the law that the token was drawn by. In the code both laws have gone through the sampling
 settings, and log((p - q)+) goes through the same settings once more (lines 215 to 232): at a temperature T other than 1 the residual
-becomes norm((p - q)+^(1/T)). The repository's own scripts all sample at temperature 1, where nothing is wrong; top-k changes nothing
-either, as (p - q)+ has no token outside p's. Fresh drafts are chosen, with q = 1.
+becomes norm((p - q)+^(1/T)). test_lumina_mgpt.py, test_llamagen.py (its default) and eval_model.py sample at temperature 1, where
+the residual is right; top-k changes nothing either, as (p - q)+ has no token outside p's; top-p is not judged. New drafts have q = 1.
 """
 
 from fractions import Fraction
