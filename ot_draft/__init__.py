@@ -3,7 +3,6 @@
 from typing import Any
 
 from . import arrays, laws, losses, paths, rules, targets
-from .bias import Bias, bias_of
 from .errors import (
     DraftSelectionError,
     InvalidArgument,
@@ -26,7 +25,6 @@ __version__ = "0.1.0"
 __all__ = [
     "IID",
     "Audit",
-    "Bias",
     "DraftLaw",
     "DraftSelectionError",
     "Evaluation",
@@ -48,7 +46,6 @@ __all__ = [
     "SolverFailed",
     "WithoutReplacement",
     "arrays",
-    "bias_of",
     "check_draws",
     "check_rule",
     "check_sampler",

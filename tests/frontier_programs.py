@@ -17,6 +17,7 @@ from random_problems import random_pair
 
 import ot_draft as ot
 from ot_draft import targets
+from ot_draft.bias import bias_of
 from ot_draft.targets.base import Target
 
 Array = Any
@@ -53,7 +54,7 @@ def is_reached(problem: ot.Problem, name: str, target: Target, best: Fraction) -
     """Whether the target's law is one, within its budget, and has just this acceptance over all token sets: with ==."""
     sets, inside = token_sets(problem)
     r = target(problem.p, problem.q, problem.k, problem.law)
-    bias = ot.bias_of(r, problem.p)
+    bias = bias_of(r, problem.p)
     within = bias.total_variation <= EPS if name == "tv" else bias.ratio <= FACTOR
     reached = 1 + min(np.array([sum(r[each], Fraction(0)) for each in sets]) - inside)
     return bool(r.sum() == 1 and (r >= 0).all() and reached == best and within)

@@ -135,7 +135,6 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.decoding.language_model",
     "ot_draft.decoding.load",
     "ot_draft.decoding.pair",
-    "ot_draft.decoding.step",
     "ot_draft.laws.fixed_last",
     "ot_draft.laws.hybrid",
     "ot_draft.pairs.estimate",

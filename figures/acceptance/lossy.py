@@ -8,7 +8,8 @@ import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from ot_draft import IID, Hybrid, Problem, bias_of, evaluate, frontier, optimal_acceptance, rules, targets
+from ot_draft import IID, Hybrid, Problem, evaluate, frontier, optimal_acceptance, rules, targets
+from ot_draft.bias import bias_of
 from ot_draft.pairs import read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"

@@ -14,6 +14,7 @@ from figures.about import About, Number
 from figures.acceptance.lossy import CONTEXTS, FILE, curve_of_kl, lossy_rules
 from figures.paths.path_rules import look
 from figures.paths.strung import Drafted, Strung, drafted, emitted
+from ot_draft.bias import bias_of
 from ot_draft.pairs import read_pairs
 
 TEXT = 100  # tokens of a text
@@ -89,7 +90,7 @@ def _row(paths: str, rule: str, budget: str, found: dict[str, float], name: str 
 def _token_wise(model: Strung, budget: str, target: Any) -> dict[str, Any]:
     """The optimum for r on one path, which speculative sampling has."""
     r = target(model.p, model.q, 1, ot.IID())
-    spent = ot.bias_of(r, model.p).kl.mean()
+    spent = bias_of(r, model.p).kl.mean()
     return _row(ONE_PATH, OPTIMAL.name, budget, _on_one_path(np.minimum(r, model.q).sum(-1).mean(), spent))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
+from ot_draft.bias import bias_of
 from ot_draft.paths.evaluation.simulate import drafted_trees
 
 
@@ -65,7 +66,7 @@ class Remembered:
     @cached_property
     def spent(self) -> dict[int, Any]:
         """KL(r || p) of every pair (C,), by k."""
-        return {k: ot.bias_of(r, self.model.p).kl for k, r in self.made.items()}
+        return {k: bias_of(r, self.model.p).kl for k, r in self.made.items()}
 
 
 @dataclass(frozen=True, eq=False)

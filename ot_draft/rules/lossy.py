@@ -183,7 +183,6 @@ ALL = (
 )
 
 __all__ = [
-    "ALL",
     "LenientSampling",
     "RelaxedAcceptance",
     "TwoThresholds",

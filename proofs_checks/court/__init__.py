@@ -6,22 +6,7 @@ import importlib
 from .record import Work
 from .trial import Judgement, judge_work
 
-FILES = (
-    "instances",
-    "specinfer",
-    "eagle",
-    "hsd",
-    "races",
-    "sjd",
-    "medusa",
-    "own_targets",
-    "cactus",
-    "looser_tests",
-    "mtad",
-    "engines",
-)
-
-
+FILES = ["instances", "trees", "hsd", "races", "sjd", "own_targets", "cactus", "looser_tests", "engines"]
 _MODULES = [importlib.import_module(f"proofs_checks.court.works.{file}") for file in FILES]
 REGISTER: dict[str, tuple[Work, str]] = {  # every work by its name, with what its file says
     work.name: (work, (module.__doc__ or "").strip())

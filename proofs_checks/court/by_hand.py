@@ -14,6 +14,8 @@ from typing import Any
 
 Law = dict[tuple[int, ...], Fraction]
 Masses = Sequence[Fraction]
+Model = Callable[..., Masses]
+Program = Callable[..., Sequence[int]]
 Branch = tuple[tuple[int, ...], list[Fraction]]
 ZERO, ONE = Fraction(0), Fraction(1)
 
@@ -47,9 +49,7 @@ class Chance:
         return self.draw((1 - heads, heads)) == 1
 
 
-def branches(
-    program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int
-) -> Iterator[Branch]:
+def branches(program: Program, p: Model, q: Model, k: int) -> Iterator[Branch]:
     """Every branch of program(chance, p, q, k): the tokens it emits, and the factors of its probability."""
     waiting: list[list[int]] = [[]]
     while waiting:
@@ -60,9 +60,7 @@ def branches(
         yield tokens, chance.factors
 
 
-def emitted(
-    program: Callable[..., Sequence[int]], p: Callable[..., Masses], q: Callable[..., Masses], k: int, length: int
-) -> Law:
+def emitted(program: Program, p: Model, q: Model, k: int, length: int) -> Law:
     """Law of the first `length` tokens: those that the program emits, then the target's own."""
     law: Law = {}
     for tokens, factors in branches(program, p, q, k):
@@ -71,7 +69,7 @@ def emitted(
     return {text: mass for text, mass in law.items() if mass}
 
 
-def continued(tokens: tuple[int, ...], p: Callable[..., Masses], length: int) -> Law:
+def continued(tokens: tuple[int, ...], p: Model, length: int) -> Law:
     """The target's law of `length` tokens that begin with these."""
     if len(tokens) == length:
         return {tokens: ONE}
@@ -114,12 +112,10 @@ def likeliest(masses: Masses, count: int) -> list[int]:
     return sorted(range(len(masses)), key=lambda y: (-masses[y], y))[:count]
 
 
-def single(
-    accept: Callable[..., Any], residual: Callable[..., Masses], drafted: Callable[[Masses], Masses] = tuple
-) -> Callable[..., Any]:
+def single(accept: Callable[..., Any], residual: Model, drafted: Callable[[Masses], Masses] = tuple) -> Program:
     """The program of a rule for one token: draft x from drafted(q), take it with accept(p, q, x), else draw from residual(p, q, x)."""
 
-    def program(chance: Chance, p: Callable[..., Masses], q: Callable[..., Masses], k: int) -> tuple[int]:
+    def program(chance: Chance, p: Model, q: Model, k: int) -> tuple[int]:
         target, draft = p(), q()
         x = chance.draw(drafted(draft))
         return (x,) if chance.flip(accept(target, draft, x)) else (chance.draw(residual(target, draft, x)),)

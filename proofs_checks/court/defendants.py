@@ -20,7 +20,7 @@ from ot_draft import paths
 
 from ..paths.path_cases import Told
 from .cases import Case
-from .rules import among
+from .rules import TOP, among
 
 OPTIMUM, JOINT = "the optimum", "what joint selection accepts"
 TUPLES = 32  # random draft tuples for a real pair
@@ -47,9 +47,7 @@ class Trial:
     @property
     def total_variation(self) -> Fraction:
         texts = self.emitted.keys() | self.due.keys()
-        return (
-            sum((abs(self.emitted.get(t, Fraction(0)) - self.due.get(t, Fraction(0))) for t in texts), Fraction(0)) / 2
-        )
+        return sum((max(Fraction(0), self.emitted.get(t, 0) - self.due.get(t, 0)) for t in texts), Fraction(0))
 
     @property
     def share(self) -> Any:
@@ -175,7 +173,7 @@ class AlongPath:
     @property
     def errors(self) -> dict[str, Any]:
         """The same with an error planted, by its name: each must be found not lossless."""
-        planted = (BONUS,) if self.rule == paths.NaivePath() else (BONUS, UNIFORM)
+        planted = (BONUS,) if self.law == TOP else (BONUS, UNIFORM)  # q plays no part for a chosen draft
         return {name: replace(self, rule=wrong_path(self.rule, name)) for name in planted}
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
@@ -253,6 +251,4 @@ class Coupled:
         return {name: replace(self, law=law) for name, law in self.planted}
 
 
-Defendant = (
-    OneToken | AlongPath | Coupled
-)  # each with its length, its ks, what it is set beside, its errors, trials and on_real
+Defendant = OneToken | AlongPath | Coupled  # each with its length, ks, what it is set beside, errors, trials, on_real

@@ -14,17 +14,19 @@ from .record import NOT_LOSSLESS, Work
 from .trial import Judgement, on_real
 
 Judged = Sequence[tuple[Work, list[Judgement]]]
-ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
+ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks", "not_judged")
 HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the optimum", "cost")
 
 
 def rows(judged: Judged) -> list[tuple[str, ...]]:
-    """One row a rule, in the order of HEADS."""
-    return [
-        (work.title, work.claim, one.form.name, verdict(work, one), example(one), share(one), work.cost)
-        for work, every in judged
-        for one in every
-    ]
+    """One row a rule, in the order of HEADS, and one for what is not judged."""
+    found = []
+    for work, every in judged:
+        said = ((one.form.name, verdict(work, one), example(one), share(one)) for one in every)
+        found += [(work.title, work.claim, *each, work.cost) for each in said]
+        if work.not_judged:
+            found.append((work.title, work.claim, "-", f"not judged: {work.not_judged}", "", "", work.cost))
+    return found
 
 
 def verdict(work: Work, one: Judgement) -> str:
@@ -138,7 +140,7 @@ def note(work: Work, one: Judgement) -> list[str]:
 def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
     """Everything about one work, in words; reasoning: what its file says."""
     lines = [f"{work.title} ({work.name})", "", reasoning, ""]
-    said = zip(("source", "code", "read", "claim", "cost", "note"), ABOUT(work), strict=True)
+    said = zip(("source", "code", "read", "claim", "cost", "note", "not judged"), ABOUT(work), strict=True)
     lines += [f"{what}: {words}" for what, words in said if words]
     for one in every:
         trial = one.example
@@ -160,10 +162,10 @@ def as_data(judged: Judged) -> list[dict[str, Any]]:
     """One entry a rule, its numbers in Fractions as texts."""
     found: list[dict[str, Any]] = []
     for work, every in judged:
-        for one, row in zip(every, rows([(work, every)]), strict=True):
+        for one, row in zip(every, rows([(work, every)]), strict=False):
             entry: dict[str, Any] = {"rests on": one.form.rests_on, "real": on_real(one.form.defendant)}
             entry |= zip(HEADS, row, strict=True)
-            entry |= {about: getattr(work, about) for about in ("name", "paper", "code", "read")}
+            entry |= {about: getattr(work, about) for about in ("name", "paper", "code", "read", "not_judged")}
             entry |= {about: getattr(one, about) for about in ("tried", "found_out", "sound", "confirmed")}
             if one.example is not None and one.sound:
                 entry |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "note": note(work, one)}

@@ -52,9 +52,9 @@ def biased(
 class Work:
     """One published verifier, or an engine's own sampler at a version.
 
-    paper: source, with its version and section. code: repository, path and commit,
-    "" where none was read. read: what of it was read for this
-    record. claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
+    paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read.
+    claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
+    not_judged: what of it has no verdict, and why.
     """
 
     name: str
@@ -67,3 +67,4 @@ class Work:
     code: str = ""
     on_purpose: bool = False
     remarks: str = ""
+    not_judged: str = ""

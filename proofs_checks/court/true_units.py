@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import ot_draft as ot
 from ot_draft import targets
+from ot_draft.bias import bias_of
 from ot_draft.rules import lossy
 
 from . import pages
@@ -26,9 +28,9 @@ from .trial import real_pairs
 from .works.cactus import Cactus, promised
 from .works.looser_tests import SIGMOID, loosened
 
+toward = partial(ot.rules.Toward, rule=ot.rules.SpeculativeSampling())
 CONTEXTS, TOKENS, TEXTS = 16, 100, 400
 ASKED = {"KL": 0.02, "TV": 0.05}
-SPECULATIVE = ot.rules.SpeculativeSampling()
 # The most is that of the rule's own draft law: SGLang's draft is the likeliest token, the others' is drawn.
 HEADS = ("rule", "knob", "accepts", "token KL", "token TV", "text KL", "text TV", "most at that KL",
          "most at that TV")  # fmt: skip
@@ -51,18 +53,13 @@ KNOBS = (
     Knob("lenience with p for the rest, 1 - l", lambda x: lossy.LenientSampling(1 - x, "target"), (0.5,)),
     Knob("EARS, beta", lambda beta: Single(lambda p, q: loosened(p, q, beta)), (0.25,), (0.0, 1.0)),
     Knob("SGLang, 1 - threshold_acc", lambda x: lossy.TwoThresholds(1, 1 - x), (0.5,), (0.0, 0.99)),
-    Knob(
-        "ensemble (DIVERSED), 1 - w",
-        lambda x: ot.rules.Toward(targets.Ensemble(1 - x), SPECULATIVE),
-        (0.1, 0.5),
-        (0.0, 1.0),
-    ),
-    Knob("cascade opt, alpha", lambda x: ot.rules.Toward(targets.Cascade("opt", x), SPECULATIVE), (0.1,)),
+    Knob("ensemble (DIVERSED), 1 - w", lambda x: toward(targets.Ensemble(1 - x)), (0.1, 0.5), (0.0, 1.0)),
+    Knob("cascade opt, alpha", lambda x: toward(targets.Cascade("opt", x)), (0.1,)),
     Knob("typical (Medusa), alpha", lambda x: lossy.TypicalAcceptance(0.3, x), (0.09,)),
     Knob("typical (vLLM until 0.8), alpha", lambda x: lossy.TypicalAcceptance(0.09, x), (0.3,)),
     Knob("relaxed (TensorRT-LLM), delta", lambda x: lossy.RelaxedAcceptance(10, x), (0.6,)),
     Knob("sigmoid (Wagner)", lambda x: SIGMOID.rule, (1.0,)),
-    Knob("the best, KL budget", lambda x: ot.rules.Toward(targets.KL(x), SPECULATIVE), (0.02,), (0.0, 1.0)),
+    Knob("the best, KL budget", lambda x: toward(targets.KL(x)), (0.02,), (0.0, 1.0)),
 )
 
 
@@ -87,7 +84,7 @@ def measure(rule: Any, p: Any, q: Any) -> Measured:
         law.append((chance[chance > 0, None] * output).sum(0))
         accepts.append((chance[chance > 0] * np.take_along_axis(output, here, 1)[:, 0]).sum())
     r = np.array(law)
-    bias = ot.bias_of(r, p)
+    bias = bias_of(r, p)
     return Measured(np.array(accepts), r, bias.kl, bias.total_variation)
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import ot_draft as ot
 
 from . import pages
-from .by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test, without
+from .by_hand import mode, norm, single, usual_residual, usual_test
 from .record import TOP, Form, OneToken, biased
 from .rules import DrawnFrom, sharp, top
 from .trial import judge
 from .works.engines import top_two
-from .works.specinfer import on_top_tokens
+from .works.trees import ON_TOP_TOKENS, recursive
 
 RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
 ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)
@@ -24,30 +24,6 @@ ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)
 
 def squared(q: Any) -> Any:
     return norm([mass * mass for mass in q])
-
-
-def no_renormalising(chance: Any, p: Any, q: Any, k: Any) -> Any:
-    """Children without replacement, each tested with the q of the first draw."""
-    target, taken = p(), list[int]()
-    for _ in range(min(k, len(target))):
-        x = chance.draw(without(q(), taken))
-        if chance.flip(ratio(target[x], q()[x])):
-            return (x,)
-        target = norm(minus(target, q()), target)
-        taken.append(x)
-    return (chance.draw(target),)
-
-
-def top_renormalised(chance: Any, p: Any, q: Any, k: Any) -> Any:
-    """The top tokens as children, q renormalised after every refusal as if they had been drawn."""
-    target, taken = p(), list[int]()
-    for x in likeliest(q(), k):
-        law = without(q(), taken)
-        if chance.flip(ratio(target[x], law[x])):
-            return (x,)
-        target = norm(minus(target, law), target)
-        taken.append(x)
-    return (chance.draw(target),)
 
 
 def holds(name: str, rule: Any, ks: tuple[int, ...], law: Any = None) -> Form:
@@ -64,11 +40,11 @@ CUT, COOLED = (single(usual_test, usual_residual, drawn) for drawn in (top_two, 
 VARIANTS = (
     holds("children drawn i.i.d., q as it is", RECURSIVE, (1, 2, 3)),
     holds("children without replacement, q renormalised after each refusal", WITHOUT, (1, 2, 3)),
-    fails("children without replacement, q not renormalised", RECURSIVE, (2,), WITHOUT.law, no_renormalising, WITHOUT,
+    fails("children without replacement, q not renormalised", RECURSIVE, (2,), WITHOUT.law, recursive(False, False), WITHOUT,
           "renormalise q after each refusal"),
     holds("top-k children, q set to 1, a refused child's p set to 0", NAIVE, (1, 2, 3)),
-    fails("top-k children, tested with q as it is", RECURSIVE, (1, 2), TOP, on_top_tokens, NAIVE, DRAW_IT),
-    fails("top-k children, tested with q renormalised after each refusal", WITHOUT, (1, 2), TOP, top_renormalised, NAIVE, DRAW_IT),
+    fails("top-k children, tested with q as it is", RECURSIVE, (1, 2), TOP, ON_TOP_TOKENS, NAIVE, DRAW_IT),
+    fails("top-k children, tested with q renormalised after each refusal", WITHOUT, (1, 2), TOP, recursive(True, True), NAIVE, DRAW_IT),
     holds("one draft from q truncated to its top 2, that law reported", ONE, (1,)),
     fails("one draft from q truncated to its top 2, q reported untruncated", ONE, (1,), DrawnFrom(top(2)), CUT, ONE, REPORT),
     fails("one draft at temperature 1/2, q reported at temperature 1", ONE, (1,), DrawnFrom(sharp), COOLED, ONE, REPORT),

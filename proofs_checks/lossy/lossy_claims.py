@@ -26,7 +26,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import targets
-from ot_draft.bias import divergence
+from ot_draft.bias import bias_of, divergence
 
 from ..checking import check
 from ..random_cases import Case, draw
@@ -79,7 +79,7 @@ def ensemble(case: Case, error: str) -> bool:
     p, q = _masses(case)
     r = targets.Ensemble(HALF)(p, q)
     lossless = ot.optimal_acceptance(p, q, case.k)
-    return ot.optimal_acceptance(r, q, case.k) == min(1, lossless + ot.bias_of(r, p).total_variation)
+    return ot.optimal_acceptance(r, q, case.k) == min(1, lossless + bias_of(r, p).total_variation)
 
 
 def ensemble_under_chi_squared(case: Case, error: str) -> bool:
@@ -88,7 +88,7 @@ def ensemble_under_chi_squared(case: Case, error: str) -> bool:
     r = targets.Ensemble(HALF)(p, q)
     name = "tv" if error == ONLY_TV else "chi-squared"
     accepted, spent = ot.optimal_acceptance(r, q, 1), divergence(name, r, p)
-    other = targets.TotalVariation(ot.bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
+    other = targets.TotalVariation(bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
     same = ot.optimal_acceptance(other, q, 1) >= accepted
     return not (same and divergence(name, other, p) < spent)
 
@@ -96,7 +96,7 @@ def ensemble_under_chi_squared(case: Case, error: str) -> bool:
 def cascade(case: Case, error: str) -> bool:
     """OPT chooses, of q and p, the one of least loss 1 - max plus alpha times the rejections."""
     p, q = _masses(case)
-    distance = ot.bias_of(q, p).total_variation
+    distance = bias_of(q, p).total_variation
     for alpha in ALPHAS:
         chosen = targets.Cascade("opt", alpha)(p, q)
         deferred = 1 - max(p) + (0 if error == LOWER else alpha * distance)
@@ -113,7 +113,7 @@ def token_cascade(case: Case, error: str) -> bool:
     if error == BETWEEN and not ((np.minimum(p, q) <= r) & (r <= np.maximum(p, q))).all():
         return True
     lossless = ot.optimal_acceptance(p, q, 1)
-    return ot.optimal_acceptance(r, q, 1) == lossless + ot.bias_of(r, p).total_variation
+    return ot.optimal_acceptance(r, q, 1) == lossless + bias_of(r, p).total_variation
 
 
 def mentored(case: Case, error: str) -> bool:

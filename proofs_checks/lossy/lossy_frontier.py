@@ -25,6 +25,8 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import targets
+from ot_draft.bias import bias_of
+from ot_draft.rules import lossy
 
 from ..checking import check
 from ..random_cases import Case
@@ -35,7 +37,7 @@ __all__ = ["STATEMENTS", "check"]
 EPS, FACTOR = Fraction(1, 11), Fraction(5, 3)
 DOUBLED, DRAFT_ONLY, UNCAPPED = "twice eps", "m for one draft", "not capped at 1"
 UNSCALED, REVERSED, ENGINE_BETTER = "b p not scaled", "the chain reversed", "p in the place of the output law"
-RULES = ot.rules.lossy.ALL
+RULES = lossy.ALL
 
 
 def _cuts(case: Case) -> tuple[Any, Any, Any]:
@@ -52,7 +54,7 @@ def total_variation(case: Case, error: str) -> bool:
     r = targets.TotalVariation(EPS)(p, q, 1 if error == DRAFT_ONLY else case.k)
     best = 1 + min(mass - inside) + EPS * (2 if error == DOUBLED else 1)
     best = best if error == UNCAPPED else min(Fraction(1), best)
-    return r.sum() == 1 and 1 + min(sets @ r - inside) == best and ot.bias_of(r, p).total_variation <= EPS
+    return r.sum() == 1 and 1 + min(sets @ r - inside) == best and bias_of(r, p).total_variation <= EPS
 
 
 def ratio(case: Case, error: str) -> bool:

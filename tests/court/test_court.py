@@ -35,7 +35,7 @@ EXACT = OneToken(ot.rules.SpeculativeSampling(), (1,))
 def test_the_register_is_wide_enough_and_says_what_was_read() -> None:
     assert len(REGISTER) >= 24
     for work, reasoning in REGISTER.values():
-        assert work.forms and reasoning and work.read and work.claim and work.cost
+        assert (work.forms or work.not_judged) and reasoning and work.read and work.claim and work.cost
         assert work.paper or work.code
     for form in NOT:
         assert form.by_hand is not None and form.line and form.repair is not None and form.fix
@@ -172,6 +172,54 @@ def test_noise_used_again_is_a_law_and_fresh_noise_is_lossless() -> None:
         assert sum(output) == 1 and accepted == sum(map(min, p, q))
     output, _ = engines.used_again((F(1, 10), F(6, 10), F(3, 10)), (F(7, 10), F(1, 10), F(2, 10)), 1)
     assert output[0] == F(1, 10) and output[1] > F(6, 10)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
+    """SGLang's kernel with one coin, walked for 720 evenly spaced coins."""
+    for p, q in pairs()[::9]:
+        counts = [0] * len(p)
+        for number in range(720):
+            coin, reached, drafts = F(2 * number + 1, 1440), F(0), by_hand.likeliest(q, k)
+            for x in drafts:
+                reached += p[x]
+                if coin < reached:
+                    break
+            else:
+                rest = [F(0) if y in drafts else mass for y, mass in enumerate(p)]
+                place = coin * sum(rest)
+                x = next(y for y in range(len(p)) if sum(rest[: y + 1]) > place)
+            counts[x] += 1
+        output, accepted = engines.coin_again(p, q, k)
+        assert sum(output) == 1 and accepted == sum(p[x] for x in by_hand.likeliest(q, k))
+        assert all(abs(F(count, 720) - mass) <= F(1, 360) for count, mass in zip(counts, output, strict=True))
+
+
+def block_kernel(chance: by_hand.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+    """vLLM's block kernel for a chosen path of two tokens: independent coins, the last that passes decides."""
+    (x,) = by_hand.likeliest(q(), 1)
+    (y,) = by_hand.likeliest(q((x,)), 1)
+    first, both = p()[x], p()[x] * p((x,))[y]
+    rest = first * (1 - p((x,))[y])
+    passes = chance.flip(rest / (rest + 1 - first) if rest + 1 - first else 1)
+    if chance.flip(both):
+        return (x, y, chance.draw(p((x, y))))
+    return (x, chance.draw(by_hand.without(p((x,)), (y,)))) if passes else (chance.draw(by_hand.without(p(), (x,))),)
+
+
+def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
+    form = next(form for work, form in FORMS if work == "vllm" and form.name.startswith("V2 block, no law"))
+    for trial in form.defendant.trials(along_path((1,))):
+        case = trial.case
+        assert by_hand.emitted(block_kernel, case.target, case.draft, 1, 3) == trial.emitted, case
+
+
+def test_what_is_not_judged_is_printed_with_its_reason() -> None:
+    for name in ("asd", "hsd", "vllm", "llama-cpp"):
+        work, _ = REGISTER[name]
+        table = CliRunner().invoke(main, ["court", name, "--format", "markdown", "--short"])
+        assert table.exit_code == 0 and f"not judged: {work.not_judged}" in table.output
+    assert "not judged: nothing" in CliRunner().invoke(main, ["court", "asd"]).output
 
 
 def test_the_question_of_tree_verification_is_answered() -> None:

@@ -3,7 +3,9 @@
 PAPER. Definitions 4 to 6 with the cap give r* = R_t / max over i <= t of R_i, the weight w_t = min(1, w_{t-1} p/q) of block verification;
 the branch probabilities and residuals are then block verification's as well. So its one-draft rule is that rule.
 CODE. The tests of all shorter beginnings use capped ratios (a running maximum); the test of the whole path uses exp(sum of log p - log
-q), the uncapped ratio, which is larger where an earlier ratio was above 1. The whole path is accepted too often.
+q), the uncapped ratio, which is larger where an earlier ratio was above 1. The whole path is accepted too often. Lines
+5519 to 5532 at b8575e2, branch `backward`, first pass of the loop over drafts. Python refuses the file there (TabError, line 5366);
+f3adf7f, the last version that it reads, has the same test.
 """
 
 from fractions import Fraction
@@ -38,11 +40,12 @@ def code(chance: Any, p: Any, q: Any, k: int, length: int = 2) -> Any:
 
 WORK = Work(
     "hsd", "Hierarchical speculative decoding (HSD)", "2601.05724, definitions 4 to 6",
-    "the definitions, as noted earlier; code of one draft, not of several", "lossless; accepts more than block verification",
+    "the definitions, as noted earlier; code of one draft", "lossless; accepts more than block verification",
     "two passes over the vocabulary a position",
     (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
             "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",
             BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well")),
     "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2, _speculative_sampling",
+    not_judged="several drafts: what later ones take over from refused ones was not rebuilt",
 )  # fmt: skip

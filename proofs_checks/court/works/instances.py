@@ -14,11 +14,8 @@ RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionW
 SAMPLE, CHOSEN = ot.rules.NaiveTarget(), ot.rules.NaiveTarget(law=TOP)
 BLOCK, JOINT = AlongPath(paths.BlockVerification()), AlongPath(paths.Joint(), (1, 2))
 SMALL_TREE, CHAINS = paths.TreeShape.by_level((2, 1)), paths.TreeShape.chains(2, 2)
-ALGORITHM, ABSTRACT, LOSSLESS = (
-    "the library's rule, whose docstring names the paper",
-    "from the abstract only",
-    "lossless",
-)
+ALGORITHM = "the library's rule, whose docstring names the paper"
+ABSTRACT, LOSSLESS = "from the abstract only", "lossless"
 
 WORKS = (
     Work("leviathan", "Speculative sampling", "Leviathan et al. 2211.17192; Chen et al. 2302.01318", ALGORITHM, LOSSLESS,
