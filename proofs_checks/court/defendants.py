@@ -23,6 +23,7 @@ from .cases import Case
 from .rules import TOP, among
 
 OPTIMUM, JOINT = "the optimum", "what joint selection accepts"
+ZERO = Fraction(0)
 TUPLES = 32  # random draft tuples for a real pair
 TEXT = dict[tuple[int, ...], Fraction]
 BONUS, UNIFORM, MORE, PLAIN, FORGET = (
@@ -47,7 +48,7 @@ class Trial:
     @property
     def total_variation(self) -> Fraction:
         texts = self.emitted.keys() | self.due.keys()
-        return sum((max(Fraction(0), self.emitted.get(t, 0) - self.due.get(t, 0)) for t in texts), Fraction(0))
+        return sum((max(ZERO, self.emitted.get(t, ZERO) - self.due.get(t, ZERO)) for t in texts), ZERO)
 
     @property
     def share(self) -> Any:

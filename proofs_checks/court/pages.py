@@ -20,7 +20,7 @@ HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the opt
 
 def rows(judged: Judged) -> list[tuple[str, ...]]:
     """One row a rule, in the order of HEADS, and one for what is not judged."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for work, every in judged:
         said = ((one.form.name, verdict(work, one), example(one), share(one)) for one in every)
         found += [(work.title, work.claim, *each, work.cost) for each in said]

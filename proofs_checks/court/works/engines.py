@@ -6,7 +6,8 @@ is rational. BLOCK and SYNTHETIC are the second runner's; at 02e318b synthetic d
 SGLANG. One coin goes through the children of a node. Until pull 7207 that coin, known to be above their mass s, made the final draw too.
 LLAMA.CPP, EXAMPLE. With `temp` > 0 and one sequence (n_parallel = 1) the draft is data[0] of the candidates in falling order, and not the
 token that the draft's sampler drew. It is kept with probability p/q, else the target becomes norm((p - q)+). With a chosen token, q in
-that test has to be 1. Judged where both models keep the same candidates. Not concerned: `temp` <= 0, drafts with one candidate
+that test has to be 1. Branches: drafting loop, 'add drafted token for each sequence'; verification, `if (params.sampling.temp > 0)`,
+'stochastic verification'. Judged where both models keep the same candidates. Not concerned: `temp` <= 0, drafts with one candidate
 (top-k 1, backend sampling), and the server, which compares with the target's sample.
 """
 
