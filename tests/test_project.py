@@ -152,6 +152,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.paths.evaluation.simulate",
     "ot_draft.paths.model",
     "ot_draft.paths.tree",
+    "ot_draft.rules.lossy",
 )
 MOST_PUBLIC = 240  # names in all
 

@@ -43,7 +43,7 @@ def main(names: tuple[str, ...], form: str, cases: str, page: str, short: bool, 
         if form == "json":
             said = json.dumps(pages.as_data(judged), indent=1, ensure_ascii=False)
         elif short:
-            said = pages.in_two(form, pages.SHORT, pages.short_rows(judged), 2)
+            said = pages.in_two(form, pages.SHORT, pages.short_rows(judged), 2) + "\n\n" + pages.not_judged(judged)
         elif names and form == "text":
             said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in judged)
         else:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from math import prod
 from operator import attrgetter
+from textwrap import fill
 from typing import Any
 
 from . import by_hand
@@ -86,6 +87,12 @@ def short_rows(judged: Judged) -> list[tuple[str, ...]]:
                 (work.title, one.form.name, SAID.get(verdict(work, one), verdict(work, one)), *cells, *case(one))
             )
     return made
+
+
+def not_judged(judged: Judged) -> str:
+    """A line of a list for every work of which something has no verdict, and why."""
+    lines = (f"* {work.title}: not judged: {work.not_judged}" for work, _ in judged if work.not_judged)
+    return "\n".join(fill(line, 116, subsequent_indent="  ") for line in lines)
 
 
 def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]], named: int) -> str:

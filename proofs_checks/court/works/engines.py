@@ -140,7 +140,7 @@ WORKS = (
          (Form("thresholds 1", OneToken(ot.rules.lossy.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v"),
           Form("thresholds 1, several steps", AlongPath(paths.NaivePath(), (2,), 2, paths.TreeShape.by_level((2, 1)), TOP),
                "a fresh coin at every node; exact checks"),
-          biased("thresholds 1, before pull 7207: coin used again", Coupled(coin_again, (1, 2)), coin_by_hand,
+          biased("before pull 7207: coin used again", Coupled(coin_again, (1, 2)), coin_by_hand,
                  "u = coin * sum_relu_q_minus_p, with the coin that has refused the children", OneToken(CHOSEN, (1, 2)),
                  "a coin of its own for the final draw, as the pull has it", rests_on="exact integration over the coin"),
           biased("threshold_acc = 1/2", OneToken(ot.rules.lossy.TwoThresholds(1, HALF), (1, 2)), thresholds,

@@ -24,7 +24,7 @@ def sharp_left(p: Any, q: Any) -> Any:
 WORK = Work(
     "sjd", "Speculative Jacobi decoding", "Teng et al. 2024", "description of the test; code", "keeps the law of sampling",
     "one pass over the vocabulary",
-    (Form("test as described; code at temperature 1, its default", SPECULATIVE,
+    (Form("test as described; code at temperature 1", SPECULATIVE,
     "speculative sampling with the law that drew the token; Coq: sampling.v"),
      biased("code, if temperature 1/2 is asked for", OneToken(Single(residual=sharp_left), (1,)),
             single(usual_test, lambda p, q, x: norm([max(Fraction(0), rest) ** 2 for rest in minus(p, q)], p)),
