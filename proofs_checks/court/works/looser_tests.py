@@ -147,7 +147,7 @@ WORKS = (
          "no softmax over the vocabulary",
          (Form("exact", SPECULATIVE, "the same rule in another order; Coq: sampling.v"),
           biased("sigmoid", SIGMOID, SQUASHED, "sigmoid for softmax in test and residual", SPECULATIVE, "softmax")), on_purpose=True),
-    Work("tensorrt", "TensorRT-LLM's relaxed and typical tests", "", "relaxed: from its description; typical: code",
+    Work("tensorrt", "TensorRT-LLM's two tests", "", "relaxed: from its description; typical: code",
          "for thinking phases; plausible text; none about the law", "the ten likeliest tokens; an entropy",
          (biased("top 10, delta .6", chosen(ot.rules.lossy.RelaxedAcceptance()), RELAXED,
                  "accept a draft among the top tokens with p > max p - delta", TARGET_SAMPLE,
