@@ -79,16 +79,6 @@ def epsilon(x: Array) -> float:
     return 0.0 if is_exact(x) else float(namespace(x).finfo(x.dtype).eps)
 
 
-def zero(x: Array) -> Any:
-    """The number 0 of x's kind: an alias that folders above still use, where the functions here take a plain 0."""
-    return Fraction(0) if is_exact(x) else 0
-
-
-def one(x: Array) -> Any:
-    """The number 1 of x's kind: as `zero`."""
-    return Fraction(1) if is_exact(x) else 1
-
-
 def number(value: Any, like: Array) -> Any:
     """A parameter, which may be a float, in like's kind: the Fraction of just this value among Fractions, else a float."""
     return Fraction(value) if is_exact(like) else float(value)
@@ -251,9 +241,6 @@ def host_view(x: Array) -> Array:
 def from_view(x: Array, other: Array) -> Array:
     """Back from `host_view` to other's kind."""
     return namespace(other).from_numpy(x) if is_torch(other) and not is_torch(x) else x
-
-
-stack, small, unsmall = concatenate, host_view, from_view  # names that folders above still use
 
 
 def to_host(x: Array) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, where, zero
+from ..arrays import Array, where
 from ..errors import MissingPackage
 from ..laws import DraftLaw
 from ..problem import Problem
@@ -101,7 +101,7 @@ def _moved(p: Array, places: int, share: Fraction) -> Array:
 
 def _without(mass: Array, kept: Array) -> Array:
     """The mass on the kept tokens, normalised; as it was where nothing would be left."""
-    left = where(kept, mass, zero(mass))
+    left = where(kept, mass, 0)
     return left / left.sum() if left.sum() > 0 else mass
 
 

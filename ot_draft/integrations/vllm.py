@@ -29,7 +29,7 @@ from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
-from ..arrays import Array, namespace, on_host, positions, small, unsmall, where
+from ..arrays import Array, from_view, host_view, namespace, on_host, positions, where
 from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot
 from .host import NotLossless, StepLog, UnsupportedHost, check_choice, check_parameters, check_version, step_log
 from .vllm_on_cpu import mend
@@ -160,7 +160,7 @@ class _Step:
 
     def greedy(self) -> Array:
         """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
-        best = unsmall(small(self.logits).argmax(-1), self.logits)
+        best = from_view(host_view(self.logits).argmax(-1), self.logits)
         return along_greedy_chains(
             self.drafts.padded(best, self.bonus), self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
         )

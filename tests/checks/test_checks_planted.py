@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.arrays import divide, excess, gather, is_exact, is_torch, members, minimum, normalise, one, total, where
+from ot_draft.arrays import (
+    divide,
+    excess,
+    gather,
+    is_exact,
+    is_torch,
+    members,
+    minimum,
+    normalise,
+    number,
+    total,
+    where,
+)
 from ot_draft.checks.properties import choose
 from ot_draft.checks.report import PropertyOutcome, check_property
 from ot_draft.selection import in_turn
@@ -46,18 +58,18 @@ def caught_by(name: str, largest_n: int = 3, law: ot.DraftLaw = ot.IID()) -> Cal
 
 
 def ratio(p: Array, q: Array, drafts: Array) -> Array:
-    return divide(gather(p, drafts), gather(q, drafts), 0 * one(p))
+    return divide(gather(p, drafts), gather(q, drafts), 0 * number(1, p))
 
 
 def first_draft(p: Array, q: Array, drafts: Array, percent: int = 100) -> Array:
     """accept of speculative sampling: the first draft with probability min(1, p/q), or a share of p/q."""
     present = drafts >= 0
     first = present & (present.cumsum(-1) == 1)
-    return where(first, minimum(ratio(p, q, drafts) * percent / 100, one(p)), 0 * gather(p, drafts))
+    return where(first, minimum(ratio(p, q, drafts) * percent / 100, number(1, p)), 0 * gather(p, drafts))
 
 
 def left_over(p: Array, q: Array) -> Array:
-    return excess(p, q, one(p) + 0 * p[..., :1])
+    return excess(p, q)
 
 
 def right(p: Array, q: Array, drafts: Array) -> ot.Selection:
@@ -72,7 +84,7 @@ def residual_is_the_target(p: Array, q: Array, drafts: Array) -> ot.Selection:
 @caught_by("output_law")
 def residual_not_updated_after_a_refusal(p: Array, q: Array, drafts: Array) -> ot.Selection:
     """Every draft is tested against p itself: k independent tests."""
-    return ot.Selection(in_turn(minimum(ratio(p, q, drafts), one(p))), normalise(left_over(p, q), p))
+    return ot.Selection(in_turn(minimum(ratio(p, q, drafts), number(1, p))), normalise(left_over(p, q), p))
 
 
 @caught_by("output_law")
@@ -108,7 +120,7 @@ def gamma_too_small(p: Array, q: Array, drafts: Array) -> ot.Selection:
 def zero_residual_is_token_0(p: Array, q: Array, drafts: Array) -> ot.Selection:
     """A row without drafts has nothing to subtract from; its guard should have been p."""
     some = (drafts >= 0).any(-1)[..., None]
-    token = members(np.array([0]), p.shape[-1], p) * one(p) + 0 * p
+    token = members(np.array([0]), p.shape[-1], p) * number(1, p) + 0 * p
     left = where(some, left_over(p, q), 0 * p)
     return ot.Selection(first_draft(p, q, drafts), where(some, normalise(left, p), token))
 
@@ -116,7 +128,7 @@ def zero_residual_is_token_0(p: Array, q: Array, drafts: Array) -> ot.Selection:
 @caught_by("boundary_cases")
 def small_residual_is_uniform(p: Array, q: Array, drafts: Array) -> ot.Selection:
     left = left_over(p, q)
-    uniform = (0 * p + one(p)) / p.shape[-1]
+    uniform = (0 * p + number(1, p)) / p.shape[-1]
     residual = where(1000 * total(left) <= 1, uniform, normalise(left, p))
     return ot.Selection(first_draft(p, q, drafts), where((drafts >= 0).any(-1)[..., None], residual, p))
 
@@ -131,7 +143,7 @@ def peaked_draft_accepted_outright(p: Array, q: Array, drafts: Array) -> ot.Sele
     """A draft of which the draft model is nearly sure is not tested."""
     sure = (gather(q, drafts) * 10 >= 9) & (drafts >= 0) & ((drafts >= 0).cumsum(-1) == 1)
     return ot.Selection(
-        where(sure, 0 * gather(p, drafts) + one(p), first_draft(p, q, drafts)), right(p, q, drafts).residual
+        where(sure, 0 * gather(p, drafts) + number(1, p), first_draft(p, q, drafts)), right(p, q, drafts).residual
     )
 
 
@@ -166,7 +178,7 @@ def target_changed_in_place(p: Array, q: Array, drafts: Array) -> ot.Selection:
 @caught_by("rows_do_not_leak")
 def residual_normalised_over_the_batch(p: Array, q: Array, drafts: Array) -> ot.Selection:
     left = left_over(p, q)
-    whole = (left.sum() + 0 * one(p)) / max(1, int(np.prod(p.shape[:-1])))
+    whole = (left.sum() + 0 * number(1, p)) / max(1, int(np.prod(p.shape[:-1])))
     return ot.Selection(first_draft(p, q, drafts), where(left_over(p, q).sum() > 0, left / (whole or 1), p))
 
 
@@ -185,7 +197,7 @@ def wrong_from_three_drafts_on(p: Array, q: Array, drafts: Array) -> ot.Selectio
 
 @caught_by("output_law")
 def wrong_where_p_has_zeros(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    floored = where(p == 0, 0 * p + one(p) / 100, p)
+    floored = where(p == 0, 0 * p + number(1, p) / 100, p)
     return ot.Selection(first_draft(floored, q, drafts), right(p, q, drafts).residual)
 
 
@@ -237,7 +249,7 @@ def fails_without_drafts(p: Array, q: Array, drafts: Array) -> ot.Selection:
 @caught_by("at_most_the_optimum")
 def accepts_always(p: Array, q: Array, drafts: Array) -> ot.Selection:
     first = (drafts >= 0) & ((drafts >= 0).cumsum(-1) == 1)
-    return ot.Selection(where(first, 0 * gather(p, drafts) + one(p), 0 * gather(p, drafts)), p)
+    return ot.Selection(where(first, 0 * gather(p, drafts) + number(1, p), 0 * gather(p, drafts)), p)
 
 
 def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> PropertyOutcome:
