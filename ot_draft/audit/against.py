@@ -20,7 +20,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import CannotAudit
 from .answers import BadAnswer, parsed
-from .bound import CELLS, SLOPES, UNIONS, _psi
+from .bound import CELLS, most_apart
 from .client import DIALECTS, Client, RefusedRequest
 from .server import FAILURES, PROMPTS, Plan, Prompt
 from .two_sided import ENDED, Race, TwoSided
@@ -167,10 +167,7 @@ class Places:
         """The bound; 1 at the start."""
         if not self._count:
             return 1.0
-        share = (1 - confidence) / (PLACES * len(UNIONS) * 2 * len(SLOPES))
-        spread = np.einsum("uj,pjk,uk->pu", UNIONS, self._square, UNIONS)
-        room = ((-log(share) + _psi(SLOPES) * spread[..., None]) / SLOPES).min(-1)
-        return min(1.0, float((np.abs(self._sum @ UNIONS.T) + room).max()) / self._count)
+        return min(1.0, float(most_apart(self._sum, self._square, confidence).max()) / self._count)
 
 
 @dataclass

@@ -61,12 +61,7 @@ class Bound:
         """Upper bound of the mean bias of every union of cells at once, and the partition that leaves most room; 1 at the start."""
         if not self.count:
             return 1.0, PARTITIONS[0]
-        share = (1 - confidence) / (len(PARTITIONS) * len(UNIONS) * 2 * len(SLOPES))
-        found = []
-        for total, square in zip(self._sum, self._square, strict=True):
-            spread = np.einsum("uj,jk,uk->u", UNIONS, square, UNIONS)
-            room = (-log(share) + _psi(SLOPES) * spread[:, None]) / SLOPES
-            found.append(float((np.abs(UNIONS @ total) + room.min(axis=1)).max() / self.count))
+        found = (most_apart(self._sum, self._square, confidence).max(1) / self.count).tolist()
         worst = int(np.argmax(found))
         return min(1.0, found[worst] + tolerance + self.slack), PARTITIONS[worst]
 
@@ -84,6 +79,14 @@ class Bound:
         """Total variation between what came and what was reported, on average, on the partition where it is largest."""
         distances = np.abs(self._sum).sum(1) / 2 / max(self.count, 1)
         return float(distances.max()), PARTITIONS[int(np.argmax(distances))]
+
+
+def most_apart(total: Array, square: Array, confidence: float) -> Array:
+    """Upper bound of |sum of b| by the lemma, (partitions, unions), all at once: of the sums of x (P, J) and of its products (P, J, J)."""
+    share = (1 - confidence) / (len(total) * len(UNIONS) * 2 * len(SLOPES))
+    spread = np.einsum("uj,pjk,uk->pu", UNIONS, square, UNIONS)
+    room = (-log(share) + _psi(SLOPES) * spread[..., None]) / SLOPES
+    return np.abs(total @ UNIONS.T) + room.min(-1)
 
 
 def _psi(slope: Array) -> Array:
