@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from figures import report, store, style, tables
+from figures import store, style, tables
 from figures.scripts import NAMES, script
 from ot_draft.cli import Command, progress_bar
 
@@ -82,6 +82,8 @@ def main(
             for file in for_paper(name, out, formats, width or "page", caption, kinds):
                 click.echo(f"  {file}", err=True)
             advance()
+    from figures import report  # loads joblib, for which no help should wait
+
     click.echo(f"report: {report.write(out)}")
 
 

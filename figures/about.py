@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from ot_draft.pairs.summary import Summary
 
 NONE = "not to be had"  # of a published number: we know no copy of it
 DIFFERENT = 0.10  # of the published number: from here on the report says why
@@ -75,3 +80,23 @@ class Line:
     def cells(self) -> tuple[str, ...]:
         """The line of a table."""
         return (self.where, self.what, self.published or NONE, self.ours or "none", self.remark)
+
+
+def as_summaries(rows: Iterable[dict[str, str]]) -> list[Summary]:
+    """The rows of summary.csv, as a csv.DictReader gives them, as summaries again; exact values as Fractions."""
+    return [_parsed(row) for row in rows]
+
+
+def _parsed(row: dict[str, str]) -> Summary:
+    values: dict[str, Any] = {}
+    for name in (field.name for field in fields(Summary)):
+        text = row.get(name) or ""
+        if name in ("group", "rule", "law", "method", "target"):
+            values[name] = text
+        elif row.get(f"{name}_exact"):
+            values[name] = Fraction(row[f"{name}_exact"])
+        elif name in ("k", "pairs"):
+            values[name] = int(text)
+        else:
+            values[name] = float(text) if text else (float("nan") if name == "error" else None)
+    return Summary(**values)

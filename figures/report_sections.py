@@ -8,11 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from figures import published, style
+from figures import about, published, style
 from figures.report_tables import markdown_table, table
 from ot_draft.pairs.plotting import look
 from ot_draft.pairs.summary import Summary
-from ot_draft.pairs.tables import as_summaries
 
 SECTIONS = {  # beside the figures
     "comparison": "All rules on real contexts",
@@ -34,7 +33,9 @@ def comparison_section(file: Path) -> str:
     """The table of all rules on the real pairs, if `ot-draft compare` has left its summary; empty without."""
     if not file.is_file():
         return ""
-    lines = [line for line in as_summaries(style.read(file)) if line.accepted is not None and line.rule != NO_PICTURES]
+    lines = [
+        line for line in about.as_summaries(style.read(file)) if line.accepted is not None and line.rule != NO_PICTURES
+    ]
     columns = list(dict.fromkeys((line.group, line.k) for line in lines))
     head = [("", ""), *(("number", f"T {group}, k = {k}" if group else f"k = {k}") for group, k in columns)]
     body: list[list[tuple[str, str]]] = []

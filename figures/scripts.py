@@ -21,6 +21,7 @@ GROUPS = {
         "selection.khisti_figure_2",
         "acceptance.acceptance_random",
         "selection.list_level",
+        "selection.watermarks",
         "laws.hybrid",
         "laws.several_drafts",
         "acceptance.lossy",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from textwrap import fill
 from typing import Any
+
+from ot_draft.pairs.plotting import Entry
 
 WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
 LETTERS = 84  # of a caption below one panel
@@ -124,3 +126,39 @@ def _add_legends(figure: Any, legends: dict[Any, dict[str, Any]]) -> None:
                 break
             legend.remove()
         figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
+
+
+def labels_beside(axes: Any, entries: Sequence[Entry], gap: float = 0.05, left: float = 1.05) -> None:
+    """Names beside their lines, pushed apart to `gap` of the axes' height, their left edge at `left` of its width.
+
+    The order of heights is kept; a thin line ties each label to where its line ends. Call it when all panels are drawn:
+    the limits of the axes must not change any more.
+    """
+    axes.get_xlim(), axes.get_ylim()  # matplotlib scales axes when it is asked
+    wanted = sorted(entries, key=lambda entry: entry[1])
+    to_axes = axes.transData + axes.transAxes.inverted()
+    places = _spread([float(to_axes.transform((x, y))[1]) for x, y, _, _ in wanted], gap)
+    for (x, y, name, colour), place in zip(wanted, places, strict=True):
+        axes.annotate(
+            name,
+            xy=(x, y),
+            xytext=(left, place),
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            fontsize="small",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)},
+        )
+
+
+def _spread(heights: list[float], gap: float) -> list[float]:
+    """Heights moved as little as a few sweeps need until neighbours are `gap` apart."""
+    places = list(heights)
+    for _ in range(200):
+        for i in range(len(places) - 1):
+            short = gap - (places[i + 1] - places[i])
+            if short > 1e-9:
+                places[i] -= short / 2
+                places[i + 1] += short / 2
+    return places

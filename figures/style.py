@@ -11,13 +11,13 @@ from textwrap import fill
 from typing import Any
 
 import ot_draft as ot
-from figures.about import Number
-from figures.sheet import LETTERS, PANEL, PAPER, WIDTH, current, fit, line_to, paper
+from figures.about import Number, as_summaries
+from figures.sheet import LETTERS, PANEL, PAPER, WIDTH, current, fit, labels_beside, line_to, paper
 from llm_demo.rows import read, write
-from ot_draft.pairs.plotting import Entry, Look, plot_acceptance, pyplot
-from ot_draft.pairs.plotting import direct_labels as labels_beside
+from ot_draft.pairs.plotting import Entry, Look, pyplot
 from ot_draft.pairs.plotting import look as look_of_rule
-from ot_draft.pairs.tables import as_summaries
+from ot_draft.pairs.plotting import plot_acceptance as draw_acceptance
+from ot_draft.pairs.summary import Summary
 
 __all__ = [
     "ALL_BUT_PROGRAMS",
@@ -89,6 +89,16 @@ def canvas(
         letters = int(LETTERS * size[0] / WIDTH)
         figure.supxlabel(fill(figure.caption, letters), fontsize=8, color="#444444", ha="left", x=0.01)
     return figure, list(panels.flat)
+
+
+def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
+    """The picture of `ot-draft compare`; names of rules for one k only stand below their points. Gives what `direct_labels` takes."""
+    ends, points = draw_acceptance(axes, lines)
+    for x, y, name, colour in points:
+        place = {"xytext": (14, -35), "textcoords": "offset points", "fontsize": "small", "va": "center"}
+        line = {"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
+        axes.annotate(name, (x, y), color=colour, arrowprops=line, **place)
+    return ends
 
 
 def direct_labels(axes: Any, entries: Sequence[Entry], **places: float) -> None:

@@ -7,6 +7,7 @@ one draft, at the temperature that the text was sampled at, for both models alik
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,19 +85,20 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
 @click.option("--prompts", default=100, show_default=True, type=click.IntRange(2), help="Of five kinds in turn.")
 @click.option("--tokens", default=48, show_default=True, type=click.IntRange(1), help="Of every text.")
+@click.option("--beside", type=click.Choice(list(DTYPES)), help="In the place of a draft the target itself with such weights: "
+              "one minus the total variation between the two.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table there, too.")
-def main(
-    target: str | None, draft: str | None, device: str, dtype: str, prompts: int, tokens: int, out: Path | None
-) -> None:
+def main(target: str | None, draft: str | None, device: str, dtype: str, beside: str | None, **options: Any) -> None:
     """Print mean sum min(p, q) by kind and temperature, with standard errors over texts (and numbers of positions)."""
     try:
-        pair = load_pair(target, draft, dtype, device)
-        table = as_markdown(measure(pair, read_prompts(pair.tokenizer, prompts), tokens=tokens))
+        pair = load_pair(target, "lookup" if beside else draft, dtype, device)
+        pair = replace(pair, draft=load_pair(target, "lookup", beside, device).target) if beside else pair
+        table = as_markdown(measure(pair, read_prompts(pair.tokenizer, options["prompts"]), tokens=options["tokens"]))
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     click.echo(table)
-    if out:
-        out.write_text(table + "\n", encoding="utf-8")
+    if options["out"]:
+        options["out"].write_text(table + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Draft selection in speculative decoding: the optimum, its certificate, every lossless rule, and the exact check of each."""
 
+from importlib import import_module
 from typing import Any
 
 from . import arrays, laws, losses, paths, rules, targets
@@ -67,26 +68,21 @@ __all__ = [
 ]
 
 # Loaded when asked for: the checks need Hypothesis.
-_CHECKS = (
-    "Report",
-    "SamplerReport",
-    "check_draws",
-    "check_rule",
-    "check_sampler",
-    "check_step",
-    "parametrize_with_rule_checks",
-)
+_LATER = {
+    "Audit": "audit",
+    "Report": "checks",
+    "SamplerReport": "checks",
+    "check_draws": "checks",
+    "check_rule": "checks",
+    "check_sampler": "checks",
+    "check_step": "checks",
+    "parametrize_with_rule_checks": "checks",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Audit":
-        from .audit import Audit
-
-        return Audit
-    if name in _CHECKS:
-        from . import checks
-
-        return getattr(checks, name)
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
     of_laws = {law.name: type(law) for law in laws.ALL}
     if name in of_laws:
         return of_laws[name]

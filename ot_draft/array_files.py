@@ -4,9 +4,8 @@ What numpy says about a broken file advises to load it unsafely (`allow_pickle`)
 Here the line names the file and what it should hold.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -62,6 +61,21 @@ def put(file: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def put_json(file: Path, content: Any) -> None:
+    """JSON, whole or not at all."""
+    with put(file) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def differences(manifest: Path, wanted: dict[str, Any]) -> str:
+    """Which of the settings differ from those that a folder's manifest holds, by name; "" where none does."""
+    try:
+        there, asked = json.loads(manifest.read_text(encoding="utf-8")), json.loads(json.dumps(wanted))
+        return ", ".join(sorted(name for name in asked if there.get(name) != asked[name]))
+    except (ValueError, AttributeError, RecursionError):
+        return "its form"
+
+
 def remove_remains(folder: Path, name: str) -> None:
     """Half-written files of writers that were killed. name: how the files' names begin."""
     for file in folder.glob(f".{name}*"):
@@ -86,20 +100,21 @@ class Stored:
         Only these are read, except from a compressed file, which has to be passed through; without the checksum, see `digest`.
         """
         if self.fortran and len(self.shape) > 1:
-            raise InvalidDistribution(
-                f"{self.file}: array {self.name} is in Fortran order, whose rows do not lie together: save"
-                " numpy.ascontiguousarray of it"
-            )
+            seen = f"array {self.name} is in Fortran order, whose rows do not lie together"
+            raise InvalidDistribution(f"{self.file}: {seen}: save numpy.ascontiguousarray of it")
         n = self.shape[-1]
         width = n * self.dtype.itemsize
         with reading(self.file, self.holds), ZipFile(self.file) as archive:
             member = archive.getinfo(f"{self.name}.npy")
             if member.compress_type == ZIP_STORED:
-                offset = _data_offset(self.file, member.header_offset) + self.begin + start * width
+                with self.file.open("rb") as stream:
+                    stream.seek(member.header_offset)
+                    lengths = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])  # of name and extra
+                offset = member.header_offset + LOCAL_HEADER + sum(lengths) + self.begin + start * width
                 return _native(np.memmap(self.file, self.dtype, "r", offset, (stop - start, n)))
-            with archive.open(member) as stream:
-                stream.seek(self.begin + start * width)
-                return _native(np.frombuffer(stream.read((stop - start) * width), self.dtype).reshape(stop - start, n))
+            with archive.open(member) as packed:
+                packed.seek(self.begin + start * width)
+                return _native(np.frombuffer(packed.read((stop - start) * width), self.dtype).reshape(stop - start, n))
 
     def whole(self) -> np.ndarray:
         """All of it."""
@@ -108,11 +123,16 @@ class Stored:
 
     def digest(self) -> str:
         """Hash of all its bytes, its shape and type. Raises InvalidDistribution where they are not those that were written (CRC-32)."""
-        hashed = blake2b(digest_size=16)
         with reading(self.file, self.holds), ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as stream:
-            while piece := stream.read(PIECE):
-                hashed.update(piece)
-        return hashed.hexdigest()
+            return hash_of("", iter(lambda: stream.read(PIECE), b""))
+
+
+def hash_of(about: str, pieces: Iterable[Any]) -> str:
+    """Of what is said about some numbers, and their bytes."""
+    hashed = blake2b(about.encode(), digest_size=16)
+    for piece in pieces:
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def array_names(file: Path, holds: str) -> list[str]:
@@ -135,18 +155,15 @@ def stored_array(file: Path, name: str, holds: str) -> Stored:
     if dtype.hasobject:
         raise InvalidDistribution(f"{file}: array {name} holds Python objects, no numbers; it should hold {holds}")
     if there != prod(shape) * dtype.itemsize:
-        raise InvalidDistribution(
-            f"{file}: array {name} of shape {shape} and type {dtype} has {there:,} bytes; it should hold {holds}"
-        )
+        seen = f"array {name} of shape {shape} and type {dtype} has {there:,} bytes"
+        raise InvalidDistribution(f"{file}: {seen}; it should hold {holds}")
     return Stored(file, name, shape, dtype, fortran, begin, holds)
 
 
 def _header(stream: IO[bytes], array: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    readers: dict[tuple[int, int], Callable[[Any], Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    version = np.lib.format.read_magic(stream)
+    known = np.lib.format
+    readers: dict[Any, Any] = {(1, 0): known.read_array_header_1_0, (2, 0): known.read_array_header_2_0}
+    version = known.read_magic(stream)
     if version not in readers:
         raise InvalidDistribution(f"{array} has .npy version {version}; 1.0 and 2.0 are known")
     found: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](stream)
@@ -179,13 +196,6 @@ def read_array(file: Path, holds: str) -> np.ndarray:
 def _native(array: np.ndarray) -> np.ndarray:
     """The same numbers in this machine's order of bytes."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-def _data_offset(file: Path, header_offset: int) -> int:
-    with file.open("rb") as stream:
-        stream.seek(header_offset)
-        name_length, extra_length = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])
-    return header_offset + LOCAL_HEADER + name_length + extra_length
 
 
 def _reason(error: BaseException) -> str:

@@ -9,12 +9,11 @@ nothing ends exactness in silence. What stands in `__all__` is for rules of your
     from ot_draft import arrays as xp
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -59,9 +58,9 @@ def is_torch(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def is_exact(x: Array) -> bool:
-    """Whether x holds Fractions."""
-    return not is_torch(x) and x.dtype.hasobject
+def is_exact(x: Any) -> bool:
+    """Whether x is an array of Fractions."""
+    return type(x) is np.ndarray and x.dtype.hasobject
 
 
 def is_meta(x: Array) -> bool:
@@ -89,14 +88,9 @@ def _nothing(x: Array) -> Any:
     return Fraction(0) if is_exact(x) else 0
 
 
-def _exact(x: Any) -> bool:
-    """`is_exact` of what may be a number."""
-    return type(x) is np.ndarray and x.dtype.hasobject
-
-
 def _exactly(*operands: Any) -> list[Any]:
     """Operands among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for other floats."""
-    return [x if isinstance(x, Fraction) or _exact(x) else _as_fraction(x) for x in operands]
+    return [x if isinstance(x, Fraction) or is_exact(x) else _as_fraction(x) for x in operands]
 
 
 def _as_fraction(x: Any) -> Any:
@@ -150,11 +144,6 @@ def copy(x: Array) -> Array:
     return x.clone() if is_torch(x) else x.copy()
 
 
-def constant(x: Array) -> Array:
-    """x as a constant: no gradient flows through what is computed from it."""
-    return x.detach() if is_torch(x) else x
-
-
 def batch_shape(*arrays: Array) -> tuple[int, ...]:
     """Common shape of all axes but the last."""
     shapes = {tuple(a.shape[:-1]) for a in arrays}
@@ -186,21 +175,21 @@ def minimum(a: Any, b: Any) -> Array:
     """Smaller of two arrays, or of an array and a number."""
     if type(a) is not np.ndarray and (is_torch(a) or is_torch(b)):
         return a.clamp(max=b) if is_torch(a) else b.clamp(max=a)
-    return np.minimum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.minimum(a, b)
+    return np.minimum(*_exactly(a, b)) if is_exact(a) or is_exact(b) else np.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Array:
     """Larger of two arrays, or of an array and a number."""
     if type(a) is not np.ndarray and (is_torch(a) or is_torch(b)):
         return a.clamp(min=b) if is_torch(a) else b.clamp(min=a)
-    return np.maximum(*_exactly(a, b)) if _exact(a) or _exact(b) else np.maximum(a, b)
+    return np.maximum(*_exactly(a, b)) if is_exact(a) or is_exact(b) else np.maximum(a, b)
 
 
 def where(condition: Array, a: Any, b: Any) -> Array:
     """a where the condition holds, else b: arrays or numbers."""
     if type(condition) is not np.ndarray and is_torch(condition):
         return namespace(condition).where(condition, a, b)
-    return np.where(condition, *_exactly(a, b)) if _exact(a) or _exact(b) else np.where(condition, a, b)
+    return np.where(condition, *_exactly(a, b)) if is_exact(a) or is_exact(b) else np.where(condition, a, b)
 
 
 def any_of(chance: Array, count: Array) -> Array:
@@ -219,8 +208,18 @@ def double(x: Array) -> Array:
 
 
 def floats(x: Array) -> Array:
-    """x in float64, Fractions rounded."""
-    return x.astype(np.float64) if is_exact(x) else double(x)
+    """x in float64; Fractions are rounded, and infinite beyond its range."""
+    return np.asarray(_nearest_float(x), dtype=np.float64) if is_exact(x) else double(x)
+
+
+def _float_of_fraction(x: Any) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return inf
+
+
+_nearest_float = np.frompyfunc(_float_of_fraction, 1, 1)
 
 
 def like(x: Array, other: Array) -> Array:
@@ -255,11 +254,9 @@ def from_host(x: np.ndarray, other: Array) -> Array:
     return x if is_exact(other) else x.astype(other.dtype)
 
 
-def rows_of_batch(p: np.ndarray, q: np.ndarray, batch: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which row of p and q each row of the batch has, int (m,), and these rows, (pairs, n) each."""
-    shape = batch_shape(p, q)
-    p, q = (np.broadcast_to(x, (*shape, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q))
-    return np.broadcast_to(np.arange(len(p)).reshape(shape), batch).reshape(-1), p, q
+def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
+    """Arrays (..., m) as rows (R, m) of the batch, in numpy where that is a free view."""
+    return [broadcast(host_view(x), (*batch, x.shape[-1])).reshape(prod(batch), x.shape[-1]) for x in arrays]
 
 
 def settled(condition: Array) -> bool:
@@ -298,7 +295,7 @@ def divide(a: Any, b: Any, otherwise: Any) -> Array:
     """a / b, and `otherwise` where b is 0: 0/0 under a `where` warns in numpy and raises on Fractions."""
     if is_torch(b):
         return namespace(b).where(b == 0, otherwise, a / b)
-    if _exact(a) or _exact(b):
+    if is_exact(a) or is_exact(b):
         return np.asarray(_exact_divide(*_exactly(a, b, otherwise)), dtype=object)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(b == 0, otherwise, np.divide(a, b))
@@ -431,11 +428,7 @@ def prefix_sums(x: Array) -> Array:
     if is_torch(x):
         torch = namespace(x)
         x = x.to(torch.float64)
-        return (
-            torch.cat((torch.zeros_like(x[..., :1]), x.cumsum(-1)), -1)
-            if x.shape[-1]
-            else x.new_zeros((*x.shape[:-1], 1))
-        )
+        return torch.cat((x.new_zeros((*x.shape[:-1], 1)), x.cumsum(-1)), -1)
     out = full((*x.shape[:-1], x.shape[-1] + 1), 0, x if is_exact(x) else np.empty(0))
     np.cumsum(x, axis=-1, out=out[..., 1:])
     return out

@@ -3,10 +3,9 @@
 Every one but the ratio is an f-divergence D(r, p) = sum p f(r/p), with f(1) = 0 and f convex.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, log
 from typing import Any
 
@@ -34,12 +33,9 @@ class FDivergence:
 def logarithm(x: Array) -> Array:
     """Natural logarithm; on Fractions the float nearest to it, of any size."""
     if xp.is_exact(x):
-        return np.vectorize(_log_of_fraction, otypes=[np.float64])(x)
+        logs = np.vectorize(lambda m: log(m.numerator) - log(m.denominator) if m > 0 else -inf, otypes=[np.float64])
+        return logs(x)
     return xp.namespace(x).log(x)
-
-
-def _log_of_fraction(x: Any) -> float:
-    return log(x.numerator) - log(x.denominator) if x > 0 else -inf
 
 
 def total_variation(r: Array, p: Array) -> Array:
@@ -52,19 +48,14 @@ def kl(r: Array, p: Array) -> Array:
     if xp.is_exact(r):  # the ratio may be beyond a float
         with np.errstate(invalid="ignore"):
             logs = logarithm(r) - logarithm(p)
-        return xp.total(xp.where(r > 0, as_floats(r) * xp.where(r > 0, logs, 0.0), 0.0))
-    one_way, other = xp.host_view(as_floats(r)), xp.host_view(as_floats(p))
-    parts = (
-        [slice(start, start + BLOCK) for start in range(0, r.shape[-1], BLOCK)]
-        if xp.on_host(one_way)
-        else [slice(None)]
-    )
+        return xp.total(xp.where(r > 0, xp.floats(r) * xp.where(r > 0, logs, 0.0), 0.0))
+    one_way, other = xp.host_view(xp.floats(r)), xp.host_view(xp.floats(p))
+    n = r.shape[-1]
+    ends = [*range(0, n, BLOCK), n] if xp.on_host(one_way) else [0, n]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return xp.from_view(sum(_kl_of(one_way[..., part], other[..., part]) for part in parts), r)
-
-
-def _kl_of(r: Array, p: Array) -> Array:
-    return xp.total(xp.where(r > 0, r * xp.namespace(r).log(r / p), 0.0))
+        parts = ((one_way[..., start:stop], other[..., start:stop]) for start, stop in pairwise(ends))
+        sums = (xp.total(xp.where(a > 0, a * xp.namespace(a).log(a / b), 0.0)) for a, b in parts)
+        return xp.from_view(sum(sums), r)
 
 
 def chi_squared(r: Array, p: Array) -> Array:
@@ -77,18 +68,6 @@ def chi_squared(r: Array, p: Array) -> Array:
 def largest_ratio(r: Array, p: Array) -> Array:
     """The largest r/p among tokens with r > 0; infinite where p is 0 there. Exact on Fractions: (..., n), (..., n) -> (..., 1)."""
     return xp.largest(xp.where(r > 0, xp.ratio(r, p), 0))
-
-
-def as_floats(x: Array) -> Array:
-    """Numbers in float64; a Fraction beyond its range becomes infinite."""
-    return np.vectorize(_float_of_fraction, otypes=[np.float64])(x) if xp.is_exact(x) else xp.double(x)
-
-
-def _float_of_fraction(x: Any) -> float:
-    try:
-        return float(x)
-    except OverflowError:
-        return inf
 
 
 def _log(x: Array) -> Array:
@@ -105,19 +84,18 @@ REVERSE_KULLBACK_LEIBLER = FDivergence(
 )
 CHI_SQUARED = FDivergence("chi-squared", lambda x: (x - 1) ** 2, lambda x: 2 * (x - 1), inf, chi_squared)
 F_DIVERGENCES = {each.name: each for each in (KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, CHI_SQUARED)}
-BOUNDED = ("tv", "ratio", *F_DIVERGENCES)  # what a budget can be given in
+BOUNDED: dict[str, Callable[[Array, Array], Array]] = {  # what a budget can be given in
+    "tv": total_variation,
+    "ratio": lambda r, p: logarithm(largest_ratio(r, p)),
+    **{name: each.between for name, each in F_DIVERGENCES.items()},
+}
 
 
 def divergence(name: str, r: Array, p: Array) -> Array:
     """The divergence of this name, one of `BOUNDED`, of r from p: (..., n), (..., n) -> (...). A ratio is given as its logarithm."""
-    if name == "tv":
-        return total_variation(r, p)[..., 0]
-    if name == "ratio":
-        top = largest_ratio(r, p)[..., 0]
-        return logarithm(top if hasattr(top, "dtype") else np.asarray(top, dtype=object))
-    if name not in F_DIVERGENCES:
+    if name not in BOUNDED:
         raise InvalidArgument(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
-    return F_DIVERGENCES[name].between(r, p)[..., 0]
+    return BOUNDED[name](r, p)[..., 0]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """One family of errors: what was given, in which row, and what to do about it."""
 
-from __future__ import annotations
-
 from .extras import how_to_install
 
 

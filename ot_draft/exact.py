@@ -3,8 +3,6 @@
 Enumeration is batching: the rule gets all tuples as one more batch axis. On Fractions the answer is a proof.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 No index has ot_draft. Where it is installed, `pip install 'ot_draft[llm]'` still works: pip reads the installed metadata.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -28,8 +26,7 @@ def installed_extras() -> set[str]:
     from importlib import metadata  # 20 ms, which `import ot_draft` does without
 
     try:
-        return {
-            re.sub(r"[-_.]+", "-", name) for name in metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
-        }
+        names = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()
     except metadata.PackageNotFoundError:
         return set()
+    return {re.sub(r"[-_.]+", "-", name) for name in names}

@@ -1,8 +1,13 @@
-"""Losses for training a draft model: -log of the optimal acceptance with k drafts, differentiable in the draft's logits. Needs `torch`.
+"""Losses for training a draft model, differentiable in its logits: -log of the optimal acceptance with k drafts, and the expected
+accepted length of a path. Needs `torch`.
 
 The optimum is alpha = 1 + min over token sets H of p(H) - Q(all drafts in H). At its minimum H may be held fixed (envelope
 theorem): the gradient of alpha is that of p(H) + Q(some draft outside H) for the H that attains it, a set of tokens with small p/q.
 With one draft alpha = sum min(p, q) = 1 - TV, and -log alpha is one of the "LK losses" (arXiv:2602.23881, 2026).
+
+Block verification accepts x_1..x_i of a drafted path with probability w_i = min(1, w_{i-1} p(x_i)/q(x_i)). By induction Q(x_1..x_i) w_i
+= P(x_1..x_i) min over j <= i of Q(x_1..x_j) / P(x_1..x_j), j = 0 included. So the expected accepted length is a mean over texts of the
+*target*, of weights that are at most 1: nothing is drafted in training, and the gradient is that of a function of q smooth in pieces.
 """
 
 from __future__ import annotations
@@ -12,19 +17,22 @@ from typing import TYPE_CHECKING
 from . import arrays as xp
 from .errors import InvalidDistribution, InvalidDrafts
 from .laws import IID, DraftLaw, outside
+from .optimum import cuts
 from .problem import check_law
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["acceptance_loss", "acceptance_loss_of_logits"]
+__all__ = ["acceptance_loss", "accepted_length_loss"]
+
+HUGE = 1e30  # a ratio of masses that decides no minimum; without overflow in float32
 
 
 def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = None) -> Tensor:
     """-log of the optimal acceptance alpha(p, q, k, law), in nats: (..., n), (..., n) -> (...), differentiable in q (and p).
 
     p, q: target and draft distributions, tensors of one floating type and device, which are trusted; float32 is used inside where they are
-    narrower (bfloat16 masses are coarse: `acceptance_loss_of_logits` takes logits instead). law: of the drafts, i.i.d. by default; the
+    narrower (bfloat16 masses are coarse: take the softmax of logits in float32). law: of the drafts, i.i.d. by default; the
     number of top tokens that hybrid drafting fixes, and which, count as constants. Where alpha is 1 the gradient is 0; where it is 0
     (no token has mass under both) the loss is infinite and its gradient undefined.
     """
@@ -35,17 +43,40 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     if p.shape[-1] != q.shape[-1]:
         raise InvalidDistribution(f"p has {p.shape[-1]} tokens, q has {q.shape[-1]}: give both on one vocabulary")
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
-    token_set = smallest_cut(p.detach(), q.detach(), k, law)
+    if k == 1 and law == IID():
+        token_set = p.detach() < q.detach()
+    else:
+        order, cut = cuts(p.detach(), q.detach(), k, law)
+        token_set = xp.argsort(order) < cut.argmin(-1)[..., None]
     reached = _reached(law, q, ~token_set, k)
     if q.requires_grad and not reached.requires_grad:
         raise InvalidDrafts(f"the gradient under {law!r} is not known: take IID() or Hybrid(top=j)")
     return -(xp.total(xp.where(token_set, p, 0))[..., 0] + reached).log()
 
 
-def acceptance_loss_of_logits(target: Tensor, draft: Tensor, k: int = 1, law: DraftLaw | None = None) -> Tensor:
-    """`acceptance_loss` of softmaxes: logits (..., n) of any floating type -> (...); the softmax is taken in float32 at least."""
-    p, q = (x.float() if x.element_size() < 4 else x for x in (target, draft))
-    return acceptance_loss(p.softmax(-1), q.softmax(-1), k, law)
+def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor) -> Tensor:
+    """Minus the accepted length of one path of L drafts under block verification, in tokens: (..., L, n) twice, int (..., L) -> (...).
+
+    text: tokens drawn from the target. p, q: laws of the token at each place, given the text before it. The mean over texts is exactly
+    minus the expected accepted length, the most that any lossless rule for one path reaches, and so is the gradient, but where ratios
+    tie. Every place is summed over all its tokens: L = 1 gives -sum min(p, q), and of the text the last token is only checked. A draft
+    that has no mass for a token of the text: q = 0 there.
+    Raises InvalidDistribution for other shapes, which would be broadcast in silence, and where the target has no mass for a token of
+    the text. Types as in `acceptance_loss`.
+    """
+    if p.shape != q.shape or text.shape != p.shape[:-1] or 0 in text.shape[-1:] or not text.ndim:
+        given = ", ".join(f"{name} {tuple(x.shape)}" for name, x in (("p", p), ("q", q), ("text", text)))
+        raise InvalidDistribution(f"{given}: give p and q (..., L, n) and a text (..., L) for each, L >= 1")
+    p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
+    own_p, own_q = (x.gather(-1, text[..., None])[..., 0].double() for x in (p, q))
+    if bool((own_p <= 0).any()):
+        place = (own_p <= 0).nonzero()[0].tolist()
+        raise InvalidDistribution(f"place {place}: p is 0 for the text's token: give a text that was drawn from p")
+    before = (own_q / own_p).cumprod(-1).roll(1, -1)
+    before[..., 0] = 1
+    weight = before.cummin(-1).values.to(p)
+    accepted = xp.minimum(weight[..., None] * p, before.clamp(max=HUGE).to(q)[..., None] * q)
+    return -accepted.sum((-2, -1))
 
 
 def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
@@ -56,12 +87,3 @@ def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
     free = outside(q, fixed) if law.fixes_tops else q
     drawn = xp.any_of(xp.total(xp.where(token_set, free, 0)), xp.total(xp.as_number(fixed < 0, q)))[..., 0]
     return xp.where((token_set & xp.members(fixed, q.shape[-1], q)).any(-1), 1, drawn)
-
-
-def smallest_cut(p: Tensor, q: Tensor, k: int, law: DraftLaw) -> Tensor:
-    """The token set H that attains min p(H) - Q(all drafts in H): bool (..., n)."""
-    if k == 1 and law == IID():
-        return p < q
-    order = law.order(p, q, k)
-    size = (xp.prefix_sums(xp.take(p, order)) - law.along(q, order, k)).argmin(-1)
-    return xp.argsort(order) < size[..., None]

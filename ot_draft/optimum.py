@@ -1,7 +1,5 @@
 """The exact optimum of draft selection, and the token set that certifies it, without a linear program."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 
@@ -25,8 +23,7 @@ def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, 
     Speculative Decoding'); the law knows its order and its prefix probabilities.
     """
     problem = Problem(p, q, k, law)
-    order = problem.law.order(problem.p, problem.q, problem.k)
-    cut = xp.prefix_sums(xp.take(problem.p, order)) - problem.law.along(problem.q, order, problem.k)
+    order, cut = cuts(problem.p, problem.q, problem.k, problem.law)
     size = cut.argmin(-1)
     alpha = 1 + xp.take(cut, size[..., None])[..., 0]
     if not token_set:
@@ -35,21 +32,22 @@ def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, 
     return alpha, rank < size[..., None]
 
 
+def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
+    """The law's order of the tokens, and p(H) - Q(all drafts in H) of its prefixes H: int (..., n), (..., n + 1)."""
+    order = law.order(p, q, k)
+    return order, xp.prefix_sums(xp.take(p, order)) - law.along(q, order, k)
+
+
 def cut_value(problem: Problem, token_set: Array) -> Any:
     """1 + p(H) - Q(all drafts in H): an upper bound on every valid rule's acceptance, for any token set H, bool (..., n)."""
-    token_set = _as_set(token_set, problem.p)
-    mass = xp.total(xp.where(token_set, problem.p, 0))[..., 0]
-    return 1 + mass - problem.law.inside(problem.q, token_set, problem.k)
-
-
-def _as_set(token_set: Any, p: Array) -> Array:
-    found = token_set if xp.is_torch(token_set) else np.asarray(token_set)
+    p, found = problem.p, token_set if xp.is_torch(token_set) else np.asarray(token_set)
     if str(found.dtype).removeprefix("torch.") != "bool" or found.shape[-1:] != p.shape[-1:]:
         raise InvalidArgument(
             f"token_set has dtype {found.dtype} and shape {tuple(found.shape)}: give bool (..., {p.shape[-1]}), True for its tokens"
         )
     common_batch(InvalidArgument, token_set=found, p=p)
-    return xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)
+    chosen = xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)
+    return 1 + xp.total(xp.where(chosen, p, 0))[..., 0] - problem.law.inside(problem.q, chosen, problem.k)
 
 
 def kseq_bound(k: int) -> Fraction:

@@ -1,12 +1,10 @@
 """Packages that come with an extra: imported when they are first used, and named with their remedy where they are missing."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .errors import MissingPackage, SolverFailed
+from .errors import MissingPackage
 
 
 def load(package: str, extra: str) -> Any:
@@ -18,12 +16,6 @@ def load(package: str, extra: str) -> Any:
         if error.name is None or error.name.partition(".")[0] != root:
             raise
         raise MissingPackage(root, extra) from None
-    except ImportError as error:
-        # ortools and highspy (loaded by cvxpy and PuLP) each bring a libhighs of one name: a process holds one of them.
-        raise SolverFailed(
-            f"{root} is installed and does not load ({error}). ortools and highspy, which cvxpy and PuLP load, exclude"
-            ' each other in one process: use them in separate ones, or take solver="flow"'
-        ) from error
 
 
 def require(*packages: str, extra: str) -> None:

@@ -1,6 +1,7 @@
 """How every page looks that is written as one file: light and dark, and narrow screens."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from html import escape
 
 # Okabe and Ito's colours, told apart by everyone; the verdict stands there as a word too.
 STYLE = """
@@ -14,3 +15,25 @@ th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bo
 td.number, th.number { text-align: right; white-space: nowrap; }
 .verdict { color: #fff; border-radius: 4px; padding: .1rem .5rem; }
 """
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """Cells that are HTML; the first columns hold texts, those behind them numbers."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        numbers = "".join(f'<{tag} class="number">{cell}</{tag}>' for cell in cells[texts:])
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells[:texts]) + f"{numbers}</tr>\n"
+
+    head = f"<thead>{line(heads, 'th')}</thead>\n" if heads else ""
+    body = "".join(line(row, "td") for row in rows)
+    return f'<div class="wide"><table>\n{head}<tbody>\n{body}</tbody></table></div>\n'
+
+
+def page(title: str, body: str, style: str = "") -> str:
+    """A whole page that leads nowhere: the title as its heading, then the body in HTML; style: beside that of all pages."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}{style}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n{body}</body>\n</html>\n"
+    )

@@ -1,7 +1,5 @@
 """Problem(p, q, k, law): validates once, so that rules need not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -33,7 +31,12 @@ class Problem:
 
     def __init__(self, p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> None:
         p, q = as_array(p, "p"), as_array(q, "q")
-        _check_pair(p, q)
+        check_kinds(p, q)
+        if p.shape != q.shape:
+            raise InvalidDistribution(
+                f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal; vocabularies of different size must"
+                " be brought to one length first (mass 0 where a model lacks a token)"
+            )
         _check_values(p, "p")
         _check_values(q, "q")
         law = IID() if law is None else law
@@ -131,46 +134,36 @@ def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) ->
         ) from None
 
 
-def _check_pair(p: Array, q: Array) -> None:
-    if xp.is_torch(p) == xp.is_torch(q) and xp.is_exact(p) == xp.is_exact(q) and p.shape != q.shape:
-        raise InvalidDistribution(
-            f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal; vocabularies of different size must be"
-            " brought to one length first (mass 0 where a model lacks a token)"
-        )
-    check_kinds(p, q)
-
-
 def _check_values(x: Array, name: str) -> None:
     if xp.is_meta(x):
         return
     with np.errstate(invalid="ignore"):
-        sums = xp.total(x)[..., 0]
-    if xp.is_exact(x) or not _sound(sums, xp.smallest(x)):  # else there is nothing to be refused token by token
+        sums = xp.total(x)
+    # Else there is nothing to be refused token by token; NaN is neither finite nor >= 0.
+    if xp.is_exact(x) or not (xp.namespace(sums).isfinite(sums).all() and (xp.smallest(x) >= 0).all()):
         if not xp.is_exact(x):
             _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
         _refuse(x < 0, x, name, "is negative: masses are >= 0")
     tolerance = 0 if xp.is_exact(x) else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = abs(sums - 1) > tolerance
-    if bool(np.any(np.asarray(wrong)) if not xp.is_torch(x) else wrong.any()):
-        row = tuple(int(i) for i in np.argwhere(np.asarray(wrong.cpu() if xp.is_torch(x) else wrong))[0])
-        value = sums[row] if row else (sums if xp.is_torch(sums) else np.asarray(sums, dtype=object)[()])
-        value = float(value) if not xp.is_exact(x) else value
+    if wrong.any():
+        index = _first(wrong)
+        value = sums[index] if xp.is_exact(x) else float(sums[index])
         raise InvalidDistribution(
-            f"{name}{_at(row)} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum"
+            f"{name}{_at(index[:-1])} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum"
         )
 
 
-def _sound(sums: Array, least: Array) -> bool:
-    """Whether all masses are finite and >= 0, told by the sums (...) and least masses (..., 1) of the rows: NaN is neither."""
-    return bool(xp.namespace(sums).isfinite(sums).all()) and bool((least >= 0).all())
-
-
 def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
-    if not bool(bad.any()):
-        return
-    index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if xp.is_torch(bad) else bad))[0])
-    value = x[index] if xp.is_exact(x) else float(x[index])
-    raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {value} {text}")
+    if bad.any():
+        index = _first(bad)
+        value = x[index] if xp.is_exact(x) else float(x[index])
+        raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {value} {text}")
+
+
+def _first(bad: Array) -> tuple[int, ...]:
+    """Where the first one is."""
+    return tuple(int(i) for i in np.argwhere(xp.to_host(bad))[0])
 
 
 def _at(row: tuple[int, ...]) -> str:
@@ -195,8 +188,8 @@ def token_ids(drafts: Any, like: Array) -> Array:
     if xp.is_meta(drafts):
         return drafts
     bad = (drafts < -1) | (drafts >= n)
-    if bool(bad.any()):
-        index = tuple(int(i) for i in np.argwhere(np.asarray(bad.cpu() if xp.is_torch(bad) else bad))[0])
+    if bad.any():
+        index = _first(bad)
         raise InvalidDrafts(
             f"drafts{_at(index[:-1])}, position {index[-1]}: token {int(drafts[index])} is outside the vocabulary 0 .. {n - 1};"
             " give -1 for an absent draft"

@@ -3,17 +3,11 @@
 Loaded by every pytest run where ot_draft is installed, so what the checks need is imported where there is something to do.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-FORMATS = ("html", "json", "junit")
-
 
 RECORDS = pytest.StashKey[list[dict[str, Any]]]()
 
@@ -21,22 +15,38 @@ RECORDS = pytest.StashKey[list[dict[str, Any]]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options."""
     group = parser.getgroup("ot_draft", "checks of selection rules")
-    group.addoption("--ot-max-examples", type=_positive, metavar="N", help="Largest number of problems a property.")
-    group.addoption("--ot-report", action="append", choices=FORMATS, default=[],
-                    help="Write ot-report.html, ot-report.json or ot-report.xml (junit); may be given several times.")  # fmt: skip
+    group.addoption("--ot-max-examples", type=int, metavar="N", help="Largest number of problems a property.")
+    group.addoption("--ot-report", action="append", choices=("html", "json"), default=[],
+                    help="Write ot-report.html or ot-report.json; may be given several times.")  # fmt: skip
     group.addoption("--ot-report-dir", type=Path, default=Path(), metavar="DIR", help="Where to write them [here].")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of problems: give 1 or more")
-    return int(text)
+    group.addoption("--ot-conform", action="append", default=[], metavar="ENGINE",
+                    help="A test that ENGINE conforms, as `ot-draft conform ENGINE`; may be given several times.")  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Results are collected where the session ends: not in a worker of pytest-xdist, which sends its reports there."""
+    most = config.getoption("ot_max_examples")
+    if most is not None and most < 1:
+        raise pytest.UsageError(f"--ot-max-examples {most} is no number of problems: give 1 or more")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Results(), "ot_draft_results")
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One more test for each engine that is named."""
+    items += [Conformance.from_parent(session, name=f"conform[{engine}]") for engine in config.getoption("ot_conform")]
+
+
+class Conformance(pytest.Item):
+    """Passes where every row that was tried kept its law; else it fails, and names the rows."""
+
+    def runtest(self) -> None:
+        """Run the suite."""
+        from .conform.suite import conform
+
+        report = conform(self.name.removeprefix("conform[").removesuffix("]"))
+        if report.status:
+            pytest.fail("\n".join([*map(str, report.failures), report.sentence]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,23 +81,22 @@ class Results:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what the report carries, with the reason of an expected failure."""
-        records = getattr(report, "ot_draft", [])
-        if hasattr(report, "wasxfail"):
-            records = [{**record, "expected_failure": report.wasxfail} for record in records]
-        self.records += records
+        expected = {"expected_failure": report.wasxfail} if hasattr(report, "wasxfail") else {}
+        self.records += [{**record, **expected} for record in getattr(report, "ot_draft", [])]
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         """Write the report files, the answers for each rule, and a line for each of its properties; with -q the wrong ones only."""
         formats = config.getoption("ot_report")
         if not self.records and not formats:
             return
+        from .checks.answers import PropertyOutcome
         from .checks.report_files import summary_lines, write_reports
 
-        self.records.sort(key=lambda record: (record["rule"], record["property"]))  # workers finish in any order
-        lines = list(summary_lines(self.records, wrong_only=config.get_verbosity() < 0))
+        outcomes = sorted(map(PropertyOutcome.of, self.records), key=lambda outcome: (outcome.rule, outcome.name))
+        lines = list(summary_lines(outcomes, wrong_only=config.get_verbosity() < 0))
         if lines:
             terminalreporter.section("selection rules")
         for line in lines:
             terminalreporter.line(line)
-        for file in write_reports(formats, self.records, config.getoption("ot_report_dir")):
+        for file in write_reports(formats, outcomes, config.getoption("ot_report_dir")):
             terminalreporter.line(f"ot_draft report: {file}")

@@ -1,7 +1,5 @@
 """Drawing drafts by a law, and a token by a rule. Randomness comes from the generator that is handed in, fresh at every call."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

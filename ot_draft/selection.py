@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from . import arrays as xp
@@ -26,11 +26,9 @@ class Selection:
 
     def output(self, drafts: Array) -> Array:
         """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
-        n = self.residual.shape[-1]
-        taken = xp.spread(self.accept, drafts, n)
-        return taken + (1 - xp.total(self.accept)) * xp.broadcast(
-            self.residual, (*xp.batch_shape(taken, self.residual), n)
-        )
+        taken = xp.spread(self.accept, drafts, self.residual.shape[-1])
+        residual = xp.broadcast(self.residual, (*xp.batch_shape(taken, self.residual), self.residual.shape[-1]))
+        return taken + (1 - xp.total(self.accept)) * residual
 
 
 class SelectionRule(ABC):
@@ -136,6 +134,13 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
         f"the rule gave {seen or type(given).__name__}: give ot.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
         f" {type(p).__module__.split('.')[0]} arrays as p is"
     )
+
+
+def with_fields(thing: Any) -> str:
+    """A rule's or target's name with what it was given, `KL(0.02)`: numbers in short, no law, and nothing that is None."""
+    values = (getattr(thing, field.name) for field in fields(thing) if field.name != "law")
+    shown = (value if isinstance(value, str) else f"{float(value):g}" for value in values if value is not None)
+    return f"{type(thing).__name__}({', '.join(shown)})"
 
 
 def in_turn(take: Array) -> Array:

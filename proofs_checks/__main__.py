@@ -32,6 +32,7 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "optimum.cover_property",
     "races.exponential_race",
     "races.list_race",
+    "races.watermarks",
     "rules.importance_weighting",
     "optimum.spectr_gbv",
     "lossy.lossy_frontier",
@@ -41,6 +42,10 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "paths.traversed_trees",
     "paths.yardstick",
     "paths.expected_rejections",
+    "couplings.two_vocabularies",
+    "couplings.three_models",
+    "couplings.factorised",
+    "couplings.scheduled",
     "rules.boundary_uniforms",
     "formal",
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import joblib
-
 from .random_cases import check_on_random_cases
 from .statement import Outcome, Proof, Statement
 
@@ -14,10 +12,12 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
     """The statement by its prover if it has one, else on so many cases."""
     if statement.prove is None:
         return check_on_random_cases(statement, cases, jobs)
+    from joblib import Parallel, delayed  # loads for .15 s, which no help should wait for
+
     start = perf_counter()
     errors = ("", *statement.planted)
-    prove = joblib.delayed(_proved)
-    proofs = dict(zip(errors, joblib.Parallel(n_jobs=jobs)(prove(statement, error) for error in errors), strict=True))
+    prove = delayed(_proved)
+    proofs = dict(zip(errors, Parallel(n_jobs=jobs)(prove(statement, error) for error in errors), strict=True))
     raised = next(filter(None, (proof.raised for proof in proofs.values())), "")
     truth = proofs.pop("")
     caught = {error: _false(proof.counterexample) for error, proof in proofs.items()}

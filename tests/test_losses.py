@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,8 @@ import ot_draft as ot
 
 torch = pytest.importorskip("torch")
 
-from ot_draft.losses import acceptance_loss, acceptance_loss_of_logits  # noqa: E402
+from ot_draft.losses import acceptance_loss, accepted_length_loss  # noqa: E402
+from ot_draft.paths.model import MarkovModel  # noqa: E402
 
 LAWS = [
     (ot.IID(), 1),
@@ -43,7 +45,6 @@ def test_the_loss_is_that_of_all_token_sets(law: ot.DraftLaw, k: int) -> None:
     p, q = target.softmax(-1), draft.softmax(-1)
     found = acceptance_loss(p, q, k, law)
     assert torch.allclose(found, -least_cut(p, q, k, law).log(), rtol=0, atol=1e-12)
-    assert torch.equal(found, acceptance_loss_of_logits(target, draft, k, law))
 
 
 @WITH_K
@@ -52,7 +53,7 @@ def test_the_gradient_is_that_of_finite_differences(law: ot.DraftLaw, k: int) ->
     draft.requires_grad_()
     # Away from ties of the cut and of the top tokens, which are a null set, the loss is smooth.
     assert torch.autograd.gradcheck(
-        lambda x: acceptance_loss_of_logits(target, x, k, law), (draft,), eps=1e-7, atol=1e-6
+        lambda x: acceptance_loss(target.softmax(-1), x.softmax(-1), k, law), (draft,), eps=1e-7, atol=1e-6
     )
 
 
@@ -60,7 +61,7 @@ def test_the_gradient_is_that_of_finite_differences(law: ot.DraftLaw, k: int) ->
 def test_the_gradient_is_that_of_the_least_of_all_cuts(law: ot.DraftLaw, k: int) -> None:
     target, draft = logits(10, 6, seed=20 + k)
     mine, brute = (draft.clone().requires_grad_() for _ in range(2))
-    acceptance_loss_of_logits(target, mine, k, law).sum().backward()
+    acceptance_loss(target.softmax(-1), mine.softmax(-1), k, law).sum().backward()
     (-least_cut(target.softmax(-1), brute.softmax(-1), k, law).log()).sum().backward()
     assert torch.allclose(mine.grad, brute.grad, rtol=0, atol=1e-12)
 
@@ -75,9 +76,9 @@ def test_with_one_draft_it_is_the_overlap() -> None:
 @pytest.mark.parametrize("k", [1, 4, 8])
 def test_narrow_numbers_are_read_and_the_gradient_comes_back_in_them(k: int, dtype: Any) -> None:
     target, draft = logits(8, 1000, seed=4, dtype=dtype)
-    wide = acceptance_loss_of_logits(target.double(), draft.double(), k)
+    wide = acceptance_loss(target.double().softmax(-1), draft.double().softmax(-1), k)
     draft.requires_grad_()
-    narrow = acceptance_loss_of_logits(target, draft, k)
+    narrow = acceptance_loss(target.float().softmax(-1), draft.float().softmax(-1), k)
     narrow.sum().backward()
     assert narrow.dtype == torch.float32 and draft.grad.dtype == dtype
     assert torch.allclose(narrow.double(), wide, rtol=2e-6, atol=2e-6)
@@ -93,7 +94,7 @@ def test_nearly_disjoint_laws_keep_their_digits() -> None:
 
 def test_equal_laws_cost_nothing_and_push_nowhere() -> None:
     draft = logits(5, 30, seed=5)[0].requires_grad_()
-    loss = acceptance_loss_of_logits(draft.detach(), draft, 3)
+    loss = acceptance_loss(draft.detach().softmax(-1), draft.softmax(-1), 3)
     loss.sum().backward()
     assert torch.allclose(loss, torch.zeros(5, dtype=torch.float64), atol=1e-12)
     assert draft.grad.abs().max() < 1e-12
@@ -105,7 +106,7 @@ def test_descent_on_it_raises_the_acceptance_with_k_drafts() -> None:
     optimizer = torch.optim.Adam([draft], lr=0.1)
     for _ in range(100):
         optimizer.zero_grad()
-        acceptance_loss_of_logits(target, draft, 4).sum().backward()
+        acceptance_loss(target.softmax(-1), draft.softmax(-1), 4).sum().backward()
         optimizer.step()
     before, after = (ot.optimal_acceptance(target.softmax(-1), x.detach().softmax(-1), 4) for x in (start, draft))
     assert bool((after > before + 0.2).all()) or bool((after > 0.99).all())
@@ -133,3 +134,97 @@ def test_a_law_without_a_known_gradient_is_refused_only_where_one_is_wanted() ->
 def test_different_vocabularies_are_told() -> None:
     with pytest.raises(ot.InvalidDistribution, match="p has 4 tokens, q has 5"):
         acceptance_loss(torch.ones(4) / 4, torch.ones(5) / 5)
+
+
+def tables(seed: int, n: int, L: int) -> tuple[MarkovModel, Any, Any]:
+    """A random model with zeros and ties, and (n^L, L, n) of its laws along every text, all of them; texts (n^L, L)."""
+    model = MarkovModel.random(np.random.default_rng(seed), n, order=1 + seed % 2)
+    texts = list(product(range(n), repeat=L))
+    laws = [
+        [[[float(x) for x in law(text[:i])] for i in range(L)] for text in texts] for law in (model.target, model.draft)
+    ]
+    return model, torch.tensor(laws, dtype=torch.float64), torch.tensor(texts)
+
+
+def probability(p: Any, texts: Any) -> Any:
+    return p.gather(-1, texts[..., None])[..., 0].prod(-1)
+
+
+@pytest.mark.parametrize(("n", "L"), [(2, 1), (2, 2), (3, 3), (2, 5)])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_mean_accepted_length_over_texts_is_the_exact_one(seed: int, n: int, L: int) -> None:
+    model, (p, q), texts = tables(seed, n, L)
+    drawn = probability(p, texts) > 0
+    p, q, texts = p[drawn], q[drawn], texts[drawn]
+    exact = ot.paths.evaluate(ot.paths.BlockVerification(), model, (1, L)).expected_length
+    mean = (probability(p, texts) * accepted_length_loss(p, q, texts)).sum()
+    assert torch.allclose(-mean, torch.tensor(float(exact), dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_without_earlier_places_the_accepted_length_is_another() -> None:
+    """A planted error: the weight of the last ratio alone, without the least one before it."""
+    model, (p, q), texts = tables(0, 3, 3)
+    drawn = probability(p, texts) > 0
+    p, q, texts = p[drawn], q[drawn], texts[drawn]
+    own_p, own_q = (x.gather(-1, texts[..., None])[..., 0].cumprod(-1) for x in (p, q))
+    wrong = (own_p[:, -1] * torch.minimum(own_q / own_p, torch.ones(())).sum(-1)).sum()
+    exact = ot.paths.evaluate(ot.paths.BlockVerification(), model, (1, 3)).expected_length
+    assert wrong > float(exact) + 1e-3
+
+
+def test_the_gradient_of_the_mean_is_that_of_the_exact_length() -> None:
+    """By finite differences of the enumeration: every mass of a draft that does not look back."""
+    generator = torch.Generator().manual_seed(5)
+    p, q = (torch.randn(3, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2))
+    slopes = q.log().requires_grad_()
+    texts = torch.tensor(list(product(range(3), repeat=3)))
+
+    def exact(scores: Any) -> float:
+        laws = [law.detach().numpy() for law in (p, scores.softmax(-1))]
+        model = MarkovModel({(): laws[0]}, {(): laws[1]}, 0)
+        return float(ot.paths.evaluate(ot.paths.BlockVerification(), model, (1, 3)).expected_length)
+
+    along = [law.expand(27, 3, 3) for law in (p, slopes.softmax(-1))]
+    (probability(along[0], texts) * accepted_length_loss(*along, texts)).sum().backward()
+    for token in range(3):
+        step = 1e-5 * torch.eye(3, dtype=torch.float64)[token]
+        wanted = (exact(slopes + step) - exact(slopes - step)) / 2e-5
+        assert abs(float(slopes.grad[token]) + wanted) < 1e-7
+
+
+def test_one_place_is_the_overlap_and_the_types_are_kept() -> None:
+    target, draft = logits(4, 6, seed=1, dtype=torch.float32)
+    p, q = target.softmax(-1)[:, None], draft.softmax(-1)[:, None]
+    loss = accepted_length_loss(p, q, torch.zeros(4, 1, dtype=torch.int64))
+    assert torch.allclose(loss, -torch.minimum(p, q).sum((-2, -1))) and loss.dtype == torch.float32
+    assert accepted_length_loss(p.half(), q.half(), torch.zeros(4, 1, dtype=torch.int64)).dtype == torch.float32
+
+
+def test_ratios_that_no_float_holds_decide_nothing() -> None:
+    """The draft is sure of what the target hardly writes, ten times over; then it has no mass where the target has."""
+    p, q = torch.tensor([1e-30, 1.0]).expand(10, 2), torch.tensor([1.0, 0.0]).expand(10, 2).clone().requires_grad_()
+    loss = accepted_length_loss(p, q, torch.zeros(10, dtype=torch.int64))
+    loss.backward()
+    assert abs(float(loss.detach())) < 1e-28 and bool(q.grad.isfinite().all())
+
+
+def test_a_text_that_the_target_does_not_write_is_refused() -> None:
+    p = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+    with pytest.raises(ot.InvalidDistribution, match=r"place \[1\]: p is 0 for the text's token: give a text"):
+        accepted_length_loss(p, p, torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "text"),
+    [
+        ((5, 3, 4), (5, 3, 4), (1, 3)),
+        ((5, 2, 4), (5, 2, 4), (5, 1)),
+        ((5, 3, 4), (5, 3, 1), (5, 3)),
+        ((5, 0, 4), (5, 0, 4), (5, 0)),
+        ((4,), (4,), ()),
+    ],
+    ids=["one text for all", "a text too short", "q of one token", "no place", "no places"],
+)
+def test_other_shapes_are_refused_where_torch_would_broadcast(p: Any, q: Any, text: Any) -> None:
+    with pytest.raises(ot.InvalidDistribution, match=rf"text {re.escape(str(text))}: give p and q"):
+        accepted_length_loss(torch.ones(p), torch.ones(q), torch.zeros(text, dtype=torch.int64))

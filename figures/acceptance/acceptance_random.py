@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from figures import style
+from figures import about, style
 from figures.about import About, Number
 from ot_draft.pairs import Study, compare_rules, summarise
 from ot_draft.pairs.pairs import Pairs, as_pairs
-from ot_draft.pairs.tables import as_records, as_summaries
+from ot_draft.pairs.tables import as_records
 
 N, CONCENTRATIONS, SEED = 50, (1.0, 0.1), 7
 ABOUT = About(
@@ -49,7 +49,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 def draw(rows: style.Rows) -> Any:
     """A panel a concentration."""
-    lines = as_summaries(rows)
+    lines = about.as_summaries(rows)
     figure, panels = style.canvas(2, CAPTION)
     entries = []
     for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):

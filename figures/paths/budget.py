@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
+from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, sequoia
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
-from ot_draft.paths.drafting.fixed import acceptance_by_child, best_by_level, sequoia
 from ot_draft.paths.evaluation.simulate import drafted_trees, simulate
 from ot_draft.paths.model import Rows
 

@@ -49,7 +49,7 @@ def _model(n: int, K: int, L: int, number: int) -> list[dict[str, Any]]:
     values = [float(bound.value) for bound in bounds]
     upper = float(bounds[0].certificate.upper)
     common = {"n": n, "K": K, "L": L, "model": number, "bound": upper}
-    common |= {"width": bounds[0].residuals.gap, "apart": max(values) - min(values)}
+    common |= {"width": float(bounds[0].certificate.width), "apart": max(values) - min(values)}
     return [
         common | {"rule": rule.name, "length": ot.paths.evaluate(rule, model, (K, L)).expected_length} for rule in RULES
     ]

@@ -3,8 +3,8 @@
 40 texts of four kinds (chat, code, documentation, and editing, where much of what comes was given) in `kinds.jsonl`. All methods take
 turns text by text in one run; what auto learns it learns in this run, in the texts that are timed. Ratios of tokens a second to the plain
 method's, with 95 % intervals over texts (jackknife, Student's t). --beside float16: plain and auto once more, in the same turns, by models
-whose weights are of that number type; their ratios are to the plain method of --dtype like all others. --draft-beside FILE: auto once more
-with another draft.
+whose weights are of that number type; their ratios are to the plain method of --dtype like all others. --draft-beside DRAFT: auto once more
+with another draft (skip:17), and its path of four tokens.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
     return methods
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OfOtherModels(Method):
     """A method by a pair of its own."""
 
@@ -58,7 +58,8 @@ class OfOtherModels(Method):
     def like(cls, method: Method, pair: Pair, word: str) -> OfOtherModels:
         """The method of this name with a word added."""
         drafts = f"{method.drafts}, {word}".removeprefix(", ")
-        return cls(method.rule, method.law, f"{method.label}, {word}", drafts, method.drafting, method, pair)
+        names = (method.rule, method.law, f"{method.label}, {word}", drafts)
+        return cls(*names, method.drafting, method.auto, method=method, pair=pair)
 
     def calls(
         self,
@@ -89,8 +90,7 @@ def bench(
             for kind in (ordered[text].kind, "all"):
                 shapes.setdefault((kind, method.label), Counter())[_shape(step.drafting)] += 1
 
-    plain = plain_method()
-    comparison = compare_methods(pair, tokens, [plain], options, watch, progress, methods)
+    comparison = compare_methods(pair, tokens, [plain_method()], options, watch, progress, methods)
     kinds = ["all"] if batch > 1 else [*dict.fromkeys(prompt.kind for prompt in ordered), "all"]
     common = {"batch": batch, "temperature": options.sampling.temperature}
     rows = []
@@ -131,11 +131,15 @@ def _shares(used: Counter[str] | None) -> str:
     return " ".join(f"{name}:{count / used.total():.2f}" for name, count in used.most_common(6))
 
 
+def _of_its_own(row: Row) -> str:
+    return f", {row['of_its_plain']} of its own" if "of_its_plain" in row else ""
+
+
 def show(rows: Sequence[Row]) -> str:
     """One line a row."""
     return "\n".join(
         f"batch {row['batch']} T {row['temperature']} {row['kind']:14} {row['method'][:46]:46} {row['tokens_a_call']:>6} a call"
-        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}]  {row['shapes']}"
+        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}] of our plain{_of_its_own(row)}  {row['shapes']}"
         for row in rows
     )
 
@@ -157,7 +161,7 @@ def show(rows: Sequence[Row]) -> str:
 @click.option(
     "--beside", type=click.Choice(list(DTYPES)), multiple=True, help="Other number types, for plain and auto once more."
 )
-@click.option("--draft-beside", multiple=True, help="Other drafts, for auto once more.")
+@click.option("--draft-beside", multiple=True, help="Other drafts, for auto and four tokens a call.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
     """Measure, write OUT and print a line for every kind and method."""
@@ -170,6 +174,7 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
         drafts = {Path(other).stem: load_pair(target, other, dtype, device) for other in options["draft_beside"]}
         where = machine(device) | {"dtype": dtype, "tokens": options["tokens"]}
         prompts = read_prompts(pair.tokenizer, options["texts"], KINDS)
+        four_tokens = method_called("block", None, shape_of(1, 4, None))
         rows: list[Row] = []
         for batch in options["batch"]:
             for temperature in options["temperature"]:
@@ -178,7 +183,7 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
                 for other, models in others.items():
                     methods += beside(models, other, [plain_method(), auto_method()])
                 for name, models in drafts.items():
-                    methods += beside(models, name, [auto_method()])
+                    methods += beside(models, name, [auto_method(), four_tokens])
                 total = (len(prompts) // batch) * (1 + len(methods)) + 2
                 with progress_bar(total, f"batch {batch}, temperature {temperature}") as advance:
                     rows += bench(pair, prompts, batch, decoding, methods, lambda done, a=advance: a())

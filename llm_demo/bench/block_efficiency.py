@@ -28,7 +28,7 @@ from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, Sampl
 from ot_draft.decoding.load import DTYPES
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.fixed import first_chains
-from ot_draft.paths.evaluation.evaluate import survival
+from ot_draft.paths.tree import PlainTree
 
 OUT = Path("figures/data/real_block_efficiency.csv")
 K, L = 8, 8
@@ -48,6 +48,19 @@ def mean_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree, draws: int, g
     """Mean accepted length of so many independent selections on one tree."""
     uniforms = torch.rand(draws, rule.uniforms(tree.bounds), generator=generator, dtype=tree.p.dtype)
     return float(rule.select(tree.repeated(draws), uniforms).length.double().mean())
+
+
+def survival(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> np.ndarray:
+    """(L,) P(accepted length >= d | the tree) for d = 1 .. L, of a batch of one tree, exactly."""
+    shape, tokens = tree.shape(0), tree.tokens[0].tolist()
+    ways = [tuple(tokens[node - 1] for node in shape.path(v)) for v in range(shape.size + 1)]
+    targets, drafts = (
+        {way: row / row.sum() for way, row in zip(ways, laws[0].double().cpu().numpy(), strict=False)}
+        for laws in (tree.p, tree.q)
+    )
+    model = ot.paths.MarkovModel(targets, drafts, tree.bounds.length)
+    found = rule.lengths(model, PlainTree(shape, tuple(tokens), tree.law))
+    return np.array([sum(p for length, p in found.items() if length >= d) for d in range(1, tree.bounds.length + 1)])
 
 
 def controls_on(tree: ot.paths.DraftTree) -> dict[str, float]:

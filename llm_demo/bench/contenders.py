@@ -1,12 +1,23 @@
-"""What the bench compares: our path rules on K paths of length L, and what transformers does with the same two models."""
+"""All path rules on K paths of length L, and what transformers does with the same two models, in turns in one run.
+
+Every rule is compared with autoregressive decoding by the same engine, and with transformers' own generation (plain, assisted) of the
+same two models. The rows are those of `ot-draft decode --compare`, of texts in batches.
+"""
 
 from __future__ import annotations
 
-from ot_draft.decoding import Pair
-from ot_draft.decoding.benchmark.methods import Method, method_called, shape_of
-from ot_draft.decoding.benchmark.peers import Peer, assistant
+from collections.abc import Sequence
 
-GRID = ((1, 4), (8, 4), (1, 8), (8, 8))  # SpecTr's Table 1
+from llm_demo.bench.auto import plain_method
+from llm_demo.prompts import Prompt
+from llm_demo.rows import Row
+from ot_draft.cli.decode.table import csv_rows
+from ot_draft.decoding import DecodeOptions, Pair, compare_methods
+from ot_draft.decoding.benchmark.methods import Method, method_called, shape_of
+from ot_draft.decoding.benchmark.peers import Peer
+from ot_draft.decoding.benchmark.peers import peers as every_peer
+
+GRID = ((1, 4), (8, 4), (1, 8), (8, 8))  # SpecTr's Table 1 (Sun et al., NeurIPS 2023)
 ONE_PATH = (("speculativesampling", None), ("block", None))
 PATHS = (
     ("recursiverejection", None),
@@ -17,24 +28,27 @@ PATHS = (
     ("joint", "hybrid:auto"),
     ("recursiverejectionwithoutreplacement", None),
 )
-PLAIN = "autoregressive"
-PEER_PLAIN, PEER_ASSISTED = "transformers, plain", "transformers, assisted"
 Grid = tuple[tuple[int, int], ...]
 
 
 def own_methods(grid: Grid = GRID) -> list[Method]:
     """The plain method first, then all rules for every (K, L)."""
-    plain = method_called(PLAIN, None, shape_of(1, 1, None))
-    return [plain] + [
+    return [plain_method()] + [
         method_called(rule, law, shape_of(K, L, None)) for K, L in grid for rule, law in (ONE_PATH if K == 1 else PATHS)
     ]
 
 
 def peers(pair: Pair, grid: Grid = GRID) -> list[Peer]:
     """transformers' own generation with the same models: plain, and assisted by one draft of every length of the grid."""
-    plain = method_called(PLAIN, None, shape_of(1, 1, None))
-    helper = assistant(pair.assisting)
-    assisted = [
-        method_called("speculativesampling", None, shape_of(1, L, None)) for L in dict.fromkeys(L for _, L in grid)
-    ]
-    return [Peer.like(plain, PEER_PLAIN)] + [Peer.like(method, PEER_ASSISTED, helper) for method in assisted]
+    return every_peer(pair, *dict.fromkeys(L for _, L in grid))[:-1]
+
+
+def bench(pair: Pair, prompts: Sequence[Prompt], batch: int, options: DecodeOptions, grid: Grid = GRID) -> list[Row]:
+    """A row for every contender at one batch size and temperature; peers, which take one text at a time, at batch 1 only."""
+    texts = [prompt.tokens for prompt in prompts]
+    groups = [texts[start : start + batch] for start in range(0, len(texts) - batch + 1, batch)]
+    others = peers(pair, grid) if batch == 1 else []
+    comparison = compare_methods(pair, groups, own_methods(grid), options, peers=others)
+    common = {"batch": batch, "temperature": options.sampling.temperature, "texts": len(groups) * batch}
+    sizes = [{"K": row.method.K, "L": row.method.L} for row in comparison.rows]
+    return [common | size | row for size, row in zip(sizes, csv_rows(comparison), strict=True)]

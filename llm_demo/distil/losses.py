@@ -1,16 +1,19 @@
 """Does a draft that is trained for k drafts accept more at that k? `python -m llm_demo.distil.losses --corpus FILE.npz --out FILE.csv`.
 
 One student a loss, all from the same draft, with the same optimizer, on the same batches in the same order; one pass of the target
-serves all. Cross-entropy (the KL divergence but for a constant), the total variation distance, and `acceptance_loss`, -log of the
-optimal acceptance with k i.i.d. drafts. What each accepts is measured on held-out texts at every k, at temperatures 1 and .6, as a
-difference to the student trained for one draft on the same positions.
+serves all. Cross-entropy (the KL divergence but for a constant), the total variation distance, `acceptance_loss`, -log of the optimal
+acceptance with k i.i.d. drafts, and `accepted_length_loss` of paths of LENGTH tokens. What each accepts is measured on held-out texts at
+every k, at temperatures 1 and .6, as a difference to the student trained for one draft on the same positions; and how much of a path,
+by block verification at temperature 1, on the texts that were drawn at it.
 
-CORPUS: as `llm_demo.distil.text.read_corpus` takes it.
+CORPUS: as `llm_demo.distil.text.read_corpus` takes it. An array `temperature`, if it has one, leaves out texts drawn at others than 1:
+the accepted length is a mean over texts of the target's own law.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,23 +39,33 @@ from ot_draft.pairs.summary import clustered_error
 
 HELD_OUT = Path("figures/data/contexts.jsonl")
 KS, TEMPERATURES = (1, 2, 4, 8), (1.0, 0.6)
-LAST, EVERY = 48, 4  # positions looked at: every so many of the last so many of a text
+LENGTH = 4  # tokens of a path, and of every run of positions of a step
+LAST, EVERY = 48, LENGTH  # positions looked at: every so many of the last so many of a text
 ONE_DRAFT = "acceptance, k = 1"
-# The target's masses and the draft's log masses on the subset, (N, s) each -> (N,).
-Loss = Callable[[Tensor, Tensor], Tensor]
+# The target's masses and the draft's log masses on the subset, (N, LENGTH, s) each, and where the text's tokens stand in it, -1 for
+# elsewhere, int (N, LENGTH) -> (N, LENGTH) or (N, 1).
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def for_drafts(k: int) -> Loss:
     """-log of the optimal acceptance with k i.i.d. drafts."""
-    return lambda p, log_q: ot.losses.acceptance_loss(p, log_q.exp(), k)
+    return lambda p, log_q, text: ot.losses.acceptance_loss(p, log_q.exp(), k)
+
+
+def for_a_path(p: Tensor, log_q: Tensor, text: Tensor) -> Tensor:
+    """Minus the accepted length of a path: what the subset leaves out is one token more, which is never drafted."""
+    outside = (1 - p.sum(-1, keepdim=True)).clamp(min=torch.finfo(p.dtype).tiny)
+    p, q = torch.cat((p, outside), -1), torch.nn.functional.pad(log_q.exp(), (0, 1))
+    return ot.losses.accepted_length_loss(p, q, text % p.shape[-1])[:, None]
 
 
 LOSSES: dict[str, Loss] = {
     ONE_DRAFT: for_drafts(1),
     "acceptance, k = 4": for_drafts(4),
     "acceptance, k = 8": for_drafts(8),
-    "cross-entropy": lambda p, log_q: -(p * log_q).sum(-1),
-    "total variation": lambda p, log_q: 1 - torch.minimum(p, log_q.exp()).sum(-1),
+    "cross-entropy": lambda p, log_q, text: -(p * log_q).sum(-1),
+    "total variation": lambda p, log_q, text: 1 - torch.minimum(p, log_q.exp()).sum(-1),
+    f"accepted length, L = {LENGTH}": for_a_path,
 }
 
 
@@ -66,11 +79,11 @@ class Student:
         ]
         self.optimizer = torch.optim.AdamW([weight.requires_grad_() for weight in self.own], lr=rate, weight_decay=0.0)
 
-    def step(self, tokens: Tensor, places: tuple[Tensor, Tensor], p: Tensor, progress: float) -> float:
-        """One step on the positions `places` of a batch; the loss before it."""
+    def step(self, tokens: Tensor, places: tuple[Tensor, Tensor], p: Tensor, text: Tensor, progress: float) -> float:
+        """One step on the positions `places` (N, LENGTH) of a batch; the loss before it."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * min(1.0, 20 * progress + 0.05) * (1 - progress)
-        loss = self.loss(p, self.draft.head(self._states(tokens)[places]).log_softmax(-1)).mean()
+        loss = self.loss(p, self.draft.head(self._states(tokens)[places]).log_softmax(-1), text).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.own, 1.0)
         self.optimizer.step()
@@ -90,23 +103,33 @@ def train(
     seconds: float,
     seed: int,
 ) -> Iterator[dict[str, float]]:
-    """Steps on batches of `rows` texts, on so many of their positions, until the time is over; each loss before each step."""
+    """Steps on batches of `rows` texts, on so many of their positions, until the time is over; each loss before each step.
+
+    The positions come in runs of LENGTH.
+    """
     generator, start = np.random.default_rng(seed), perf_counter()
     subset = next(iter(students.values())).draft.vocabulary_subset
+    where = subset.new_full((target.config.vocab_size,), -1).scatter_(0, subset, torch.arange(len(subset)).to(subset))
     while (progress := (perf_counter() - start) / seconds) < 1:
         tokens, counted = batch_of([texts[i] for i in generator.integers(len(texts), size=rows)], subset.device)
-        found = counted.nonzero()
-        chosen = found[np.sort(generator.permutation(len(found))[:positions])]
-        places = (chosen[:, 0], chosen[:, 1])
+        found = counted.unfold(1, LENGTH, 1).all(-1).nonzero()
+        chosen = found[np.sort(generator.permutation(len(found))[: -(-positions // LENGTH)])]
+        places = (chosen[:, :1], chosen[:, 1:] + torch.arange(LENGTH, device=subset.device))
         with torch.no_grad():
             states = target.model(tokens, use_cache=False).last_hidden_state[places]
-            p = target.lm_head(states).softmax(-1)[:, subset]
-        yield {name: student.step(tokens, places, p, progress) for name, student in students.items()}
+            p = target.lm_head(states).softmax(-1)[..., subset]
+        text = where[tokens[places[0], places[1] + 1]]
+        yield {name: student.step(tokens, places, p, text, progress) for name, student in students.items()}
 
 
 def texts_of(corpus: Path, length: int) -> list[Text]:
-    """The texts of a corpus, cut to so many tokens; those of which nothing that the target wrote is left are left out."""
-    return [Text(text.tokens[:length], text.start) for text in read_corpus(corpus) if text.start + 1 < length]
+    """The texts of a corpus, cut to so many tokens; those of which no run that the target wrote is left are left out."""
+    with np.load(corpus) as arrays:
+        own = arrays["temperature"] == 1 if "temperature" in arrays else np.ones(len(arrays["starts"]), dtype=bool)
+    cut = [
+        Text(text.tokens[:length], text.start) for text, drawn in zip(read_corpus(corpus), own, strict=True) if drawn
+    ]
+    return [text for text in cut if text.start + LENGTH <= len(text.tokens)]
 
 
 @torch.inference_mode()
@@ -118,25 +141,50 @@ def accepted(pair: Pair, text: Sequence[int]) -> np.ndarray:
     return np.array([[ot.optimal_acceptance(a, b, k).numpy() for k in KS] for a, b in laws])
 
 
+@torch.inference_mode()
+def accepted_length(pair: Pair, text: Sequence[int]) -> np.ndarray:
+    """Expected accepted lengths of the paths that begin at the places looked at, at temperature 1, along a text drawn at it."""
+    first = max(1, len(text) - LAST)
+    count = (len(text) - first) // LENGTH
+    p, q = (
+        logits.softmax(-1).view(count, LENGTH, -1)
+        for logits in pair.logits_along(text, range(first, first + count * LENGTH))
+    )
+    return -ot.losses.accepted_length_loss(
+        p, q, torch.tensor(text[first : first + count * LENGTH]).view(count, -1)
+    ).numpy()
+
+
 def compare(pair: Pair, students: dict[str, Student], start: SubsetDraft, limit: int) -> list[Row]:
-    """A row for each loss, temperature and k: mean acceptance, and the mean difference to the student of one draft with its error."""
+    """A row for each loss, temperature, k and L: what is accepted, and the mean difference to the student of one draft with its error."""
     entries = read_entries(HELD_OUT)
     chosen = [entries[int(i * len(entries) / limit)] for i in range(limit)]
     written = [prompt_text(entry, pair.tokenizer) + entry["text"] for entry in chosen]
     texts = [pair.tokenizer(text, add_special_tokens=False).input_ids[-400:] for text in written]
-    values: dict[str, list[np.ndarray]] = {}
+    own = [text for text, entry in zip(texts, chosen, strict=True) if entry.get("temperature") == 1]
+    values: dict[tuple[float, int, int], dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
     for name, draft in {"before": start, **{name: student.draft.eval() for name, student in students.items()}}.items():
-        values[name] = [accepted(replace(pair, draft=draft), text) for text in texts]
-    number = [place for place, part in enumerate(values["before"]) for _ in range(part.shape[-1])]
-    joined = {name: np.concatenate(parts, -1) for name, parts in values.items()}
+        drafted = replace(pair, draft=draft)
+        for text in texts:
+            for temperature, table in zip(TEMPERATURES, accepted(drafted, text), strict=True):
+                for k, at_k in zip(KS, table, strict=True):
+                    values[temperature, k, 1][name].append(at_k)
+        for text in own:
+            values[1.0, 1, LENGTH][name].append(accepted_length(drafted, text))
     rows: list[Row] = []
-    for name, table in joined.items():
-        for i, temperature in enumerate(TEMPERATURES):
-            for j, k in enumerate(KS):
-                more = table[i, j] - joined[ONE_DRAFT][i, j]
-                row: Row = {"loss": name, "temperature": temperature, "k": k, "acceptance": f"{table[i, j].mean():.5f}"}
-                row |= {"more": f"{more.mean():.5f}", "error": f"{clustered_error(more.tolist(), number):.5f}"}
-                rows.append(row | {"positions": len(number), "texts": len(texts)})
+    for (temperature, k, length), each in values.items():
+        number = [place for place, part in enumerate(each[ONE_DRAFT]) for _ in part]
+        for name, parts in each.items():
+            found, more = np.concatenate(parts), np.concatenate(parts) - np.concatenate(each[ONE_DRAFT])
+            row: Row = {
+                "loss": name,
+                "temperature": temperature,
+                "k": k,
+                "L": length,
+                "acceptance": f"{found.mean():.5f}",
+            }
+            row |= {"more": f"{more.mean():.5f}", "error": f"{clustered_error(more.tolist(), number):.5f}"}
+            rows.append(row | {"positions": len(number), "texts": len(parts)})
     return rows
 
 
@@ -153,13 +201,15 @@ def compare(pair: Pair, students: dict[str, Student], start: SubsetDraft, limit:
 @click.option("--held-out", default=160, show_default=True, type=click.IntRange(2), help="Texts to measure on.")
 @click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
 @click.option("--seed", default=0, show_default=True)
+@click.option("--loss", "losses", multiple=True, type=click.Choice(list(LOSSES)), help="Of these students only.")
 def main(corpus: Path, out: Path, minutes: float, device: str, dtype: str, **options: Any) -> None:
     """Train a student for every loss and write what each accepts to OUT."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
     pair = load_pair(dtype=dtype, device=device, packed=False)
     target, start = pair.target, pair.draft.float()
-    students = {name: Student(start, loss, options["rate"]) for name, loss in LOSSES.items()}
+    wanted = {ONE_DRAFT, *(options["losses"] or LOSSES)}
+    students = {name: Student(start, loss, options["rate"]) for name, loss in LOSSES.items() if name in wanted}
     texts = texts_of(corpus, options["length"])
     curve: list[dict[str, float]] = []
     sizes = (options["rows"], options["positions"], 60 * minutes, options["seed"])

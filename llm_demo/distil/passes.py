@@ -21,7 +21,7 @@ def both_passes(draft: StateDraft, tokens: Tensor, features: Tensor, rows: int) 
     from transformers import DynamicCache
 
     kept, earlier = DynamicCache(), DynamicCache()
-    told = draft.states(tokens, one_place_later(draft.fused(features)), kept)
+    told = draft.states(tokens, one_place_later(draft.fuse(features)), kept)
     layers: Any = kept.layers
     for number, layer in enumerate(layers):
         earlier.update(layer.keys[:rows], layer.values[:rows], number)

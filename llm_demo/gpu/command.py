@@ -19,16 +19,16 @@ import importlib.metadata
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
 
-from llm_demo.gpu import decode as gpu_decode
-from llm_demo.gpu import large as gpu_large
 from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks
+from llm_demo.gpu.decode import bench_rows, distil
+from llm_demo.gpu.large import large_rows
 from llm_demo.gpu.roofline import roofline, with_ratios
 from llm_demo.gpu.trees import trees
 from llm_demo.machine import machine
@@ -38,58 +38,50 @@ SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil":
 GRACE = 15  # seconds that a part may pass its time before it is ended
 
 
-def check(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+Rows = Callable[[torch.device, float, bool], Iterable[Row]]  # device, seconds, whether it is a dry run
+
+
+def check(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     small: dict[str, Any] = {"sizes": (5, 40), "rows": 2} if dry else {}
-    _write(out / "check.csv", rule_checks(device, **small), device)
-    _write(out / "check.csv", path_checks(device, trees=8 if dry else 64), device)
-    _write(out / "check.csv", engine_checks(device, tokens=4 if dry else 24), device)
+    yield from rule_checks(device, **small)
+    yield from path_checks(device, trees=8 if dry else 64)
+    yield from engine_checks(device, tokens=4 if dry else 24)
 
 
-def time_rules(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    rows = roofline(device, seconds, [(2, 500)], 2) if dry else roofline(device, seconds)
-    _write(out / "roofline.csv", map(with_ratios, rows), device)
+def time_rules(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
+    return map(with_ratios, roofline(device, seconds, [(2, 500)], 2) if dry else roofline(device, seconds))
 
 
-def bench(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    _write(out / "bench.csv", gpu_decode.bench_rows(device, seconds, dry), device)
+PARTS: dict[str, Rows] = {"check": check, "roofline": time_rules, "bench": bench_rows, "large": large_rows}
+OTHERS = {"distil": distil, "trees": trees}  # which write their files themselves
 
 
-def large(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    _write(out / "large.csv", gpu_large.large_rows(device, seconds, dry), device)
-
-
-def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    gpu_decode.distil(out, device, seconds, dry)
-
-
-PARTS: dict[str, Callable[[Path, torch.device, float, bool], None]] = {
-    "check": check,
-    "roofline": time_rules,
-    "bench": bench,
-    "large": large,
-    "distil": distil,
-    "trees": trees,
-}
+def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool) -> None:
+    """One part, in this process."""
+    if name in OTHERS:
+        OTHERS[name](out, device, seconds, dry)
+    else:
+        _write(out / f"{name}.csv", PARTS[name](device, seconds, dry), device)
 
 
 @click.command()
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory of the CSVs.")
-@click.option("--parts", default=",".join(PARTS), show_default=True, help="Separated by commas.")
+@click.option("--parts", default=",".join(SHARES), show_default=True, help="Separated by commas.")
 @click.option("--budget", default=540.0, show_default=True, type=click.FloatRange(min=1), help="Seconds, of all parts.")
 @click.option("--dry-run", is_flag=True, help="On the CPU, tiny.")
 @click.option("--inside", hidden=True, is_flag=True, help="Run the one part in this process.")
 def main(out: Path, parts: str, budget: float, dry_run: bool, inside: bool) -> None:
     """Check and time everything on a GPU."""
     names = parts.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise click.UsageError(f"{unknown[0]!r} is no part: give some of {', '.join(PARTS)}")
+    if unknown := [name for name in names if name not in SHARES]:
+        raise click.UsageError(f"{unknown[0]!r} is no part: give some of {', '.join(SHARES)}")
     if not (dry_run or torch.cuda.is_available()):
         raise click.UsageError("torch finds no CUDA device here: --dry-run does the same on the CPU, tiny")
     out.mkdir(parents=True, exist_ok=True)
     device = torch.device("cpu" if dry_run else "cuda")
     if inside or dry_run:
         for name in names:
-            PARTS[name](out, device, budget, dry_run)
+            run(name, out, device, budget, dry_run)
         failed = []
     else:
         failed = _in_turn(out, names, budget)

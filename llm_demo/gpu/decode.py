@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from llm_demo.bench import command as bench
+from llm_demo.bench.contenders import bench
 from llm_demo.distil import command as distillation
 from llm_demo.distil import train as distil_train
 from llm_demo.gpu.checks import tiny_pair
@@ -19,7 +19,7 @@ from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.decoding import DecodeOptions, Pair, SamplingParams
 
 SETTINGS = [(1, 1.0), (8, 1.0), (1, 0.6), (8, 0.6)]  # batch, temperature: the most wanted first
-TOKENS = 64
+TOKENS, SEED = 64, 9
 MOST = 200  # prompts
 
 
@@ -38,19 +38,19 @@ def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict
     if dry:
         prompts: Sequence[Prompt] = [Prompt("random", [1 + i, 2, 3]) for i in range(4)]
         options = DecodeOptions(SamplingParams(1.0), max_tokens=4, stop=())
-        yield from bench.bench(tiny_pair(), prompts, 2, options, grid=((1, 2), (2, 2)))
+        yield from bench(tiny_pair(), prompts, 2, options, grid=((1, 2), (2, 2)))
         return
     pair = load_pair(None, "states", "bfloat16", str(device))
     prompts = read_prompts(pair.tokenizer, MOST)
     for place, (batch, temperature) in enumerate(SETTINGS):
-        options = DecodeOptions(SamplingParams(temperature), max_tokens=TOKENS, seed=bench.SEED)
+        options = DecodeOptions(SamplingParams(temperature), max_tokens=TOKENS, seed=SEED)
         allowed = (end - time.monotonic()) / (len(SETTINGS) - place)
         begin = time.monotonic()
-        rows = bench.bench(pair, prompts[: 2 * batch], batch, options)
+        rows = bench(pair, prompts[: 2 * batch], batch, options)
         spent = time.monotonic() - begin
         groups = min(int(2 * (allowed - spent) / spent), MOST // batch)
         if groups > 2:
-            rows = bench.bench(pair, prompts[: groups * batch], batch, options)
+            rows = bench(pair, prompts[: groups * batch], batch, options)
         yield from rows
 
 

@@ -1,8 +1,7 @@
-"""The table of ways to spend N nodes, as a part of the run on a GPU: the models read there, trees and rules run on the cores beside it."""
+"""The table of ways to spend N nodes, as a part of the run on a GPU: the models read there, trees and rules run on a core beside it."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
@@ -13,7 +12,6 @@ from llm_demo.prompts import Prompt
 from ot_draft.decoding import Pair
 
 TEXTS = 60
-MOST = 12  # processes, each with its own models
 
 
 def trees(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
@@ -21,8 +19,7 @@ def trees(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
     if dry:
         run(_tiny, 2, out / "trees.csv", seconds, temperatures=(0.0, 1.0), budgets=(8,))
         return
-    jobs = max(1, min(MOST, (os.cpu_count() or 1) - 1))
-    run(Loading(str(device)), TEXTS, out / "trees.csv", 0.9 * seconds, jobs, temperatures=TEMPERATURES)
+    run(Loading(str(device)), TEXTS, out / "trees.csv", 0.9 * seconds, temperatures=TEMPERATURES)
 
 
 def _tiny() -> tuple[Pair, list[Prompt], list[Prompt]]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from llm_demo.pairs.capture import CONTEXTS, DRAFTS, choose_positions, encode, load_models, provenance
 from llm_demo.pairs.continue_prompts import read_entries
-from ot_draft.decoding import Pair
-from ot_draft.pairs.merge import TAIL_CLASSES, Masses, merge, optimum, top_tokens
+from ot_draft.decoding import Pair, SamplingParams
+from ot_draft.pairs.merge import Masses, on_top_tokens, optimum
 
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5)
 TOP_K = (5, 20, 50, 200)
@@ -31,29 +31,10 @@ KEPT = 224
 
 
 def law(logits: Masses, kind: str, value: float) -> Masses:
-    """The law of the next token, (n,), from logits (n,): softmax at a temperature, or at 1 and cut to its top tokens.
-
-    top-k keeps the k heaviest tokens, top-p the fewest heaviest whose mass reaches top-p; both are normalised again.
-    """
-    scaled = logits / (value if kind == "temperature" else 1.0)
-    masses = np.exp(scaled - scaled.max())
-    masses /= masses.sum()
-    if kind == "temperature":
-        return masses
-    order = np.argsort(-masses, kind="stable")
-    before = np.cumsum(masses[order]) - masses[order]
-    cut = order[int(value) :] if kind == "top-k" else order[before >= value]
-    masses[cut] = 0
-    return masses / masses.sum()
-
-
-def shrink(p: Masses, q: Masses) -> tuple[Masses, Masses]:
-    """p and q on their top tokens and the tail classes, (KEPT + TAIL_CLASSES,) each."""
-    tokens = top_tokens(p, q, KEPT)
-    if np.delete(p, tokens).any() or np.delete(q, tokens).any():
-        return merge(p, q, tokens, TAIL_CLASSES)
-    empty = np.zeros(TAIL_CLASSES)
-    return np.append(p[tokens], empty), np.append(q[tokens], empty)
+    """The law of the next token, (n,), from logits (n,): softmax at a temperature, or at 1 and cut to its top tokens."""
+    setting: dict[str, Any] = {kind.replace("-", "_"): value}
+    masses: Masses = SamplingParams(**setting).masses(torch.from_numpy(logits)).numpy()
+    return masses
 
 
 @torch.inference_mode()
@@ -70,9 +51,9 @@ def capture(entries: list[dict[str, Any]], pair: Pair) -> dict[str, NDArray[Any]
         tokens, prompt_length = encode(entry, pair.tokenizer)
         logits = last_logits(tokens[: choose_positions(len(tokens), prompt_length, index)[0]], pair)
         laws = [(law(logits[0], *setting), law(logits[1], *setting)) for setting in SETTINGS]
-        shrunk = [shrink(*both) for both in laws]
-        p.append([target for target, _ in shrunk])
-        q.append([draft for _, draft in shrunk])
+        shrunk = [on_top_tokens(*both, KEPT) for both in laws]
+        p.append([target for target, *_ in shrunk])
+        q.append([draft for _, draft, _ in shrunk])
         full.append([[optimum(target, draft, k) for k in DRAFTS] for target, draft in laws])
     return {
         "p": np.array(p, dtype=np.float32).swapaxes(0, 1),

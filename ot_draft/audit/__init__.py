@@ -3,6 +3,6 @@
 from ..errors import CannotAudit
 from .audit import Audit
 from .log import LogWriter, audit_log, emitted_with_laws
-from .verdict import Finding, Verdict
+from .verdict import Verdict
 
-__all__ = ["Audit", "CannotAudit", "Finding", "LogWriter", "Verdict", "audit_log", "emitted_with_laws"]
+__all__ = ["Audit", "CannotAudit", "LogWriter", "Verdict", "audit_log", "emitted_with_laws"]

@@ -15,17 +15,14 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
+from .records import number_of
 from .rounding import log_error, step_of
-from .rows import number_of
 
 TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
 ALL = 1e-4  # a list that misses less than this is the whole law
 LOWEST = -1e4  # log-probabilities from here down are 0 (vLLM prints -9999, llama.cpp the lowest float)
 UNREPORTED = "unreported"  # how an answer ended whose last token is counted and not shown
-UNREADABLE, UNCLEAR = (
-    "\ufffd",
-    ("",),
-)  # texts that many tokens have: parts of a character, and marks that are not printed
+PARTIAL, UNCLEAR = "\ufffd", ("",)  # texts that many tokens have: parts of a character, and marks that are not printed
 NAMELESS = -10
 LARGEST_ID = 2**31  # no vocabulary is larger
 OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits
@@ -99,17 +96,17 @@ class Answer:
 
 def parsed(body: bytes) -> dict[str, Any]:
     """The body's JSON object; BadAnswer for half a JSON, NaN in it, or anything else."""
+
+    def no_number(text: str) -> float:
+        raise ValueError(f"{text} stands in it")
+
     try:
-        found = json.loads(body, parse_constant=_no_number)
+        found = json.loads(body, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
         raise BadAnswer(f"not JSON: {str(error)[:80]}") from error
     if not isinstance(found, dict):
         raise BadAnswer("JSON, but no object")
     return found
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} stands in it")
 
 
 def read_answer(body: bytes, most: int) -> Answer:
@@ -138,9 +135,8 @@ def read_answer(body: bytes, most: int) -> Answer:
     return Answer(tuple(_emitted(*entry) for entry in entries), finish, missing)
 
 
-Named = tuple[
-    Any, float, bool
-]  # a token as the server names it, its log-probability, whether that was said as a probability
+# a token as the server names it, its log-probability, whether that was said as a probability
+Named = tuple[Any, float, bool]
 
 
 def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named]]]:
@@ -202,11 +198,11 @@ def _emitted(own: Named, others: Sequence[Named]) -> Emitted:
     ids, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
     if by_text:
         times = Counter(ids.tolist())
-        unclear = [name in UNCLEAR or UNREADABLE in str(name) or times[number] > 1
+        unclear = [name in UNCLEAR or PARTIAL in str(name) or times[number] > 1
                    for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
         ids = np.where(unclear, NAMELESS - np.arange(len(ids)), ids)
     token = _consistent(_number(own[0]), own[1], ids, logs, by_text)
-    certain = not by_text or not (token < 0 or own[0] in UNCLEAR or UNREADABLE in str(own[0]))
+    certain = not by_text or not (token < 0 or own[0] in UNCLEAR or PARTIAL in str(own[0]))
     order = np.lexsort((ids, -logs))
     return Emitted(token if certain else -3, own[1], ids[order], logs[order], by_text, own[2])
 

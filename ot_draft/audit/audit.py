@@ -12,13 +12,11 @@ from ..arrays import Array
 from ..errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
-from .learner import Learner, in_context
 from .past import Order, Past
-from .records import UNNAMED, Tokens, dense_block
+from .records import Added, Tokens, dense, dense_rows, names, probability, stack, top_row, whole_number
 from .rounding import NOTHING, Rounding
-from .rows import Added, dense_row, number_of, probability, stack, top_row, whole_number
-from .verdict import Excess, LeftOut, Verdict
-from .wealth import Wealth
+from .verdict import LeftOut, Verdict
+from .wealth import Learner, Wealth, in_context
 
 BLOCK = 512  # tokens whose bets are settled together
 LEVEL = 1e-6
@@ -42,12 +40,11 @@ class Audit:
         for name, value in (("level", level), ("confidence", confidence)):
             if not 0 < value < 1:
                 raise CannotAudit(f"{name} is {value}: give a number between 0 and 1")
-        if not 0 <= tolerance < 0.1:
-            raise CannotAudit(f"tolerance is {tolerance}: give a relative error from 0 up to 0.1")
-        if not 0 <= rounding < 0.1:
-            raise CannotAudit(f"rounding is {rounding}: give an absolute error from 0 up to 0.1")
+        for name, value, kind in (("tolerance", tolerance, "a relative"), ("rounding", rounding, "an absolute")):
+            if not 0 <= value < 0.1:
+                raise CannotAudit(f"{name} is {value}: give {kind} error from 0 up to 0.1")
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
-        self._past, self._wealth, self._bound, self._excess = Past(), Wealth(tolerance), Bound(), Excess()
+        self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
         self._rows: list[Added] = []
         self._largest = 0.0
@@ -66,18 +63,7 @@ class Audit:
         same step of speculation emitted before it.
         draft_law: the draft model's law (n,). CannotAudit if a law is no law, or the token is outside it.
         """
-        where = f"token {self.tokens}"
-        row, law = dense_row(law, where), np.asarray(law)
-        token = whole_number(token, "token", where)
-        if token >= len(law):
-            raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
-        draft = None
-        if draft_law is not None:
-            dense_row(draft_law, f"{where}, draft law")
-            if len(draft_law) != len(law):
-                raise CannotAudit(f"{where}: a draft law of {len(draft_law)} tokens for a law of {len(law)}")
-            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
-        self._take(Added(token, row, float(law[token]), *_names(request, position, batch, place, where), draft))
+        self._take(dense(token, law, draft_law, (request, position, batch, place), f"token {self.tokens}"))
 
     def add_top(
         self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = None,
@@ -98,14 +84,12 @@ class Audit:
             draft = there.mass / there.total
         own = probability(own, "own", where)
         token = whole_number(token, "token", where)
-        self._take(Added(token, row, own, *_names(request, position, batch, place, where), draft))
+        self._take(Added(token, row, own, *names(request, position, batch, place, where), draft))
 
     def add_many(self, tokens: Array, laws: Array, **known: Array) -> None:
         """Emitted tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
-        self._flush()
-        block = dense_block(tokens, laws, **known)
-        for start in range(0, len(block), BLOCK):
-            self._read(block.take(np.arange(start, min(start + BLOCK, len(block)))))
+        for row in dense_rows(tokens, laws, **known):
+            self._take(row)
 
     def _take(self, row: Added) -> None:
         self._rows.append(row)
@@ -134,7 +118,7 @@ class Audit:
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
         none = own < NOTHING
         self._wealth.settle_no_mass(none, nothing)
-        self._excess.add(y, m, int(np.count_nonzero(none)))
+        self._no_mass += int(np.count_nonzero(none))
         self._bound.add(tokens, slack)
         self._past.learn(tokens, seen)
         self._learner.learn(tokens, scored, y_scored, m_scored)
@@ -196,10 +180,4 @@ class Audit:
     def verdict(self) -> Verdict:
         """What can be said after the tokens so far."""
         self._flush()
-        return Verdict.of(self, self._wealth, self._bound, self._excess, self._largest, self._crossed)
-
-
-def _names(request: object, position: int, batch: object, place: int, where: str) -> tuple[int, int, int, int]:
-    """Request, position, batch and place as numbers; CannotAudit where they are none."""
-    return (UNNAMED if request is None else number_of(request, where), whole_number(position, "position", where, -1),
-            number_of(batch, where), whole_number(place, "place", where, -1))  # fmt: skip
+        return Verdict.of(self, self._wealth, self._bound, self._no_mass, self._largest, self._crossed)

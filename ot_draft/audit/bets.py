@@ -6,7 +6,7 @@ from its reported law given the past and apart from other requests, E[y | past] 
 outside the heaviest f_t is one constant, since only their mass together is known. Where a bet does not apply y = m = 0.
 Requests are read one after the other inside a block: under the hypothesis any order of them is as good.
 
-Two kinds. Scores f_t(x) are written down for every listed token and the rest; `learner` combines them too. Overlaps compare the
+Two kinds. Scores f_t(x) are written down for every listed token and the rest; `wealth` combines them too. Overlaps compare the
 token's interval of the unit interval with a window.
 """
 
@@ -120,8 +120,7 @@ class Scores:
 
 def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
     """The scores of the bets of SCORED, which depend on the past and the law alone."""
-    columns = [*_rank(tokens), *_mass(tokens), *_entropy(tokens), *_middles(tokens), *_learned(tokens, past, seen), *_repeat(tokens, seen),
-               _law_before(tokens, seen), (tokens.ids == seen.other[:, None], 0.0), *_draft_law(tokens)]  # fmt: skip
+    columns = [*_of_the_law(tokens), *_of_the_past(tokens, past, seen), *_draft_law(tokens)]
     # Single precision: a score rounded beforehand is as good a bet, and `outcomes` takes its mean in double precision.
     listed = np.empty((len(columns), *tokens.mass.shape), dtype=np.float32)
     rest = np.empty((len(columns), len(tokens)))
@@ -132,7 +131,10 @@ def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
 
 def overlaps(tokens: Tokens, seen: Seen) -> Column:
     """y and m of the bets of OVERLAPS: (T, K) each."""
-    columns = [*_quarters(tokens), *_neighbours(tokens, seen), *_requests(tokens, seen), *_place(tokens)]
+    ones, last = np.ones(len(tokens)), (0.75, 15 / 16)
+    columns = [*(overlap(tokens.by_rank, (start * ones, ones)) for start in last),
+               *(overlap(tokens.by_id, (i / 4 * ones, (i + 1) / 4 * ones)) for i in range(4)),
+               *_neighbours(tokens, seen), *_requests(tokens, seen), *_place(tokens)]  # fmt: skip
     y, m = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
     return y, m
 
@@ -140,59 +142,37 @@ def overlaps(tokens: Tokens, seen: Seen) -> Column:
 Score = tuple[Array, Array | float]  # of the listed tokens (T, N), and of the rest (T,)
 
 
-def _rank(tokens: Tokens) -> list[Score]:
+def _of_the_law(tokens: Tokens) -> list[Score]:
+    """By rank, by mass, by how sure the law is (all that is beyond the list counts as one token), and by the middles of intervals."""
     rank = np.broadcast_to(np.arange(tokens.mass.shape[1]), tokens.mass.shape)
-    return [*((rank < r, 0.0) for r in RANKS), *((rank == i, 0.0) for i in (1, 2)), (rank >= 0, 0.0)]
-
-
-def _mass(tokens: Tokens) -> list[Score]:
-    return [*((tokens.mass >= mass, 0.0) for mass in MASSES), (_surprise(tokens), 1.0)]
-
-
-def _surprise(tokens: Tokens) -> Array:
-    return np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
-
-
-def _entropy(tokens: Tokens) -> list[Score]:
-    """How sure the law is; all that is beyond the list counts as one token."""
+    surprise = np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
     parts = np.column_stack([tokens.mass, tokens.rest])
     entropy = -(parts * np.log(np.maximum(parts, 1e-300))).sum(1)
     within = [(entropy >= low) & (entropy < high) for low, high in ENTROPIES]
-    top, surprise = np.arange(tokens.mass.shape[1]) == 0, _surprise(tokens)
     typical = tokens.mass >= np.minimum(TYPICAL[0], TYPICAL[1] * np.exp(-entropy))[:, None]
-    return [*((here[:, None] & top, 0.0) for here in within),
-            *((here[:, None] * surprise, here.astype(float)) for here in within), (typical, 0.0)]  # fmt: skip
-
-
-def _middles(tokens: Tokens) -> list[Score]:
-    """Middle of each token's interval, by rank and by id."""
-    return [(np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.rest / 2),
+    return [*((rank < r, 0.0) for r in RANKS), *((rank == i, 0.0) for i in (1, 2)), (rank >= 0, 0.0),
+            *((tokens.mass >= mass, 0.0) for mass in MASSES), (surprise, 1.0),
+            *((here[:, None] & (rank == 0), 0.0) for here in within),
+            *((here[:, None] * surprise, here.astype(float)) for here in within), (typical, 0.0),
+            (np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.rest / 2),
             (tokens.along_ids(tokens.mass), 1 - tokens.rest / 2)]  # fmt: skip
 
 
-def _learned(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
-    """A half for the rest, which no table knows."""
-    columns: list[Score] = [
-        (np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(seen)
-    ]
-    return [*columns, (_prefers(past.average(seen), tokens.mass), 0.5)]
+def _of_the_past(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
+    """What came too often so far (a half for the rest, which no table knows), the tokens and the law before, another request's token."""
+    same, known = tokens.ids[:, :, None] == seen.before[:, None, :], seen.mass_before.sum(1)
+    rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
+    before = np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0)
+    return [*((np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(seen)),
+            (_prefers(past.average(seen), tokens.mass), 0.5),
+            *((same[:, :, -i], 0.0) for i in (1, 2)), *((same[:, :, -window:].any(2), 0.0) for window in WINDOWS),
+            (before, np.where(known > 0, rest, 0.0)), (tokens.ids == seen.same[:, None], 0.0)]  # fmt: skip
 
 
 def _prefers(other: Array, mass: Array) -> Array:
     """other / (other + mass): above 1/2 where the other law is larger; 1/2 where both are 0."""
     both = other + mass
     return np.where(both > 0, other / np.where(both > 0, both, 1.0), 0.5)
-
-
-def _repeat(tokens: Tokens, seen: Seen) -> list[Score]:
-    same = tokens.ids[:, :, None] == seen.before[:, None, :]
-    return [*((same[:, :, -i], 0.0) for i in (1, 2)), *((same[:, :, -window:].any(2), 0.0) for window in WINDOWS)]
-
-
-def _law_before(tokens: Tokens, seen: Seen) -> Score:
-    known = seen.mass_before.sum(1)
-    rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
-    return np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0), np.where(known > 0, rest, 0.0)
 
 
 def _draft_law(tokens: Tokens) -> list[Score]:
@@ -255,14 +235,13 @@ def overlap(interval: tuple[Array, Array], window: tuple[Array, Array]) -> Colum
     return np.where(b > a, common / np.where(b > a, b - a, 1.0), 0.0), end - start
 
 
-def _quarters(tokens: Tokens) -> list[Column]:
-    ones = np.ones(len(tokens))
-    columns = [overlap(tokens.by_rank, (start * ones, ones)) for start in (0.75, 15 / 16)]
-    return columns + [overlap(tokens.by_id, (i / 4 * ones, (i + 1) / 4 * ones)) for i in range(4)]
+def _by_rank_and_id(tokens: Tokens, windows: Array) -> tuple[tuple[Column, Column], ...]:
+    """The tokens' intervals, each with its window from windows (T, 4)."""
+    return (tokens.by_rank, (windows[:, 0], windows[:, 1])), (tokens.by_id, (windows[:, 2], windows[:, 3]))
 
 
 def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
-    intervals = ((tokens.by_rank, seen.by_rank), (tokens.by_id, seen.by_id))
+    intervals = _by_rank_and_id(tokens, seen.place)
     columns = [overlap(interval, window) for interval, window in intervals]
     for interval, (start, end) in intervals:
         low = np.where((start + end) < 1, 0.0, 0.5)
@@ -273,9 +252,8 @@ def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
 
 def _requests(tokens: Tokens, seen: Seen) -> list[Column]:
     """The mean of any function of the unit interval over the token's interval has the function's own mean, as `overlap` has."""
-    windows = (tokens.by_rank, seen.other_by_rank), (tokens.by_id, seen.other_by_id)
-    earlier = (tokens.by_rank, seen.earlier_by_rank), (tokens.by_id, seen.earlier_by_id)
-    columns = [overlap(interval, window) for interval, window in (*windows, *earlier)]
+    intervals = (*_by_rank_and_id(tokens, seen.other), *_by_rank_and_id(tokens, seen.earlier))
+    columns = [overlap(interval, window) for interval, window in intervals]
     halves = zip(np.hsplit(tokens.shares, 2), np.hsplit(seen.crowd, 2), strict=True)
     return columns + [((shares * crowd).sum(1), crowd.mean(1)) for shares, crowd in halves]
 

@@ -23,47 +23,61 @@ from .bets import overlap
 from .records import Tokens
 
 CELLS = 8  # of each partition
-PARTITIONS = ("rank", "probability", "unit interval by rank", "unit interval by id")
-LAST_RANKS = (
-    0,
-    1,
-    2,
-    4,
-    7,
-    15,
-)  # counted from 0; the cells are {0}, {1}, {2}, {3, 4}, {5..7}, {8..15}, the listed ones after, the rest
+PARTITIONS = 4  # by rank, by probability, on the unit interval by rank, and by id
+# counted from 0; the cells are {0}, {1}, {2}, {3, 4}, {5..7}, {8..15}, the listed ones after, the rest
+LAST_RANKS = (0, 1, 2, 4, 7, 15)
 SLOPES = 2.0 ** -np.arange(1, 14)  # s: each is best at one number of tokens, from a handful to some hundred millions
-UNIONS = ((np.arange(1, 2 ** (CELLS - 1))[:, None] >> np.arange(CELLS)) & 1).astype(
-    float
-)  # with their complements: all
-EVENTS = 2 * len(PARTITIONS) * len(UNIONS)
+# with their complements: all
+UNIONS = ((np.arange(1, 2 ** (CELLS - 1))[:, None] >> np.arange(CELLS)) & 1).astype(float)
+EVENTS = 2 * PARTITIONS * len(UNIONS)
+
+
+class Apart:
+    """Sums of x and of its products, in CELLS cells of each of several partitions: what the lemma asks for."""
+
+    def __init__(self, partitions: int) -> None:
+        self.count = np.zeros(partitions, dtype=int)
+        self.sum, self._square = np.zeros((partitions, CELLS)), np.zeros((partitions, CELLS, CELLS))
+
+    def add(self, partition: int, x: Array) -> None:
+        """Count x (T, CELLS)."""
+        self.count[partition] += len(x)
+        self.sum[partition] += x.sum(0)
+        self._square[partition] += x.T @ x
+
+    def largest(self, confidence: float) -> float:
+        """Upper bound of the mean of |b| on every union of cells, of all partitions at once; 1 at the start."""
+        if not self.count.all():
+            return 1.0
+        share = (1 - confidence) / (len(self.count) * len(UNIONS) * 2 * len(SLOPES))
+        spread = np.einsum("uj,pjk,uk->pu", UNIONS, self._square, UNIONS)
+        psi = -np.log1p(-SLOPES) - SLOPES
+        room = ((-log(share) + psi * spread[..., None]) / SLOPES).min(-1)
+        return min(1.0, float(((np.abs(self.sum @ UNIONS.T) + room) / self.count[:, None]).max()))
 
 
 class Bound:
     """Sums over tokens, for every partition: constant memory."""
 
     def __init__(self) -> None:
-        self.count, self._slack, self._rest = 0, 0.0, 0.0
-        self._sum = np.zeros((len(PARTITIONS), CELLS))
-        self._square = np.zeros((len(PARTITIONS), CELLS, CELLS))
+        self._apart, self._slack, self._rest = Apart(PARTITIONS), 0.0, 0.0
+
+    @property
+    def count(self) -> int:
+        return int(self._apart.count[0])
 
     def add(self, tokens: Tokens, slack: Array) -> None:
         """Count a block; slack (T,): by how much the reported laws may miss the true ones (`rounding`)."""
-        self.count += len(tokens)
         self._slack += float(slack.sum())
         self._rest += float(tokens.rest.sum())
-        for i, (y, m) in enumerate((_ranks(tokens), _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
-            difference = y - m
-            self._sum[i] += difference.sum(0)
-            self._square[i] += difference.T @ difference
+        by_rank = np.searchsorted(LAST_RANKS, np.arange(tokens.mass.shape[1]))
+        ranks = _cells(tokens, np.broadcast_to(by_rank, tokens.mass.shape))
+        for i, (y, m) in enumerate((ranks, _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
+            self._apart.add(i, y - m)
 
-    def largest(self, confidence: float, tolerance: float) -> tuple[float, str]:
-        """Upper bound of the mean bias of every union of cells at once, and the partition that leaves most room; 1 at the start."""
-        if not self.count:
-            return 1.0, PARTITIONS[0]
-        found = (most_apart(self._sum, self._square, confidence).max(1) / self.count).tolist()
-        worst = int(np.argmax(found))
-        return min(1.0, found[worst] + tolerance + self.slack), PARTITIONS[worst]
+    def largest(self, confidence: float, tolerance: float) -> float:
+        """Upper bound of the mean bias of every union of cells at once; 1 at the start."""
+        return min(1.0, self._apart.largest(confidence) + (tolerance + self.slack if self.count else 0.0))
 
     @property
     def slack(self) -> float:
@@ -75,27 +89,10 @@ class Bound:
         """Mass of the tokens that no law names, on average."""
         return self._rest / max(self.count, 1)
 
-    def seen(self) -> tuple[float, str]:
+    @property
+    def seen(self) -> float:
         """Total variation between what came and what was reported, on average, on the partition where it is largest."""
-        distances = np.abs(self._sum).sum(1) / 2 / max(self.count, 1)
-        return float(distances.max()), PARTITIONS[int(np.argmax(distances))]
-
-
-def most_apart(total: Array, square: Array, confidence: float) -> Array:
-    """Upper bound of |sum of b| by the lemma, (partitions, unions), all at once: of the sums of x (P, J) and of its products (P, J, J)."""
-    share = (1 - confidence) / (len(total) * len(UNIONS) * 2 * len(SLOPES))
-    spread = np.einsum("uj,pjk,uk->pu", UNIONS, square, UNIONS)
-    room = (-log(share) + _psi(SLOPES) * spread[..., None]) / SLOPES
-    return np.abs(total @ UNIONS.T) + room.min(-1)
-
-
-def _psi(slope: Array) -> Array:
-    return -np.log1p(-slope) - slope
-
-
-def _ranks(tokens: Tokens) -> tuple[Array, Array]:
-    cell = np.searchsorted(LAST_RANKS, np.arange(tokens.mass.shape[1]))
-    return _cells(tokens, np.broadcast_to(cell, tokens.mass.shape))
+        return float((np.abs(self._apart.sum).sum(1) / 2 / max(self.count, 1)).max())
 
 
 def _masses(tokens: Tokens) -> tuple[Array, Array]:

@@ -11,24 +11,25 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from ..errors import CannotAudit, MissingPackage
-from .answers import Answer, BadAnswer, parsed, read_answer
+from ..errors import CannotAudit
+from ..optional import load
+from .answers import BadAnswer, parsed
 
+T = TypeVar("T")
 KEYS = ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY")  # of the environment, the first that is set
 MOST_BYTES = 8 * 2**20  # of an answer
 RETRIES = 3  # of a request that met a busy server, an error of the server's, or a connection that broke off
 BUSY = (408, 425, 429)  # beside all from 500 on
 REFUSED_AT_ONCE = (*BUSY, 503)  # before any token is drawn
-BACKOFF = (
-    0.25  # seconds before the first of them, doubled for each further one, where the server names no time (Retry-After)
-)
+# seconds before the first of them, doubled for each further one, where the server names no time (Retry-After)
+BACKOFF = 0.25
 LONGEST_WAIT = 30.0  # seconds: the most that Retry-After is honoured for, at a time
 PATIENCE = 120.0  # seconds of waiting in an audit, all of it together
 HERE = ("localhost", "127.0.0.1", "::1")
@@ -48,6 +49,12 @@ class Dialect:
     tempered: bool = False
     temperature_last: bool = False
 
+    def asked(self, model: str, temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0) -> dict[str, Any]:
+        """Fields of a request that is drawn in this way; top_k: 0 for all tokens."""
+        every = {} if self.all_tokens is None else {"top_k": self.all_tokens}
+        cut = {"top_k": top_k} if top_k else every
+        return {"model": model, "temperature": temperature, "top_p": top_p, **self.fields, **cut}
+
 
 DIALECTS = {
     "vllm": Dialect({"min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True}, -1, {}),
@@ -57,12 +64,8 @@ DIALECTS = {
     "llama-cpp-python": Dialect({"min_p": 0.0, "repeat_penalty": 1.0}, 0, temperature_last=True),
     "openai": Dialect({}),
 }  # fmt: skip
-OWNERS = {
-    "vllm": "vllm",
-    "sglang": "sglang",
-    "llamacpp": "llamacpp",
-    "me": "llama-cpp-python",
-}  # owned_by of /v1/models
+# owned_by of /v1/models
+OWNERS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "me": "llama-cpp-python"}
 
 
 def endpoint(url: str) -> str:
@@ -75,9 +78,8 @@ def endpoint(url: str) -> str:
     if not good or any(c.isspace() or not c.isprintable() for c in url):
         raise CannotAudit(f"{url!a}: give an address like http://localhost:8000")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise CannotAudit(
-            f"{parts.hostname}: the address holds more than host and path: a key comes from {KEYS[0]} alone"
-        )
+        seen = "the address holds more than host and path"
+        raise CannotAudit(f"{parts.hostname}: {seen}: a key comes from {KEYS[0]} alone")
     path = parts.path.rstrip("/").removesuffix("/completions").rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path if path.endswith('/v1') else path + '/v1'}"
 
@@ -101,17 +103,13 @@ class Client:
     """
 
     def __init__(self, url: str, seconds: float = 60.0, most_bytes: int = MOST_BYTES) -> None:
-        try:
-            import httpx
-        except ModuleNotFoundError as error:
-            raise MissingPackage("httpx", "audit") from error
+        httpx = load("httpx", "audit")
         self.url, self.seconds, self.most_bytes = endpoint(url), seconds, most_bytes
         self._key = next((os.environ[name] for name in KEYS if os.environ.get(name)), "")
         parts = urlsplit(self.url)
         if self._key and parts.scheme == "http" and parts.hostname not in HERE:
-            raise CannotAudit(
-                f"{parts.hostname}: a key would be sent there unencrypted: use https, or unset {', '.join(KEYS)}"
-            )
+            remedy = f"use https, or unset {', '.join(KEYS)}"
+            raise CannotAudit(f"{parts.hostname}: a key would be sent there unencrypted: {remedy}")
         if not (self._key.isascii() and self._key.isprintable()):
             raise CannotAudit("the key in the environment holds characters that no header can: set it again")
         headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {self._key}"} if self._key else {})
@@ -119,10 +117,8 @@ class Client:
             httpx.URL(self.url)
         except httpx.InvalidURL as error:
             raise CannotAudit(f"{url!a}: {error}: give an address like http://localhost:8000") from error
-        self._errors, self._broken = (
-            (httpx.HTTPError, httpx.StreamError),
-            (httpx.NetworkError, httpx.RemoteProtocolError),
-        )
+        self._errors = (httpx.HTTPError, httpx.StreamError)
+        self._broken = (httpx.NetworkError, httpx.RemoteProtocolError)
         self._unreachable = httpx.ConnectError
         self._http = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False, trust_env=False,
                                        limits=httpx.Limits(max_connections=256))  # fmt: skip
@@ -147,19 +143,26 @@ class Client:
             raise CannotAudit(f"{self.url}/models names a model that cannot be printed: name one with --model")
         return named
 
-    def complete(self, requests: Sequence[dict[str, Any]]) -> list[Answer | BadAnswer]:
-        """The answers to requests that are sent together; BadAnswer where one cannot be read."""
-        bodies = self.bodies(requests)
-        return [_answer(body, int(fields["max_tokens"])) for body, fields in zip(bodies, requests, strict=True)]
+    def complete(
+        self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
+    ) -> list[T | BadAnswer]:  # fmt: skip
+        """What `read` makes of the answers to requests that are sent together; BadAnswer where nothing came, or it raised one."""
+
+        async def kept(fields: dict[str, Any]) -> T | BadAnswer:
+            try:
+                return read(await self._ask("POST", "/completions", fields), fields)
+            except BadAnswer as error:
+                return error
+
+        async def together() -> list[T | BadAnswer]:
+            return list(await asyncio.gather(*map(kept, requests)))
+
+        return self._loop.run(together())
 
     def lost(self) -> int:
         """Tokens, at most, of answers since the last call that the server may have drawn, and not sent: others came in their place."""
         lost, self._lost = self._lost, 0
         return lost
-
-    def bodies(self, requests: Sequence[dict[str, Any]]) -> list[bytes | BadAnswer]:
-        """What the server sends for requests that are sent together, unread; BadAnswer where nothing came."""
-        return self._loop.run(_together([self._ask("POST", "/completions", fields) for fields in requests]))
 
     async def _ask(self, method: str, path: str, fields: dict[str, Any] | None) -> bytes:
         for attempt in range(RETRIES):
@@ -188,59 +191,33 @@ class Client:
             async with asyncio.timeout(self.seconds), self._http.stream(method, self.url + path, json=fields) as answer:
                 if answer.headers.get("content-encoding", "identity") != "identity":
                     raise BadAnswer("compressed, although that was not asked for")
-                body = await self._body(answer)
+                body = bytearray()
+                async for part in answer.aiter_raw():
+                    body += part
+                    if len(body) > self.most_bytes:
+                        raise BadAnswer(f"longer than {self.most_bytes:,} bytes")
         except TimeoutError as error:
             raise BadAnswer(f"not whole after {self.seconds:g} seconds") from error
         except self._errors as error:
             said = f"{type(error).__name__}: {self._clean(str(error))}"
             broken = isinstance(error, self._broken) and not isinstance(error, self._unreachable)
             raise (Busy if broken else BadAnswer)(said) from error
-        self._judge(answer.status_code, answer.headers, path, body)
-        return body
-
-    def _judge(self, status: int, headers: Any, path: str, body: bytes) -> None:
+        status = answer.status_code
         if status >= 500 or status in BUSY:
-            raise Busy(f"status {status}", _seconds(headers.get("retry-after", "")), status not in REFUSED_AT_ONCE)
+            seconds = _seconds(answer.headers.get("retry-after", ""))
+            raise Busy(f"status {status}", seconds, status not in REFUSED_AT_ONCE)
         if status >= 400:
             said = self._clean(body.decode("utf-8", "replace"))
             raise RefusedRequest(f"{self.url}{path} refuses with status {status}: {said}")
         if not 200 <= status < 300:
-            raise RefusedRequest(
-                f"{self.url}{path} sends elsewhere (status {status}), which is not followed: give the address itself"
-            )
-
-    async def _body(self, answer: Any) -> bytes:
-        parts, size = [], 0
-        async for part in answer.aiter_raw():
-            size += len(part)
-            if size > self.most_bytes:
-                raise BadAnswer(f"longer than {self.most_bytes:,} bytes")
-            parts.append(part)
-        return b"".join(parts)
+            said = f"sends elsewhere (status {status}), which is not followed"
+            raise RefusedRequest(f"{self.url}{path} {said}: give the address itself")
+        return bytes(body)
 
     def _clean(self, text: str) -> str:
         """A server's own words, short, in one line, without the key that it may echo."""
         text = text.replace(self._key, "...") if self._key else text
         return " ".join("".join(c if c.isprintable() else " " for c in text[:2000]).split())[:200]
-
-
-async def _together(calls: Sequence[Coroutine[Any, Any, bytes]]) -> list[bytes | BadAnswer]:
-    async def kept(call: Coroutine[Any, Any, bytes]) -> bytes | BadAnswer:
-        try:
-            return await call
-        except BadAnswer as error:
-            return error
-
-    return list(await asyncio.gather(*(kept(call) for call in calls)))
-
-
-def _answer(body: bytes | BadAnswer, most: int) -> Answer | BadAnswer:
-    if isinstance(body, BadAnswer):
-        return body
-    try:
-        return read_answer(body, most)
-    except BadAnswer as error:
-        return error
 
 
 def _seconds(text: str) -> float | None:

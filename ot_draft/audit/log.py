@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,9 +15,8 @@ import numpy as np
 from ..arrays import Array
 from ..errors import CannotAudit
 from .audit import Audit
-from .records import real_numbers
+from .records import dense, real_numbers
 from .rounding import log_error
-from .rows import dense_row, whole_number
 
 LONGEST = 64 * 2**20  # bytes of a line
 KNOWN = ("request", "position", "batch", "place")
@@ -40,34 +39,28 @@ def audit_log(path: Path, audit: Audit, advance: Advance = lambda share: None) -
     if path.suffix == ".npz":
         _read_arrays(path, audit, advance)
     else:
-        try:
-            with path.open("rb") as file:
-                _read_lines(file, path, audit, advance)
-        except OSError as error:
-            raise CannotAudit(f"{path}: {error}") from error
+        _read_lines(path, audit, advance)
     if audit.left_out.tokens and not audit.tokens:
         raise CannotAudit(f"{path}: none of {audit.left_out.tokens:,} tokens can be read: {audit.left_out}")
 
 
-def _read_lines(file: BinaryIO, path: Path, audit: Audit, advance: Advance) -> None:
-    size, read = max(path.stat().st_size, 1), 0
-    for number, line in enumerate(_lines(file), 1):
-        read += len(line)
-        if line.strip():
-            try:
-                add_line(audit, line)
-            except CannotAudit as error:
-                audit.leave_out(_reason(error), f"{path.name}, line {number}")
-        if number % 1000 == 0:
-            advance(min(1.0, read / size))
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines; of one that is too long the first LONGEST bytes, the rest is passed over."""
-    while line := file.readline(LONGEST):
-        yield line
-        while len(line) == LONGEST and not line.endswith(b"\n"):
-            line = file.readline(LONGEST)
+def _read_lines(path: Path, audit: Audit, advance: Advance) -> None:
+    try:
+        size, number = max(path.stat().st_size, 1), 0
+        with path.open("rb") as file:
+            while line := file.readline(LONGEST):
+                number += 1
+                if line.strip():
+                    try:
+                        add_line(audit, line)
+                    except CannotAudit as error:
+                        audit.leave_out(_reason(error), f"{path.name}, line {number}")
+                while len(line) == LONGEST and not line.endswith(b"\n"):  # the rest of one that is too long
+                    line = file.readline(LONGEST)
+                if number % 1000 == 0:
+                    advance(min(1.0, file.tell() / size))
+    except OSError as error:
+        raise CannotAudit(f"{path}: {error}") from error
 
 
 def _reason(error: CannotAudit) -> str:
@@ -114,7 +107,9 @@ def _add(audit: Audit, entry: dict[str, Any]) -> None:
         raise CannotAudit(f"line: whole is {whole!r:.40}: give true or false")
     if "logprobs" in entry:
         logs = _numbers(entry, "logprobs")
-        mass, known["error"] = _exponentials(logs), log_error(logs)
+        if logs.max(initial=0.0) > 1e-2:
+            raise CannotAudit(f"line: logprobs hold {logs.max():g}: give logarithms of probabilities")
+        mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(logs)
     else:
         mass = _numbers(entry, "probabilities")
     audit.add_top(entry["token"], entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
@@ -127,23 +122,16 @@ def _numbers(entry: dict[str, Any], name: str) -> Array:
     return found
 
 
-def _exponentials(logs: Array) -> Array:
-    if logs.max(initial=0.0) > 1e-2:
-        raise CannotAudit(f"line: logprobs hold {logs.max():g}: give logarithms of probabilities")
-    return np.exp(np.minimum(logs, 0.0))
-
-
 def _read_arrays(path: Path, audit: Audit, advance: Advance) -> None:
     arrays = _arrays(path)
     count = len(arrays["token"])
     for start in range(0, count, PIECE):
         piece = {name: array[start : start + PIECE] for name, array in arrays.items()}
-        if not _add_piece(audit, piece):
-            for row in range(len(piece["token"])):
-                try:
-                    _add(audit, _entry(piece, row))
-                except CannotAudit as error:
-                    audit.leave_out(_reason(error), f"{path.name}, row {start + row}")
+        for row in range(len(piece["token"])):
+            try:
+                _add(audit, _entry(piece, row))
+            except CannotAudit as error:
+                audit.leave_out(_reason(error), f"{path.name}, row {start + row}")
         advance(min(1.0, (start + PIECE) / count))
 
 
@@ -158,9 +146,8 @@ def _arrays(path: Path) -> dict[str, Array]:
     if unknown := sorted(set(arrays) - KEYS):
         raise CannotAudit(f"{path}: {unknown[0]!r} is not known: the names are {', '.join(sorted(KEYS))}")
     if "token" not in arrays or not {"law", "ids"} & set(arrays):
-        raise CannotAudit(
-            f"{path}: give the arrays token, and law or ids with probabilities; here are {', '.join(arrays) or 'none'}"
-        )
+        wanted = "give the arrays token, and law or ids with probabilities"
+        raise CannotAudit(f"{path}: {wanted}; here are {', '.join(arrays) or 'none'}")
     if short := [name for name, array in arrays.items() if array.ndim < 1 or len(array) != arrays["token"].size]:
         name = short[0]
         raise CannotAudit(f"{path}: {name} has shape {arrays[name].shape}, and there are {arrays['token'].size} tokens")
@@ -169,19 +156,6 @@ def _arrays(path: Path) -> dict[str, Array]:
         if array.dtype.kind not in kinds and array.size:
             raise CannotAudit(f"{path}: {name} is of type {array.dtype}: give {WANTED[kinds]}")
     return arrays
-
-
-def _add_piece(audit: Audit, piece: dict[str, Array]) -> bool:
-    """Add whole laws at once; False where one by one shows which of them cannot be read, or the laws are lists."""
-    if "law" not in piece or any(piece[name].dtype.kind in "US" for name in ("request", "batch") if name in piece):
-        return False
-    known = {name: piece[name] for name in KNOWN if name in piece}
-    known |= {"draft": piece["draft_law"]} if "draft_law" in piece else {}
-    try:
-        audit.add_many(piece["token"], piece["law"], **known)
-    except CannotAudit:
-        return False
-    return True
 
 
 def _entry(piece: dict[str, Array], row: int) -> dict[str, Any]:
@@ -197,7 +171,7 @@ def _entry(piece: dict[str, Array], row: int) -> dict[str, Any]:
     return entry
 
 
-class LogWriter:
+class LogWriter(AbstractContextManager["LogWriter"]):
     """A .jsonl log, one line a token, each law by its heaviest 64 tokens. FileExistsError where the file is there already."""
 
     def __init__(self, path: Path) -> None:
@@ -210,10 +184,9 @@ class LogWriter:
         CannotAudit where the law is none.
         """
         where = f"token {self.tokens}"
-        ids, mass, rest = dense_row(law, where).cut()
-        if whole_number(token, "token", where) >= len(law):
-            raise CannotAudit(f"{where}: {token} is not one of the {len(law)} tokens of its law")
-        line = {"token": int(token), "ids": ids.tolist(), "probabilities": mass.tolist(), "own": float(law[token])}
+        added = dense(token, law, draft_law, (0, 0, 0, 0), where)
+        ids, mass, rest = added.law.cut()
+        line = {"token": added.token, "ids": ids.tolist(), "probabilities": mass.tolist(), "own": added.own}
         line |= known
         if rest == 0:
             line["whole"] = True
@@ -230,12 +203,7 @@ class LogWriter:
         """End the file."""
         self._file.close()
 
-    def __enter__(self) -> LogWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

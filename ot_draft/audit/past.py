@@ -19,12 +19,8 @@ WINDOW = 16  # tokens before that are remembered
 HEAVIEST = 8  # tokens of the law before that are remembered
 REQUESTS = 4096
 TEXTS = 2**18  # whose last position is remembered
-CELLS = (
-    4096,
-    65_536,
-    262_144,
-    262_144,
-)  # powers of two: of the tables by token, by pair of tokens, by three, and by law and token
+# powers of two: of the tables by token, by pair of tokens, by three, and by law and token
+CELLS = (4096, 65_536, 262_144, 262_144)
 PRIORS = np.array([60.0, 1500.0])  # precisions of a prior of a cell's tilt, for biases of about 5 % and 1 %
 SHRINKAGE = 30.0  # variance of which the prior of a cell's relative excess is worth
 
@@ -34,22 +30,18 @@ class Seen:
     """For every token of a block what stands before it.
 
     before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids, as far as they were
-    among its heaviest. by_rank, by_id,
-    other_by_rank, other_by_id: intervals [start, end), empty ones where there is none: of the place before, and of the request read
-    before at the same batch and position. earlier_by_rank, earlier_by_id: of the request read before at this position, in whatever
-    batch. other (T,): token of the last request there whose law was the same. crowd (T, 2 BINS): where
+    among its heaviest. place, other, earlier (T, 4): intervals [start, end) by rank and by id, empty ones where there is none: of the
+    place before; of the request read before at the same batch and position; of the one at this position in whatever batch. same
+    (T,): token of the last request at this batch and position whose law was the same. crowd (T, 2 BINS): where
     the numbers of all requests there lay (`moments.Crowd`). cells: of this law's heaviest tokens in the tables, (T, N) each.
     """
 
     before: Array
     mass_before: Array
-    by_rank: tuple[Array, Array]
-    by_id: tuple[Array, Array]
+    place: Array
+    same: Array
     other: Array
-    other_by_rank: tuple[Array, Array]
-    other_by_id: tuple[Array, Array]
-    earlier_by_rank: tuple[Array, Array]
-    earlier_by_id: tuple[Array, Array]
+    earlier: Array
     crowd: Array
     cells: tuple[Array, ...]
 
@@ -154,11 +146,8 @@ class Past:
         earlier = self._earlier.read(Groups.of(mixed(position)), own)
         same = self._same_law.read(Groups.of(mixed(tokens.batch, position, tokens.context)), tokens.token[:, None])
         windows = np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)]
-        return Seen(
-            windows, _matched(tokens.ids, ids, mass), _pair(intervals, 0),
-            _pair(intervals, 2), same[:, 0], _pair(other, 0), _pair(other, 2), _pair(earlier, 0), _pair(earlier, 2), crowd,
-            _cells(tokens, windows)
-        )  # fmt: skip
+        matched = _matched(tokens.ids, ids, mass)
+        return Seen(windows, matched, intervals, same[:, 0], other, earlier, crowd, _cells(tokens, windows))
 
     def tables(self, seen: Seen) -> Iterator[tuple[Table, Array]]:
         """The tables, and the cells of the tokens' heaviest in them."""
@@ -176,19 +165,14 @@ class Past:
         np.add.at(self._masses, seen.cells[0].ravel(), tokens.mass.ravel())
 
 
-def _pair(columns: Array, first: int) -> tuple[Array, Array]:
-    return columns[:, first], columns[:, first + 1]
-
-
 def _cells(tokens: Tokens, before: Array) -> tuple[Array, ...]:
     """Of every listed token: by itself, with the token before, with the two before, and with the law."""
     ids = tokens.ids.astype(np.uint64)
     second, last = (before[:, [-back]].astype(np.uint64) for back in (2, 1))
     pair = ids + last * np.uint64(1_000_003)
     keys = (ids, pair, pair + second * np.uint64(998_244_353), ids + tokens.context[:, None])
-    return tuple(
-        ((key * FACTOR) >> np.uint64(40)).astype(np.int64) & (cells - 1) for key, cells in zip(keys, CELLS, strict=True)
-    )
+    hashes = [((key * FACTOR) >> np.uint64(40)).astype(np.int64) for key in keys]
+    return tuple(hashed & (cells - 1) for hashed, cells in zip(hashes, CELLS, strict=True))
 
 
 def _matched(ids: Array, other_ids: Array, other_mass: Array) -> Array:

@@ -3,59 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Array
-from ..errors import CannotAudit, MissingPackage
+from ..errors import CannotAudit
+from ..optional import load
 from .answers import Answer
+from .records import number_of
 from .reported import Reported
-from .rows import number_of
 
 ANSWERS = 64  # compared at most
 AGREES = 0.02  # mean total variation up to which two ways to compute one model may differ (precision, kernels)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Total variation between reported law and reference, on the listed tokens and the rest: over `tokens` places."""
-
-    tokens: int
-    mean: float
-    largest: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the mean is at most AGREES."""
-        return self.mean <= AGREES
-
-    def __str__(self) -> str:
-        word = "agrees with" if self.agrees else "differs from"
-        return (
-            f"{word} the law served: total variation a token {self.mean:.3g} on average, {self.largest:.3g} at most, "
-            f"on {self.tokens:,} places (differs: above {AGREES} on average)"
-        )
 
 
 class Reference:
     """A model in a folder, in the format of transformers. CannotAudit if it cannot be loaded from there."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ModuleNotFoundError as error:
-            raise MissingPackage("transformers", "llm") from error
+        transformers = load("transformers", "llm")
         self.folder, self._compared = folder, 0
         self._distances: list[float] = []
         try:
-            self._model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype="float32").eval()
+            model = transformers.AutoModelForCausalLM
+            self._model = model.from_pretrained(folder, local_files_only=True, dtype="float32").eval()
         except (OSError, ValueError, RuntimeError) as error:
             raise CannotAudit(f"{folder}: no model of transformers: {' '.join(str(error).split())[:200]}") from error
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError):
             self._tokenizer = None  # prompts must be ids then
         self._names: dict[int, int] | None = None
@@ -66,16 +43,14 @@ class Reference:
             return
         self._compared += 1
         context, emitted = self._ids(prompt), [self._id(each.token) for each in answer.tokens]
-        for position, (law, each) in enumerate(
-            zip(self._laws(context, emitted, reported), answer.tokens, strict=False)
-        ):
-            if emitted[position] is None:
+        for token, law, each in zip(emitted, self._laws(context, emitted, reported), answer.tokens, strict=False):
+            if token is None:
                 break
             ids = [self._id(int(name)) for name in each.ids]
             known = [i for i, token in enumerate(ids) if token is not None]
             if len(known) < len(ids) / 2:
                 raise CannotAudit(
-                    f"{self.folder}: the server's tokens are not this model's: is it the same vocabulary?"
+                    f"{self.folder}: the server's tokens are not this model's: are the vocabularies the same?"
                 )
             here, there = np.exp(each.logs[known]), law[[ids[i] for i in known]]
             rest = abs(here.sum() - there.sum())
@@ -110,13 +85,16 @@ class Reference:
             self._names = _once([self._tokenizer.decode([i]) for i in known])
         return self._names.get(name)
 
-    def comparison(self) -> Comparison:
-        """What was seen; CannotAudit if nothing could be compared."""
+    def verdict(self) -> str:
+        """What was seen; it begins with "differs" where AGREES is passed. CannotAudit if nothing could be compared."""
         if not self._distances:
-            raise CannotAudit(
-                f"{self.folder}: no place could be compared: the server must name tokens by id (vLLM and llama.cpp do)"
-            )
-        return Comparison(len(self._distances), float(np.mean(self._distances)), float(np.max(self._distances)))
+            remedy = "the server must name tokens by id (vLLM and llama.cpp do)"
+            raise CannotAudit(f"{self.folder}: no place could be compared: {remedy}")
+        mean, largest = float(np.mean(self._distances)), float(np.max(self._distances))
+        return (
+            f"{'agrees with' if mean <= AGREES else 'differs from'} the law served: total variation a token, on the listed tokens and "
+            f"the rest, {mean:.3g} on average, {largest:.3g} at most, on {len(self._distances):,} places (differs: a mean above {AGREES})"
+        )
 
 
 def _once(texts: Sequence[str]) -> dict[int, int]:

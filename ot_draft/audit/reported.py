@@ -51,9 +51,8 @@ class Reported:
                 "the processed law (vLLM: --logprobs-mode processed_logprobs) and say --logprobs processed"
             )
         if self.mode != "processed" and self.top_k > self.listed:
-            raise CannotAudit(
-                f"the law under top-k {self.top_k} cannot be known from {self.listed} tokens: ask for a smaller top-k"
-            )
+            seen = f"the law under top-k {self.top_k} cannot be known from {self.listed} tokens"
+            raise CannotAudit(f"{seen}: ask for a smaller top-k")
 
     @property
     def leaves_to_chance(self) -> bool:
@@ -85,11 +84,10 @@ class Reported:
             cut /= cut.sum()
         if self.top_p < 1:
             before = np.cumsum(cut) - cut
-            if (
-                cut.sum() < self.top_p
-                or np.abs(before - self.top_p).min() < EDGE + slack
-                or _tie(cut, before < self.top_p)
-            ):
+            near = np.abs(before - self.top_p).min() < EDGE + slack
+            last = int((before < self.top_p).sum())
+            tie = last < len(cut) and cut[last] > 0 and np.log(cut[last - 1] / cut[last]) < TIE
+            if near or tie or cut.sum() < self.top_p:
                 return None
             logs = np.where(before < self.top_p, logs, -np.inf)
         mass = np.exp(logs / temperature)
@@ -100,11 +98,6 @@ class Reported:
         off = emitted.error + emitted.step / max(float(mass.min()), 1e-300)
         temperature = self.temperature if self.mode == "raw" and self.temperature > 0 else 1.0
         return float(np.expm1(min(np.log1p(off) / temperature, 1.0)))
-
-
-def _tie(mass: Array, kept: Array) -> bool:
-    last = int(kept.sum())
-    return last < len(mass) and bool(mass[last] > 0) and bool(np.log(mass[last - 1] / mass[last]) < TIE)
 
 
 class Lists:

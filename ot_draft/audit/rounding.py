@@ -34,20 +34,19 @@ VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 
 def relative_of(mass: Array) -> Array:
     """Relative error of reported masses (T, N), in descending order, by the number type that holds them all: (T,), 0 from 32 bits on."""
+
+    def in_float16(mass: Array) -> Array:
+        return (mass.astype(np.float16) == mass).all(1)
+
+    def in_bfloat16(mass: Array) -> Array:
+        single = mass.astype(np.float32)
+        return ((single == mass) & ((single.view(np.uint32) & 0xFFFF) == 0)).all(1)
+
     found = np.zeros(len(mass))
-    for error, held in ((FLOAT16, _in_float16), (BFLOAT16, _in_bfloat16)):
+    for error, held in ((FLOAT16, in_float16), (BFLOAT16, in_bfloat16)):
         rows = np.flatnonzero(held(mass[:, :1]) & (mass[:, 0] > 0))
         found[rows[held(mass[rows])]] = error
     return found
-
-
-def _in_float16(mass: Array) -> Array:
-    return (mass.astype(np.float16) == mass).all(1)
-
-
-def _in_bfloat16(mass: Array) -> Array:
-    single = mass.astype(np.float32)
-    return ((single == mass) & ((single.view(np.uint32) & 0xFFFF) == 0)).all(1)
 
 
 def decimals_of(mass: Array, tried: range = DECIMALS) -> Array:
@@ -146,9 +145,8 @@ def _exact(values: Array) -> bool:
 
 def step_of(mass: Array) -> float:
     """The absolute error of probabilities (m,) as they were reported, from their decimals; 0 where these are not few."""
-    decimals = (
-        int(decimals_of(mass[_between(mass)][None], range(DECIMALS[0], 0, -1))[0]) if _between(mass).any() else EXACT
-    )
+    inner = mass[(mass > 0) & (mass < 1)]
+    decimals = int(decimals_of(inner[None], range(DECIMALS[0], 0, -1))[0]) if inner.size else EXACT
     return 10.0**-decimals / 2 if decimals < EXACT else 0.0
 
 

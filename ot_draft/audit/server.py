@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from ..errors import CannotAudit
-from .answers import Answer, BadAnswer, NoLaw
+from .answers import Answer, BadAnswer, NoLaw, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
@@ -35,13 +33,8 @@ PROMPTS = (
     "import numpy as np\n\n",
 )
 COPIES = 2  # of each prompt one after the other: requests that may share random numbers, and whose laws must agree
-MIX = (
-    (8, 16),
-    (32, 16),
-    (1, 256),
-    (8, 16),
-    (4, 256),
-)  # requests at a time and tokens an answer, wave by wave, over and over
+# requests at a time and tokens an answer, wave by wave, over and over
+MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
 UNNAMED = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 
@@ -66,87 +59,77 @@ class Plan:
 def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple[tuple[int, int], ...]:
     """Shapes of waves from the numbers that are given, in turn; those that are not are MIX's."""
     together, tokens = list(concurrency) or [c for c, _ in MIX], list(lengths) or [n for _, n in MIX]
-    return tuple(
-        (together[i % len(together)], tokens[i % len(tokens)]) for i in range(math.lcm(len(together), len(tokens)))
-    )
-
-
-@dataclass
-class Outcome:
-    """What happened beside the tokens.
-
-    answers, and the unreadable ones by reason. left_out: shapes of waves that the server would not answer, with its reason. contexts:
-    a line for the reader.
-    """
-
-    answers: int = 0
-    unreadable: Counter[str] = field(default_factory=Counter)
-    left_out: dict[tuple[int, int], str] = field(default_factory=dict)
-    contexts: str = ""
+    count = math.lcm(len(together), len(tokens))
+    return tuple((together[i % len(together)], tokens[i % len(tokens)]) for i in range(count))
 
 
 def audit_server(
     client: Client, plan: Plan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
     on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None
-) -> Outcome:  # fmt: skip
+) -> Run:  # fmt: skip
     """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
 
     on_wave: called with the tokens so far; on_answer: with every prompt and its answer. CannotAudit if nothing can be read.
     """
     if not plan.prompts or plan.tokens < 1 or not plan.shapes or min(min(shape) for shape in plan.shapes) < 1:
         raise CannotAudit("give at least one prompt, token, token an answer and request at a time")
-    run = _Run(client, plan, reported, audit)
+    run = Run(client, plan, reported, audit)
     while not run.ended():
         for prompt, answer in run.wave():
             on_answer(prompt, answer)
         on_wave(audit.tokens)
-    return run.outcome
+    return run
 
 
-class _Run:
-    """An audit on its way: what was asked so far, and what the answers were like."""
+class Run:
+    """An audit on its way, and what happened beside the tokens.
+
+    answers, and how many of them were unreadable. left_out: shapes of waves that the server would not answer, with its reason.
+    contexts: its reports for equal contexts.
+    """
 
     def __init__(self, client: Client, plan: Plan, reported: Reported, audit: Audit) -> None:
-        self.outcome = Outcome()
+        self.answers = self.unreadable = 0
+        self.left_out: dict[tuple[int, int], str] = {}
         self._client, self._plan, self._reported, self._audit = client, plan, reported, audit
-        self._contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
-        self._fields = _fields(plan, reported)
+        self.contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
+        engine = DIALECTS[plan.engine]
+        self._fields = engine.asked(plan.model, reported.temperature, reported.top_p, reported.top_k)
+        self._fields |= {"logprobs": reported.listed}
+        self._fields |= engine.processed or {} if reported.mode == "processed" else {}
+        self._fields |= {"ignore_eos": True} if plan.ignore_eos else {}
         self._waves, self._asked, self._empty = 0, 0, 0
         self._answered: set[tuple[int, int]] = set()  # shapes of waves
 
     def wave(self) -> list[tuple[Prompt, Answer]]:
         """Ask the next wave, and bet on its tokens: the answers that could be read, with their prompts."""
-        shape = self._shape()
+        left = [shape for shape in self._plan.shapes if shape not in self.left_out]
+        shape = left[self._waves % len(left)]
         numbers = range(self._asked, self._asked + shape[0])
         prompts = [self._plan.prompts[i // COPIES % len(self._plan.prompts)] for i in numbers]
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
-        answers = self._client.complete(requests)
+        answers = self._client.complete(requests, lambda body, fields: read_answer(body, int(fields["max_tokens"])))
         self._waves, self._asked = self._waves + 1, self._asked + shape[0]
         bad = [answer for answer in answers if isinstance(answer, BadAnswer)]
         if self._leave_out(shape, bad):
             return []
-        self.outcome.answers += len(answers)
-        self.outcome.unreadable.update(str(each) for each in bad)
+        self.answers += len(answers)
+        self.unreadable += len(bad)
         self._audit.charge(self._client.lost())
         for each in bad:
-            self._audit.leave_out(str(each), f"an answer of {shape[1]} tokens", shape[1])
+            self._audit.leave_out(str(each), "", shape[1])
         good = [(i, prompt, answer) for i, prompt, answer in zip(numbers, prompts, answers, strict=True)
                 if not isinstance(answer, BadAnswer)]  # fmt: skip
         self._lists.learn(answer for _, _, answer in good)
         for request, prompt, answer in good:
             self._ends.add(prompt, answer, shape[1])
-            self._contexts.add(prompt, answer, self._lists.heavy)
+            self.contexts.add(prompt, answer, self._lists.heavy)
             self._bet(answer, request)
             if answer.missing:
-                self._audit.leave_out(
-                    "counted, and not reported", f"an answer of {len(answer.tokens)} tokens", answer.missing
-                )
+                where = f"an answer of {len(answer.tokens)} tokens"
+                self._audit.leave_out("counted, and not reported", where, answer.missing)
         self._give_up(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
         return [(prompt, answer) for _, prompt, answer in good]
-
-    def _shape(self) -> tuple[int, int]:
-        left = [shape for shape in self._plan.shapes if shape not in self.outcome.left_out]
-        return left[self._waves % len(left)]
 
     def _leave_out(self, shape: tuple[int, int], bad: Sequence[BadAnswer]) -> bool:
         """Whether the first wave of a shape failed, where others were answered: the server has not room for it, it is not asked for again.
@@ -158,7 +141,7 @@ class _Run:
             self._answered.add(shape)
         if not failed or shape in self._answered or not self._answered:
             return False
-        self.outcome.left_out[shape] = str(bad[0])
+        self.left_out[shape] = str(bad[0])
         return True
 
     def _bet(self, answer: Answer, request: int) -> None:
@@ -181,30 +164,25 @@ class _Run:
             if hopeless and not read and all(isinstance(each, kind) for each in bad):
                 raise CannotAudit(str(bad[0]))
         if self._empty >= FAILURES and not self._audit.tokens:
-            raise CannotAudit(f"{self._empty} waves of requests in a row without a readable token: {self._reasons()}")
+            seen = f"{self._empty} waves of requests in a row without a readable token"
+            raise CannotAudit(f"{seen}: {self._audit.left_out}")
 
     def ended(self) -> bool:
-        """Whether there is nothing more to ask; the outcome is complete then."""
+        """Whether there is nothing more to ask."""
         if not self._waves:
             return False
-        audit, outcome = self._audit, self.outcome
-        outcome.contexts = str(self._contexts)
-        audit.undecided = self._ends.refusal() or self._contexts.refusal(self._reported.leaves_to_chance)
-        if (audit.undecided and self._contexts.partings >= PARTINGS) or self._ends.refusal():
+        audit = self._audit
+        audit.undecided = self._ends.refusal() or self.contexts.refusal(self._reported.leaves_to_chance)
+        if (audit.undecided and self.contexts.partings >= PARTINGS) or self._ends.refusal():
             return True
-        unreadable = outcome.unreadable.total()
-        broken = self._empty >= FAILURES or unreadable > max(20, 0.5 * outcome.answers)
-        found = audit.biased and self._contexts.partings >= PARTINGS
+        broken = self._empty >= FAILURES or self.unreadable > max(20, 0.5 * self.answers)
+        found = audit.biased and self.contexts.partings >= PARTINGS
         if not (found or broken or audit.tokens + audit.skipped >= self._plan.tokens):
             return False
-        if not audit.tokens and not unreadable:
-            audit.undecided = (
-                f"no token of {audit.skipped} has a law that can be known: list more tokens, or ask without top-p"
-            )
+        if not audit.tokens and not self.unreadable:
+            seen = f"no token of {audit.skipped} has a law that can be known"
+            audit.undecided = f"{seen}: list more tokens, or ask without top-p"
         return True
-
-    def _reasons(self) -> str:
-        return "; ".join(f"{reason} ({times} times)" for reason, times in self.outcome.unreadable.most_common(3))
 
 
 def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
@@ -220,21 +198,3 @@ def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
         owner = dict(models).get(model, models[0][1])
         engine = OWNERS.get(owner, "openai") if engine == "auto" else engine
     return replace(plan, model=model, engine=engine), DIALECTS[engine]
-
-
-def _fields(plan: Plan, law: Reported) -> dict[str, Any]:
-    dialect = DIALECTS[plan.engine]
-    fields = {
-        "model": plan.model,
-        "temperature": law.temperature,
-        "top_p": law.top_p,
-        "logprobs": law.listed,
-        **dialect.fields,
-    }
-    if law.mode == "processed":
-        fields |= dialect.processed or {}
-    if law.top_k or dialect.all_tokens is not None:
-        fields["top_k"] = law.top_k or dialect.all_tokens
-    if plan.ignore_eos:
-        fields["ignore_eos"] = True
-    return fields

@@ -18,6 +18,7 @@ would earn. It never earns more than log 2, so that blocks are small at first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +26,8 @@ import numpy as np
 from ..arrays import Array
 
 ENDED = -1  # in the place of tokens after an answer's end
-RHOS = np.array(
-    [0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]
-)  # counts that a score is shrunk by: spreads of log-odds from 2 to .03
+# counts that a score is shrunk by: spreads of log-odds from 2 to .03
+RHOS = np.array([0.5, 2.0, 8.0, 32.0, 128.0, 512.0, 2048.0])
 RHO_WEIGHTS = np.array([0.05, 0.05, 0.1, 0.15, 0.2, 0.25, 0.2])
 CONTEXTS = {  # what is counted -> its share of the stake
     "prefix": 0.25,  # the token after a request and all tokens of the answer before it
@@ -120,25 +120,27 @@ class TwoSided:
         self._single += gain(scores)
         self._bet_together(np.clip(scores[:, TOGETHER], -3, 3).ravel())
         for side, looked in enumerate(sides):
-            self._learn(side, looked)
+            np.add.at(self._outcomes[side], looked.outcomes[:, looked.there].ravel(), 1)
+            np.add.at(self._contexts[side], looked.contexts[:, looked.there].ravel(), 1)
+            for table, (context, outcome) in zip(self._shares, looked.shares, strict=True):
+                table.learn(context[looked.there], outcome[looked.there])
+            self.tokens += int(looked.there.sum())
         parts = [self._single + np.log(self._stakes), self._sum + np.log(STAKE_TOGETHER / len(PRECISIONS))]
         self.log_e = float(np.logaddexp.reduce(np.concatenate([part.ravel() for part in parts])))
         self.largest = max(self.largest, self.log_e)
         return self.log_e
 
-    def by_context(self) -> dict[str, float]:
-        """Logarithm of the wealth that each kind of context, and the weighted sum, would have alone; the richest first."""
-        alone = {kind: float(np.logaddexp.reduce(logs + np.log(RHO_WEIGHTS)))
-                 for kind, logs in zip(CONTEXTS, self._single, strict=True)}  # fmt: skip
-        alone["all together"] = float(np.logaddexp.reduce(self._sum) - np.log(len(PRECISIONS)))
-        return dict(sorted(alone.items(), key=lambda each: -each[1]))
+    def charge(self) -> None:
+        """Take from every bet what it loses at most: for a block of which an answer was lost, maybe by its tokens, maybe on one side."""
+        self._single += gain(np.array(-FARTHEST))
+        self._sum += gain(np.array(-FARTHEST))
 
-    def _learn(self, side: int, looked: Looked) -> None:
-        np.add.at(self._outcomes[side], looked.outcomes[:, looked.there].ravel(), 1)
-        np.add.at(self._contexts[side], looked.contexts[:, looked.there].ravel(), 1)
-        for table, (context, outcome) in zip(self._shares, looked.shares, strict=True):
-            table.learn(context[looked.there], outcome[looked.there])
-        self.tokens += int(looked.there.sum())
+    @property
+    def strongest(self) -> str:
+        """The kind of context, or the weighted sum, whose bets won most."""
+        alone = dict(zip(CONTEXTS, np.logaddexp.reduce(self._single + np.log(RHO_WEIGHTS), axis=1), strict=True))
+        alone["all together"] = np.logaddexp.reduce(self._sum) - np.log(len(PRECISIONS))
+        return max(alone, key=lambda kind: alone[kind])
 
     def _look(self, requests: Array, x: Array) -> Looked:
         rows, length = x.shape
@@ -153,15 +155,11 @@ class TwoSided:
         alike = before[:, None] == before[None]
         equal = (alike & (x[:, None] == x[None])).sum(1) - 1
         counted = {
-            "prefix": (before, x),
-            "place": (mix(requests[:, None], place, 3), x),
-            "last token": (last, x),
-            "token": (none, x),
+            "prefix": (before, x), "place": (mix(requests[:, None], place, 3), x), "last token": (last, x), "token": (none, x),
             "share after prefix": (none, self._shares[0].bins(*shares[0])),
             "share after last token": (none, self._shares[1].bins(*shares[1])),
-            "repetition": (np.minimum(place, 8), _back(x)),
-            "equal answers": (np.minimum(alike.sum(1) - 1, 8), equal),
-        }
+            "repetition": (np.minimum(place, 8), _back(x)), "equal answers": (np.minimum(alike.sum(1) - 1, 8), equal),
+        }  # fmt: skip
         contexts = np.stack([mix(counted[kind][0], 100 + i) for i, kind in enumerate(CONTEXTS)])
         outcomes = mix(contexts, np.stack([counted[kind][1] for kind in CONTEXTS]) + 3)
         return Looked(cell(contexts), cell(outcomes), x >= 0, shares)
@@ -195,51 +193,61 @@ def _back(x: Array) -> Array:
 
 
 class Race:
-    """Which request to ask next: the one whose answers differ most a token, as far as they show.
+    """Which request to ask next, and how long its answers are: an arm, of which the one whose sides differ most a token is asked.
 
-    The log-odds of a token's sides have a normal prior whose spread is one of SPREADS, with weights for all requests in common, by
-    expectation maximisation. Any choice that depends on the past alone is fair.
+    The log-odds of a token's sides have a normal prior whose spread is one of SPREADS, with weights for all arms in common, by
+    expectation maximisation. After n blocks about sqrt(n) arms were tried, so that gross faults are seen on few arms soon, and fine
+    ones where they show. Any choice that depends on the past alone is fair.
+
+    arms: a request's number and tokens an answer, in the order in which they are tried.
     """
 
     SPREADS = np.array([0.01, 0.03, 0.06, 0.12, 0.25, 0.6])
-    EVERY, PLACES = 4, 5  # blocks with one request before another is chosen; tokens of an answer that count
+    EVERY = 4  # blocks of one arm before another is chosen
 
-    def __init__(self, requests: int) -> None:
-        self._seen: list[dict[tuple[int, ...], list[int]]] = [{} for _ in range(requests)]
-        self._tokens, self._calls, self._now = np.zeros(requests), 0, 0
-        self._evidence = np.zeros((requests, len(self.SPREADS)))
-        self._rate = np.tile(self.SPREADS**2 / 8, (requests, 1))  # nats a token
+    def __init__(self, arms: Sequence[tuple[int, int]]) -> None:
+        self._arms, self._tried, self._blocks, self._now = arms, 0, 0, 0
+        self._seen: list[dict[tuple[int, ...], list[int]]] = [{} for _ in arms]
+        self._tokens = np.zeros(len(arms))
+        self._evidence = np.zeros((len(arms), len(self.SPREADS)))
+        self._rate = np.zeros((len(arms), len(self.SPREADS)))  # nats a token
 
-    def next(self) -> int:
-        """The number of a request; each of them once before any is chosen."""
-        self._calls += 1
-        if self._calls <= len(self._tokens):
-            return self._calls - 1
-        if self._calls % self.EVERY == 0:
-            weights = np.full(len(self.SPREADS), 1 / len(self.SPREADS))
+    def next(self) -> tuple[int, int]:
+        """The arm to ask."""
+        self._blocks += 1
+        if self._tried < min(len(self._arms), self._blocks**0.5):
+            self._tried += 1
+            return self._arms[self._tried - 1]
+        if self._blocks % self.EVERY == 0:
+            evidence, weights = self._evidence[: self._tried], np.full(len(self.SPREADS), 1 / len(self.SPREADS))
             for _ in range(5):
-                share = np.exp(self._evidence - self._evidence.max(1, keepdims=True)) * weights
+                share = np.exp(evidence - evidence.max(1, keepdims=True)) * weights
                 share /= share.sum(1, keepdims=True)
                 weights = (share.sum(0) + 0.5) / (share.sum() + 0.5 * len(weights))
-            self._now = int(np.argmax((share * self._rate).sum(1)))
-        return self._now
+            self._now = int(np.argmax((share * self._rate[: self._tried]).sum(1)))
+        return self._arms[self._now]
 
     def best(self) -> int:
-        """The one that is asked for now."""
-        return self._now
+        """The request that is asked most now."""
+        return self._arms[self._now][0]
 
-    def learn(self, request: int, first: Array, second: Array) -> None:
-        """Count the answers of a block to one request."""
-        seen = self._seen[request]
+    def learn(self, arm: tuple[int, int], first: Array, second: Array) -> None:
+        """Count the answers of a block to one arm."""
+        at = self._arms.index(arm)
+        seen = self._seen[at]
         for side, answers in enumerate((first, second)):
-            for answer in answers[:, : self.PLACES].tolist():
+            for answer in answers.tolist():
                 for t in range(sum(token >= 0 for token in answer)):
                     seen.setdefault(tuple(answer[: t + 1]), [0, 0])[side] += 1
-            self._tokens[request] += int((answers >= 0).sum())
+            self._tokens[at] += int((answers >= 0).sum())
         counts = np.array(list(seen.values()), float).reshape(-1, 2)
         total = counts.sum(1, keepdims=True)
         odds, variance = 2 * (counts[:, :1] - counts[:, 1:]) / total, total / 4 * self.SPREADS**2
-        self._evidence[request] = (-np.log1p(variance) / 2 + odds**2 * total / 8 * variance / (1 + variance)).sum(0)
+        self._evidence[at] = (-np.log1p(variance) / 2 + odds**2 * total / 8 * variance / (1 + variance)).sum(0)
         mean = odds * variance / (1 + variance)
         nats = (total * (mean**2 + self.SPREADS**2 / (1 + variance))).sum(0) / 8
-        self._rate[request] = nats / max(self._tokens[request], 1)
+        # Of answers that hardly ever begin alike little is learned.
+        places = np.array([len(answer) - 1 for answer in seen], dtype=int)
+        asked = np.bincount(places, total[:, 0])[places]
+        alike = (total[:, 0] * (total[:, 0] - 1) / np.maximum(asked * (asked - 1), 1)).sum() / arm[1]
+        self._rate[at] = nats / max(self._tokens[at], 1) * (alike + 1 / max(asked.max(initial=0), 1)) ** 0.5

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from math import ceil, exp, log
+from math import ceil, log
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import Array
 from .bets import BETS
 from .bound import EVENTS, Bound
 from .rounding import NOTHING
@@ -22,6 +21,7 @@ TOLD = 0.001  # mass of unnamed tokens, and error of the laws, from which on a s
 UNREADABLE = 0.05  # share of tokens left out above which nothing is decided
 KINDS = 20  # of reasons that are told apart
 SHOWN = 3  # of them in a sentence
+SMALL = 4.0  # powers of ten up to which a number is written out
 
 
 class LeftOut:
@@ -31,13 +31,13 @@ class LeftOut:
         self.tokens = 0
         self.kinds: dict[str, list[Any]] = {}
 
-    def add(self, reason: str, where: str, tokens: int = 1) -> None:
+    def add(self, reason: str, where: str = "", tokens: int = 1) -> None:
         """Count these. Reasons that differ in numbers and quoted words alone are of one kind."""
         self.tokens += tokens
         kind = re.sub(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.,e+-]*|\bnan\b|\binf\b", "...", reason)
         if kind not in self.kinds and len(self.kinds) >= KINDS:
             kind = "another reason"
-        self.kinds.setdefault(kind, [0, f"{where}: {reason}"])[0] += 1
+        self.kinds.setdefault(kind, [0, f"{where}: {reason}" if where else reason])[0] += 1
 
     @property
     def reasons(self) -> tuple[tuple[int, str], ...]:
@@ -57,22 +57,6 @@ class Judge(Protocol):
     skipped: int
     left_out: LeftOut
     undecided: str
-
-
-class Excess:
-    """How often each bet's event came, and how often the laws said."""
-
-    def __init__(self) -> None:
-        self.came, self.expected = np.zeros(len(BETS)), np.zeros(len(BETS))
-        self.tokens = np.zeros(len(BETS))  # to which the bet applied
-        self.no_mass = 0
-
-    def add(self, y: Array, m: Array, no_mass: int) -> None:
-        """Count a block (T, K)."""
-        self.came += y.sum(0)
-        self.expected += m.sum(0)
-        self.tokens += (m > 0).sum(0)
-        self.no_mass += no_mass
 
 
 @dataclass(frozen=True)
@@ -99,7 +83,6 @@ class Verdict:
     bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
     on average over the tokens (see `bound`), those left out included; seen: by how much it differed in those that were read. unnamed:
     mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
-    families: logarithm of each family's own e-value.
     findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
     for_bounds: tokens in all after which the bound would be so small, about.
     """
@@ -119,41 +102,31 @@ class Verdict:
     seen: float
     unnamed: float
     rounding: float
-    loosest: str
-    families: dict[str, float]
     findings: tuple[Finding, ...]
     more: int | None
     for_bounds: dict[str, int]
 
     @classmethod
     def of(
-        cls, audit: Judge, wealth: Wealth, bound: Bound, excess: Excess, largest: float, crossed: int | None
+        cls, audit: Judge, wealth: Wealth, bound: Bound, no_mass: int, largest: float, crossed: int | None
     ) -> Verdict:
-        """The verdict on what an audit has read."""
-        tokens, now = bound.count, wealth.total
-        most, loosest = bound.largest(audit.confidence, audit.tolerance)
-        without = audit.left_out.tokens
+        """The verdict on what an audit has read, in which so many tokens had no mass."""
+        tokens, now, without = bound.count, wealth.total, audit.left_out.tokens
+        most = bound.largest(audit.confidence, audit.tolerance)
         most = (most * tokens + without) / max(tokens + without, 1) if tokens else most
-        alone = wealth.bets()
-        findings = [
-            Finding(
-                bet.name, bet.family, bet.event, int(used), came / max(used, 1), expected / max(used, 1), float(log_e)
-            )
-            for bet, used, came, expected, log_e in zip(
-                BETS, excess.tokens, excess.came.tolist(), excess.expected.tolist(), alone, strict=True
-            )
-        ]
-        families = wealth.families()
+        shares = (wealth.came / np.maximum(wealth.tokens, 1), wealth.expected / np.maximum(wealth.tokens, 1))
+        numbers = (column.tolist() for column in (wealth.tokens.astype(int), *shares, wealth.bets()))
+        findings = [Finding(bet.name, bet.family, bet.event, *row) for bet, *row in zip(BETS, *numbers, strict=True)]
         event = f"a token of probability below {NOTHING:g}"
-        none = Finding(NO_MASS, NO_MASS, event, tokens, excess.no_mass / max(tokens, 1), 0.0, families[NO_MASS])
+        none = Finding(NO_MASS, NO_MASS, event, tokens, no_mass / max(tokens, 1), 0.0, wealth.no_mass)
         findings = sorted([*findings, none], key=lambda finding: -finding.log_e_value)
         need = -log(audit.level)
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
         undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound.slack))
         return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed,
-                   audit.level, now, largest, most, audit.confidence, bound.seen()[0], bound.rest, bound.slack,
-                   loosest, families, tuple(findings), more, for_bounds)  # fmt: skip
+                   audit.level, now, largest, most, audit.confidence, bound.seen, bound.rest, bound.slack,
+                   tuple(findings), more, for_bounds)  # fmt: skip
 
     def __str__(self) -> str:
         if self.undecided:
@@ -161,13 +134,13 @@ class Verdict:
         if self.biased:
             strongest = self.findings[0]
             return (
-                f"biased: e-value {_power(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
+                f"biased: e-value {e_value(self.log_largest)} (level {self.level:g}), decided after {self.decided_at:,} tokens. "
                 f"What gave it away: {strongest.event}: {strongest.came:.2%} came, {strongest.expected:.2%} were reported"
             )
         said = (
             f"no bias found in {self.tokens:,} tokens: on {EVENTS:,} sets of ranks, of probabilities, of parts of the unit interval, what "
             f"came differs from what was reported by less than {self.bound:.2g}, on average over all tokens, with {self.confidence:.4g} "
-            f"confidence (no bound for a bias whose sign changes from context to context); e-value {_power(self.log_e_value)}"
+            f"confidence (no bound for a bias whose sign changes from context to context); e-value {e_value(self.log_e_value)}"
         )
         if self.unnamed > TOLD:
             said += f". Beyond the listed tokens lie {self.unnamed:.1%} of the mass: there nothing was looked at"
@@ -175,9 +148,9 @@ class Verdict:
             said += f". The reported laws are rounded, and off by up to {self.rounding:.2g}"
         if self.skipped:
             said += f". {self.skipped:,} tokens more were left out, since their law cannot be known"
-        return (
-            said if self.more is None else f"{said}. It hints at a bias: about {self.more:,} tokens more would decide"
-        )
+        if self.more is not None:
+            said += f". It hints at a bias: about {self.more:,} tokens more would decide"
+        return said
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
@@ -200,6 +173,7 @@ def _too_little(read: int, left_out: LeftOut, slack: float) -> str:
     )
 
 
-def _power(logarithm: float) -> str:
-    """e to this power, readable where it overflows."""
-    return f"{exp(logarithm):.3g}" if abs(logarithm) < 30 else f"10^{logarithm / log(10):.1f}"
+def e_value(logarithm: float) -> str:
+    """e to this power in two digits, as a power of ten from SMALL on."""
+    powers = logarithm / log(10)
+    return f"{10**powers:.2g}" if abs(powers) < SMALL else f"10^{powers:.0f}"

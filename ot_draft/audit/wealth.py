@@ -10,6 +10,14 @@ of them with weights fixed beforehand. By Ville's inequality it ever reaches 1/a
 and whenever one stops. Where y is the indicator of an event, c = e^s - 1 is the likelihood ratio against the law tilted by e^s on
 the event: for every true bias there is a c near which the logarithm grows at the rate of the relative entropy, and a grid of c by
 factors of two loses at most a tenth of it.
+
+Bets are learned in two ways, from the past alone, so that they are as fair as any other. In a context that comes again (the token
+before, the two before), tilting the law by exp(w(x)) and the best w after what came there is, for small biases and a normal prior,
+w(x) = S(x) / (V(x) + R): S the excess of x so far, V its variance, R the prior's precision.
+
+A bias of one per cent is rarely one of rank alone, or of repeats alone. With scores f(x) of the listed tokens, tilting the law by
+exp(w f(x)) and the best w after the tokens so far is, for small biases, a ridge regression: w = (C + R)^-1 S, S the sums of f(emitted)
+less their means, C the sums of their covariances under the laws, R the precision of a prior that expects small biases.
 """
 
 from __future__ import annotations
@@ -19,44 +27,27 @@ from math import log
 import numpy as np
 
 from ..arrays import Array
-from .bets import BETS
-from .learner import PRECISIONS, REACH, Payout
-from .past import CELLS, PRIORS
+from .bets import BETS, SCORED, Scores
+from .past import CELLS, PRIORS, Past, Seen
+from .records import Tokens
 
 TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
-TILT_WEIGHTS = (
-    0.04,
-    0.08,
-    0.15,
-    0.22,
-    0.19,
-    0.13,
-    0.08,
-    0.05,
-    0.03,
-    0.02,
-    0.01,
-)  # most of it on biases of about one per cent
+# most of it on biases of about one per cent
+TILT_WEIGHTS = (0.04, 0.08, 0.15, 0.22, 0.19, 0.13, 0.08, 0.05, 0.03, 0.02, 0.01)
 FAMILIES = {  # weight of each; shared alike among its bets
-    "rank": 0.11,
-    "mass": 0.11,
-    "entropy": 0.12,
-    "calibration": 0.12,
-    "learned": 0.08,
-    "repeat": 0.05,
-    "neighbours": 0.06,
-    "requests": 0.05,
-    "place": 0.06,
-    "draft law": 0.15,
-}
-COMBINED = "combined"
+    "rank": 0.11, "mass": 0.11, "entropy": 0.12, "calibration": 0.12, "learned": 0.08, "repeat": 0.05, "neighbours": 0.06,
+    "requests": 0.05, "place": 0.06, "draft law": 0.15,
+}  # fmt: skip
 COMBINED_WEIGHT = 0.2
-CONTEXT = "context"
 CONTEXT_WEIGHT = 0.08
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
 STAKES = np.array([1e-2, 1e-4, 1e-6])  # on the next token being one of no mass
 GROUP = 32  # tokens whose factors are multiplied before a logarithm is taken; 32 factors of e^5 stay far from overflow
+# of the prior of each weight: spreads of .06, .014 and .004, for large biases and small ones
+PRECISIONS = np.array([300.0, 5000.0, 60_000.0])
+REACH = 0.9  # of the combined score; below 1 the wealth stays positive
+Payout = tuple[Array, Array, Array]  # y, its mean, and its mean without signs (`Scores.spread`): (T, C) each
 
 
 class Wealth:
@@ -77,9 +68,13 @@ class Wealth:
         self._no_mass, self._tolerance = np.zeros(len(STAKES)), tolerance
         self._combined = np.zeros(len(PRECISIONS))
         self._context = np.zeros(len(CELLS) * len(PRIORS))
+        # Of each bet: how often its event came, how often the laws said, to how many tokens it applied.
+        self.came, self.expected, self.tokens = (np.zeros(len(BETS)) for _ in range(3))
 
     def settle(self, y: Array, m: Array, slack: Array) -> None:
         """Pay out a block of bets: y, m (T, K); slack (T,): by how much the reported law may miss the true one (`rounding`)."""
+        self.came, self.expected = self.came + y.sum(0), self.expected + m.sum(0)
+        self.tokens += (m > 0).sum(0)
         used = np.flatnonzero(m.any(axis=0))
         groups, y, m = -(-len(y) // GROUP), y[:, used], m[:, used]
         high = low = m
@@ -89,9 +84,8 @@ class Wealth:
             high, low = m + room, np.maximum(m - room, 0.0)
         # The tilts come first: a row of the products is long then, which numpy multiplies several times as fast as many short ones.
         won, half = _products(y, self._slope, groups), len(self._slope) // 2
-        asked = np.concatenate(
-            [_products(high, self._bound[:half], groups), _products(low, self._bound[half:], groups)]
-        )
+        bounds = ((high, self._bound[:half]), (low, self._bound[half:]))
+        asked = np.concatenate([_products(mean, bound, groups) for mean, bound in bounds])
         self._log[used] += (np.log(won) - np.log(asked)).reshape(len(self._slope), groups, len(used)).sum(1).T
 
     def settle_learned(self, combined: Payout, context: Payout, slack: Array) -> None:
@@ -133,19 +127,10 @@ class Wealth:
             raise RuntimeError(f"the wealth of the audit's bets is {found}: an error of ot_draft, please report it")
         return found
 
-    def families(self) -> dict[str, float]:
-        """Logarithm of the wealth of each family alone, had it started with 1."""
-        found = {}
-        for name in FAMILIES:
-            mine = [i for i, bet in enumerate(BETS) if bet.family == name]
-            weights = self._weights[mine]
-            found[name] = float(
-                np.logaddexp.reduce((self._log[mine] + weights).ravel()) - np.logaddexp.reduce(weights.ravel())
-            )
-        found[COMBINED] = float(np.logaddexp.reduce(self._combined) - log(self._combined.size))
-        found[CONTEXT] = float(np.logaddexp.reduce(self._context) - log(self._context.size))
-        found[NO_MASS] = float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
-        return found
+    @property
+    def no_mass(self) -> float:
+        """Logarithm of the wealth of the bet on tokens of no mass, had it started with 1."""
+        return float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
 
     def bets(self) -> Array:
         """Logarithm of the wealth of each bet alone, over all tilts: (K,)."""
@@ -162,3 +147,41 @@ def _products(x: Array, steps: Array, groups: int) -> Array:
         factor += 1
         product[:, : len(part)] *= factor
     return product
+
+
+def in_context(tokens: Tokens, past: Past, seen: Seen) -> Payout:
+    """Tilts of the emitted tokens, in [-REACH, REACH], by every table of the past and every prior."""
+    tilts = np.concatenate([table.tilts(cells) for table, cells in past.tables(seen)])
+    listed = np.where(tokens.ids >= 0, np.clip(tilts, -REACH, REACH), 0.0)
+    return _payout(Scores(listed, np.zeros(listed.shape[:2])), tokens)
+
+
+def _payout(tilts: Scores, tokens: Tokens) -> Payout:
+    return *tilts.outcomes(tokens), tilts.spread(tokens)
+
+
+class Learner:
+    """Sums over all tokens, and the weights that follow from them."""
+
+    def __init__(self) -> None:
+        self._sum, self._covariance = np.zeros(len(SCORED)), np.zeros((len(SCORED), len(SCORED)))
+        self.weights: Array = np.zeros((len(SCORED), len(PRECISIONS)))
+
+    def bet(self, tokens: Tokens, scores: Scores, m: Array) -> Payout:
+        """Combined scores of the emitted tokens, in [-REACH, REACH], for every precision; m (T, J): means of the scores."""
+        weights, shape = self.weights.T, tokens.mass.shape
+        centre = weights @ m.T
+        listed = weights.astype(np.float32) @ scores.listed.reshape(len(SCORED), -1)
+        listed = listed.reshape(-1, *shape) - centre[:, :, None].astype(np.float32)
+        rest = weights @ scores.rest - centre
+        return _payout(Scores(np.clip(listed, -REACH, REACH), np.clip(rest, -REACH, REACH)), tokens)
+
+    def learn(self, tokens: Tokens, scores: Scores, y: Array, m: Array) -> None:
+        """Take a block in, and find the weights for the next."""
+        # Single precision will do: any weights are fair. A matrix by its own transpose takes half the products.
+        flat = scores.listed.reshape(len(SCORED), -1) * np.sqrt(tokens.mass, dtype=np.float32).ravel()
+        self._sum += (y - m).sum(0)
+        self._covariance += flat @ flat.T - m.T @ m
+        self._covariance += (scores.rest * tokens.rest) @ scores.rest.T
+        prior = PRECISIONS[:, None, None] * np.eye(len(SCORED))
+        self.weights = np.linalg.solve(self._covariance + prior, self._sum[:, None])[..., 0].T

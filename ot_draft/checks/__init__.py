@@ -3,15 +3,7 @@
 from . import strategies  # noqa: F401  # says which package is missing
 from .report import Report, check_rule, parametrize_with_rule_checks
 from .sampler_report import SamplerReport
-from .samplers import check_draws, check_sampler
-from .step import check_step
+from .samplers import check_draws, check_sampler, check_step
 
-__all__ = [
-    "Report",
-    "SamplerReport",
-    "check_draws",
-    "check_rule",
-    "check_sampler",
-    "check_step",
-    "parametrize_with_rule_checks",
-]
+__all__ = ["Report", "SamplerReport", "check_draws", "check_rule", "check_sampler", "check_step",
+           "parametrize_with_rule_checks"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The answers to what was asked, before any table: is the rule lossless, also in floats, is it robust, is what it claims true?
+"""What came out of a property, and what the outcomes of a rule answer: is it lossless, also in floats, robust, true to its claims?
 
 lossless: "yes" where every property of that category was tried and held; "no" where one of them has a counterexample,
 a proper problem on which the rule gave an output that does not have the target's law; "not decided" else: where the rule
@@ -9,75 +9,169 @@ category, and "no" for a rule that is not lossless at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from .properties import ALL, LOSSLESS
 from .rule_property import Category
-from .search import Range
+from .search import Range, Tried
+from .source import Counterexample
 
 Status = Literal["passed", "failed", "skipped"]
 Lossless = Literal["yes", "no", "not decided"]
 Record = dict[str, Any]  # an outcome as plain data, of JSON's types only
 
 
-class Result(NamedTuple):
-    """Of one property: decides is False where a failure does not refute it, see `Counterexample`.
+@dataclass(frozen=True)
+class PropertyOutcome:
+    """One property, tried on a rule: `reason` says why it was skipped, or what the smallest counterexample showed.
 
-    crash: the error that the rule raised. refused, refusal: problems that it does not take, of how many, in its words.
-    ranges: what it was called with, by the kind of array.
+    cases: number of problems tried, those on the way to the smallest counterexample included; by_k: the same by the number
+    of drafts. counterexample: None also where the outcome comes from another process; problem: its p, q, k and law as texts,
+    exact; code: Python that can be pasted and run; empty without one. statement: what is claimed. category: the question
+    that it helps to answer, as in `RuleProperty`. decides: False where it failed because the rule raised an error, or gave
+    floats that are right up to rounding: then it is not refuted. crash: that error, if it was one. refused, refusal: number
+    of problems that the rule does not take, in its words. ranges: what it was called with, by the kind of array.
+    interrupted: whether the rule was stopped in the middle of a call. rule: its name. expected_failure: why it must fail.
     """
 
     name: str
-    category: Category
     status: Status
-    decides: bool
+    reason: str = ""
+    seconds: float = 0.0
+    cases: int = 0
+    counterexample: Counterexample | None = None
+    problem: Record | None = None
+    code: str = ""
+    by_k: tuple[Tried, ...] = ()
+    statement: str = ""
+    category: Category = "robust"
+    decides: bool = True
     crash: str = ""
-    refused: tuple[int, int] = (0, 0)
+    refused: int = 0
     refusal: str = ""
-    ranges: Mapping[str, Range] = {}
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    interrupted: bool = False
+    rule: str = ""
+    expected_failure: str | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> PropertyOutcome:
+        """The outcome that a record describes."""
+        known = {each.name: record[each.name] for each in fields(cls) if each.name in record}
+        known |= {"name": record["property"], "problem": record["counterexample"], "counterexample": None}
+        known["by_k"] = tuple(Tried(**each) for each in record["by_k"])
+        known["ranges"] = {kind: Range(**each) for kind, each in record["ranges"].items()}
+        return cls(**known)
+
+    @property
+    def record(self) -> Record:
+        """All of it as plain data, for JSON and for the way from a pytest worker to its controller."""
+        plain = asdict(replace(self, counterexample=None))
+        plain |= {"property": plain.pop("name"), "counterexample": plain.pop("problem"), "verdict": self.verdict}
+        return plain
+
+    @property
+    def refutes(self) -> bool:
+        """Whether it shows that the rule is not lossless, not in floats, or writes into its arguments."""
+        return self.category in {"lossless", "floats", "arguments"} and self.status == "failed" and self.decides
+
+    @property
+    def verdict(self) -> str:
+        """The status; "expected" for a failure that was announced, "unexpected" for a pass where one was."""
+        if self.expected_failure is None:
+            return self.status
+        return {"failed": "expected", "passed": "unexpected"}.get(self.status, self.status)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the verdict is one that should not be."""
+        return self.verdict in {"failed", "unexpected"}
+
+    @property
+    def heading(self) -> str:
+        """What its problem shows."""
+        shows = "problem on which the rule crashes," if self.crash else "counterexample to"
+        return f"Smallest {shows} {self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.name:<22} {self.status:<8} {self.cases:>6} cases {self.seconds:7.2f} s  {self.reason}".rstrip()
 
 
-@dataclass(frozen=True)
+class Answer(NamedTuple):
+    """One verdict. because: why it is no yes, or what a yes leaves out. tried: where a yes holds, as far as was tried."""
+
+    verdict: Lossless
+    because: str = ""
+    tried: str = ""
+
+    def __str__(self) -> str:
+        tried, because = self.tried and f", {self.tried}", self.because and f" ({self.because})"
+        return f"{self.verdict}{tried}{because}"
+
+
 class Answers:
-    """For one rule. because: why it is not lossless, or not decided. findings: properties of robustness that failed.
+    """What the outcomes of one rule's properties say, in whatever order they come.
 
-    tried: where it is lossless, as far as was tried, in a text. in_floats: None where no property of floats was asked for.
+    law: whether it is lossless. floats: None where no property of floats was asked for. findings: what failed, and does not
+    refute that the rule is lossless. claims: what the rule says of itself, and whether it held; None where that was skipped.
     crash: the error that the rule raised on a proper problem. overwritten: whether it writes into its arguments.
-
-    robust_skipped, robust_asked: names of those that were skipped, number of those that were tried or skipped.
-    claims: what the rule says of itself, and whether it held; None where that was skipped.
     """
 
-    lossless: Lossless
-    because: str
-    findings: tuple[str, ...]
-    robust_skipped: tuple[str, ...]
-    robust_asked: int
-    claims: tuple[tuple[str, bool | None], ...]
-    tried: str = ""
-    in_floats: Lossless | None = None
-    because_in_floats: str = ""
-    tried_in_floats: str = ""
-    crash: str = ""
-    overwritten: bool = False
+    def __init__(self, outcomes: Iterable[PropertyOutcome]) -> None:
+        order = {each.name: place for place, each in enumerate(ALL)}
+        outcomes = sorted(outcomes, key=lambda each: order.get(each.name, len(order)))
+        lossless, floats, arguments, self.robust, claims = (
+            [each for each in outcomes if each.category == category]
+            for category in ("lossless", "floats", "arguments", "robust", "claims")
+        )
+        failed = [each for each in (*floats, *arguments, *self.robust) if each.status == "failed"]
+        self.law = _law(lossless)
+        self.floats = _in_floats(floats, self.law) if floats else None
+        self.findings = tuple(each.name for each in failed if not each.refutes)
+        self.claims = {each.name: None if each.status == "skipped" else each.status == "passed" for each in claims}
+        self.crash = next((each.crash for each in (*lossless, *floats) if each.crash), "")
+        self.overwritten = any(each.refutes for each in arguments)
+
+    @property
+    def lossless(self) -> Lossless:
+        """The verdict on the law."""
+        return self.law.verdict
+
+    @property
+    def in_floats(self) -> Lossless | None:
+        """The verdict in floats."""
+        return self.floats and self.floats.verdict
 
     def lines(self) -> tuple[str, ...]:
         """A crash, and arguments that are overwritten, where there are such; then one line a question."""
-        asked = self.in_floats is not None
-        return (
-            *([f"crash: the rule {self.crash}"] if self.crash else []),
-            *(["arguments: overwritten (inputs_unchanged)"] if self.overwritten else []),
-            f"lossless: {_said(self.lossless, self.tried, self.because)}",
-            *(
-                [f"in floats: {_said(str(self.in_floats), self.tried_in_floats, self.because_in_floats)}"]
-                if asked
-                else []
-            ),
-            f"robust: {self._robust()}",
-            "claims: " + (", ".join(_claim(*each) for each in self.claims) or "none checked"),
-        )
+        words = {None: "was skipped", True: "holds", False: "does not hold"}
+        lines = {
+            "crash": self.crash and f"the rule {self.crash}",
+            "arguments": self.overwritten and "overwritten (inputs_unchanged)",
+            "lossless": self.law,
+            "in floats": self.floats,
+            "robust": self._robust(),
+            "claims": ", ".join(f"{name} {words[held]}" for name, held in self.claims.items()) or "none checked",
+        }
+        return tuple(f"{question}: {answer}" for question, answer in lines.items() if answer)
+
+    @property
+    def record(self) -> Record:
+        """The answers as plain data."""
+        floats = self.floats or Answer("not decided")
+        return {
+            "lossless": self.lossless,
+            "because": self.law.because,
+            "tried": self.law.tried,
+            "in_floats": self.in_floats,
+            "tried_in_floats": floats.tried,
+            "crash": self.crash,
+            "overwritten": self.overwritten,
+            "findings": list(self.findings),
+            "claims": self.claims,
+        }
 
     @property
     def refuted(self) -> bool:
@@ -102,89 +196,44 @@ class Answers:
     def _robust(self) -> str:
         if self.findings:
             return f"{len(self.findings)} finding{'s' * (len(self.findings) > 1)} ({', '.join(self.findings)})"
-        if not self.robust_asked:
-            return "not asked"
-        return "yes" + (f" (skipped: {', '.join(self.robust_skipped)})" if self.robust_skipped else "")
+        skipped = ", ".join(each.name for each in self.robust if each.status == "skipped")
+        return ("yes" + (f" (skipped: {skipped})" if skipped else "")) if self.robust else "not asked"
 
 
-def _said(verdict: str, tried: str, because: str) -> str:
-    return verdict + (f", {tried}" if tried else "") + (f" ({because})" if because else "")
-
-
-def _claim(name: str, held: bool | None) -> str:
-    return f"{name} {'was skipped' if held is None else 'holds' if held else 'does not hold'}"
-
-
-def answers(results: Iterable[Result]) -> Answers:
-    """What the results of one rule's properties say, in whatever order they come."""
-    order = {each.name: place for place, each in enumerate(ALL)}
-    results = sorted(results, key=lambda each: order.get(each.name, len(order)))
-    lossless, floats, arguments, robust, claims = (
-        [each for each in results if each.category == category]
-        for category in ("lossless", "floats", "arguments", "robust", "claims")
-    )
-    verdict, because = _verdict(lossless)
-    in_floats, because_in_floats = _verdict_in_floats(floats, verdict)
-    return Answers(
-        verdict,
-        because,
-        findings=tuple(
-            each.name for each in (*floats, *arguments, *robust) if each.status == "failed" and not refutes(each)
-        ),
-        robust_skipped=tuple(each.name for each in robust if each.status == "skipped"),
-        robust_asked=len(robust),
-        claims=tuple((each.name, None if each.status == "skipped" else each.status == "passed") for each in claims),
-        tried=_tried(lossless, exact=True) if verdict == "yes" else "",
-        in_floats=in_floats,
-        because_in_floats=because_in_floats,
-        tried_in_floats=_tried(floats, exact=False) if in_floats == "yes" else "",
-        crash=next((each.crash for each in (*lossless, *floats) if each.crash), ""),
-        overwritten=any(map(refutes, arguments)),
-    )
-
-
-def refutes(result: Result) -> bool:
-    """Whether a property of the first lines has a counterexample."""
-    return result.category in {"lossless", "floats", "arguments"} and result.status == "failed" and result.decides
-
-
-def _tried(results: list[Result], exact: bool) -> str:
-    """With what the rule was called while the properties held, kind by kind, and what it refused; empty where nothing is known."""
-    ranges: dict[str, Range] = {}
-    for each in results:
-        for kind, here in each.ranges.items() if each.status == "passed" else ():
-            if (kind == "Fractions") == exact:
-                ranges.setdefault(kind, Range()).add(here)
-    merged = Range()
-    for here in ranges.values():
-        merged.add(here)
-    refused, of = (sum(each.refused[i] for each in results) for i in (0, 1))
-    refusal = next((each.refusal for each in results if each.refusal), "")
-    said = f"for {merged}" + ("" if exact else f": {', '.join(ranges)}") if ranges else ""
-    return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")
-
-
-def _verdict_in_floats(results: list[Result], lossless: Lossless) -> tuple[Lossless | None, str]:
-    """None where nothing was asked. What raised an error on one kind of array only is left out of a yes, and named."""
-    if not results:
-        return None, ""
-    if lossless == "no":
-        return "no", "not lossless"
-    if refuted := [each.name for each in results if refutes(each)]:
-        return "no", ", ".join(refuted)
-    held = any(each.status == "passed" and each.name == "law_in_floats" for each in results)
-    left = ", ".join(each.name for each in results if each.status != "passed")
-    return "yes" if held else "not decided", f"without {left}" if left else ""
-
-
-def _verdict(results: list[Result]) -> tuple[Lossless, str]:
-    if refuted := [each.name for each in results if refutes(each)]:
-        return "no", ", ".join(refuted)
-    tried = {each.name for each in results}
+def _law(outcomes: Sequence[PropertyOutcome]) -> Answer:
+    if refuted := [each.name for each in outcomes if each.refutes]:
+        return Answer("no", ", ".join(refuted))
+    tried = {each.name for each in outcomes}
     open_questions = {
-        "could not be looked at": [each.name for each in results if each.status == "failed"],
-        "skipped": [each.name for each in results if each.status == "skipped"],
+        "could not be looked at": [each.name for each in outcomes if each.status == "failed"],
+        "skipped": [each.name for each in outcomes if each.status == "skipped"],
         "not asked": [each.name for each in LOSSLESS if each.name not in tried],
     }
     because = "; ".join(f"{why}: {', '.join(names)}" for why, names in open_questions.items() if names)
-    return ("not decided", because) if because else ("yes", "")
+    return Answer("not decided", because) if because else Answer("yes", tried=_tried(outcomes, exact=True))
+
+
+def _in_floats(outcomes: Sequence[PropertyOutcome], law: Answer) -> Answer:
+    """What raised an error on one kind of array only is left out of a yes, and named."""
+    if law.verdict == "no":
+        return Answer("no", "not lossless")
+    if refuted := [each.name for each in outcomes if each.refutes]:
+        return Answer("no", ", ".join(refuted))
+    left = ", ".join(each.name for each in outcomes if each.status != "passed")
+    because = left and f"without {left}"
+    if any(each.status == "passed" and each.name == "law_in_floats" for each in outcomes):
+        return Answer("yes", because, _tried(outcomes, exact=False))
+    return Answer("not decided", because)
+
+
+def _tried(outcomes: Sequence[PropertyOutcome], exact: bool) -> str:
+    """With what the rule was called while the properties held, kind by kind, and what it refused; empty where nothing is known."""
+    merged, kinds = Range(), {}
+    for each in outcomes:
+        for kind, here in each.ranges.items() if each.status == "passed" else ():
+            if (kind == "Fractions") == exact:
+                kinds[kind] = merged.add(here)
+    refused, of = sum(each.refused for each in outcomes), sum(each.cases for each in outcomes)
+    refusal = next((each.refusal for each in outcomes if each.refusal), "")
+    said = f"for {merged}" + ("" if exact else f": {', '.join(kinds)}") if kinds else ""
+    return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")

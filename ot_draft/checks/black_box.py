@@ -100,33 +100,20 @@ def _said(error: BaseException) -> str:
     return str(error) if isinstance(error, NoOutcome) else f"raised {type(error).__name__}: {error}"
 
 
-def token_ids(returned: Any, n: int, absent: bool = False) -> Any:
-    """A token, or an array of tokens, as integers. Raises NoOutcome where one is no id of the vocabulary, nor -1 if it may be."""
-    if type(returned) is int and 0 <= returned < n:
-        return returned
+def token_ids(returned: Any, problem: Problem, batched: bool, drafts: bool = False) -> Array:
+    """A token, or one in every row; or k drafts, -1 for an absent one. Raises NoOutcome where they are not."""
+    if type(returned) is int and 0 <= returned < problem.n and not (batched or drafts):
+        return np.asarray(returned)  # quickly: samplers are called one token at a time
     tokens = to_host(returned)
     if tokens.dtype.kind not in "iu":
         raise NoOutcome(f"gave {type(returned).__name__} of {tokens.dtype}, not whole numbers")
-    bad = (tokens < (-1 if absent else 0)) | (tokens >= n)
+    bad = (tokens < (-1 if drafts else 0)) | (tokens >= problem.n)
     if bad.any():
-        raise NoOutcome(f"gave token {tokens[bad].tolist()[0]}, outside the vocabulary 0 .. {n - 1}")
+        raise NoOutcome(f"gave token {tokens[bad].tolist()[0]}, outside the vocabulary 0 .. {problem.n - 1}")
+    if tokens.ndim != batched + drafts or (drafts and tokens.shape[-1] != problem.k):
+        wanted = f"{problem.k} drafts" if drafts else "one token"
+        raise NoOutcome(f"gave an array of shape {tokens.shape}, not {wanted}{' a row' * batched}")
     return tokens.astype(np.int64)
-
-
-def some_drafts(returned: Any, problem: Problem, batched: bool) -> Array:
-    """k drafts, or k in every row, -1 for an absent one. Raises NoOutcome where they are not."""
-    drafts = token_ids(returned, problem.n, absent=True)
-    if np.ndim(drafts) != 1 + batched or np.shape(drafts)[-1] != problem.k:
-        raise NoOutcome(f"gave an array of shape {np.shape(drafts)}, not {problem.k} drafts{' a row' * batched}")
-    return np.asarray(drafts)
-
-
-def one_token(returned: Any, problem: Problem, batched: bool) -> Array:
-    """A token, or one in every row. Raises NoOutcome where it is none."""
-    tokens = token_ids(returned, problem.n)
-    if np.ndim(tokens) != batched:
-        raise NoOutcome(f"gave an array of shape {np.shape(tokens)}, not one token{' a row' * batched}")
-    return np.asarray(tokens)
 
 
 def numbers_shown(x: Array) -> str:
@@ -157,10 +144,8 @@ class EndUniforms(np.random.Generator):
             table, row = values.reshape(rows, -1), np.arange(rows)
             place, which_end = self.integers(table.shape[1], size=rows), np.asarray(super().random(rows))
             last = np.nextafter(values.dtype.type(1), values.dtype.type(0))
-            ends = np.where(
-                which_end < SHARE, values.dtype.type(0), np.where(which_end >= 1 - SHARE, last, table[row, place])
-            )
-            table[row, place] = ends
+            chosen = np.where(which_end >= 1 - SHARE, last, table[row, place])
+            table[row, place] = np.where(which_end < SHARE, values.dtype.type(0), chosen)
         if out is not None:
             out[...] = values
             return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -36,9 +36,7 @@ def _possible(law: DraftLaw, masses: tuple[Fraction, ...], k: int) -> tuple[Arra
     if len(held) < k and law.runs_out:
         held = np.arange(len(q))
     among = q[held]
-    for found in (_products(among, k), _all(law, len(held), k), _drawn(law, among, k)):
-        if found is None:
-            continue
+    for found in _candidates(law, among, k):
         near = law.probability(among.astype(np.float64), found)  # cheap, before Fractions
         tuples = found[near > 0]
         if abs(near.sum() - 1) > ROUNDING:
@@ -51,24 +49,19 @@ def _possible(law: DraftLaw, masses: tuple[Fraction, ...], k: int) -> tuple[Arra
     return None
 
 
-def _products(q: Array, k: int) -> Array | None:
-    tokens = np.flatnonzero(q > 0).tolist()
-    return np.array(list(product(tokens, repeat=k))) if len(tokens) ** k <= MOST else None
-
-
-def _all(law: DraftLaw, n: int, k: int) -> Array | None:
-    return np.concatenate(list(sets.tuples(n, law.count(n, k), k, MOST))) if n ** law.count(n, k) <= MOST else None
-
-
-def _drawn(law: DraftLaw, q: Array, k: int) -> Array | None:
-    """What comes up in draws from nearly equal masses, in the order of q's: a law may fix the top tokens."""
-    if len(q) > 4 * k or not law.runs_out:
-        return None  # too many tuples by far
-    masses, rank = np.unique(q, return_inverse=True)
-    flat = np.where(q > 0, 1 + rank / (10 * len(masses)), 0.0)
-    flat = np.broadcast_to(flat / flat.sum(), (MOST, len(q)))
-    drawn = law.draw(flat, np.random.default_rng(0).random((MOST, k)))
-    return np.array(sorted(set(map(tuple, drawn.tolist()))))
+def _candidates(law: DraftLaw, q: Array, k: int) -> Iterator[Array]:
+    """Lists that may hold all tuples: products of the tokens of q, all that the law knows, what comes up in draws."""
+    n, tokens = len(q), np.flatnonzero(q > 0).tolist()
+    if len(tokens) ** k <= MOST:
+        yield np.array(list(product(tokens, repeat=k)))
+    if n ** law.count(n, k) <= MOST:
+        yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, MOST)))
+    if n <= 4 * k and law.runs_out:  # from nearly equal masses, in the order of q's: a law may fix the top tokens
+        masses, rank = np.unique(q, return_inverse=True)
+        flat = np.where(q > 0, 1 + rank / (10 * len(masses)), 0.0)
+        flat = np.broadcast_to(flat / flat.sum(), (MOST, n))
+        drawn = law.draw(flat, np.random.default_rng(0).random((MOST, k)))
+        yield np.array(sorted(set(map(tuple, drawn.tolist()))))
 
 
 Convert = Callable[[Array], Any]  # Fractions to the kind of array that the rule is to be given
@@ -93,15 +86,21 @@ def as_given(x: Array) -> Array:
 
 def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert = as_given) -> Array:
     """Output law (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `ot.evaluate` calls a rule."""
-    p, q = (convert(copy(x))[None, :] for x in (problem.p, problem.q))
-    return law_of_rows(rule, p, q, tuples)
+    return law_of_rows(rule, convert(copy(problem.p))[None, :], convert(copy(problem.q))[None, :], tuples)
 
 
 def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples) -> Array:
     """Output law (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples."""
     drafts, weight = tuples
     selection = _on_host(rule(p, q, _like(drafts, p)), p, drafts)
-    return _averaged(selection, drafts, weight)
+    weight = _of_kind(weight, selection)
+    residual = selection.residual.reshape(-1, selection.residual.shape[-1])
+    left = weight * (1 - selection.accept.sum(-1))
+    left = left.sum(keepdims=True) if len(residual) == 1 else left  # a residual that is one for all rows stays one
+    output = (left[:, None] * residual).sum(0)
+    mass = weight[:, None] * broadcast(selection.accept, drafts.shape)
+    np.add.at(output, drafts[drafts >= 0], mass[drafts >= 0])
+    return output
 
 
 def law_alone(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> Array:
@@ -217,30 +216,15 @@ def _like(drafts: Array, p: Any) -> Any:
 def _on_host(given: Any, p: Any, drafts: Array) -> Selection:
     """What the rule gave, as numpy; floats in float64, so that nothing is rounded after the rule. Raises NoProbabilities."""
     selection = checked(given, p, drafts)
-    parts = [to_host(x) for x in (selection.accept, selection.residual)]
-    whole = [
-        x.dtype == object or (is_exact(p) and x.dtype.kind in "iu") for x in parts
-    ]  # 0 and 1 are as exact as Fractions
-    accept, residual = (x.astype(object if each else np.float64) for x, each in zip(parts, whole, strict=True))
+    kinds = "Oiu" if is_exact(p) else "O"  # 0 and 1 are as exact as Fractions
+    parts = map(to_host, (selection.accept, selection.residual))
+    accept, residual = (x.astype(object if x.dtype.kind in kinds else np.float64) for x in parts)
     least, sums = min(accept.min(), residual.min()), (np.max(accept.sum(-1)), np.max(abs(residual.sum(-1) - 1)))
     if not (least >= -NEAR and sums[0] <= 1 + NEAR and sums[1] <= NEAR):
-        raise NoProbabilities(
-            f"least of accept and residual {least}, largest sum of accept {sums[0]}, residual off 1 by {sums[1]}"
-        )
+        seen = f"least of accept and residual {least}, largest sum of accept {sums[0]}, residual off 1 by {sums[1]}"
+        raise NoProbabilities(seen)
     return Selection(accept, residual)
 
 
 def _of_kind(weight: Array, selection: Selection) -> Array:
     return weight if selection.residual.dtype == object else weight.astype(np.float64)
-
-
-def _averaged(selection: Selection, drafts: Array, weight: Array) -> Array:
-    """sum over rows of weight times `selection.output(drafts)`; a residual that is one for all rows stays one."""
-    weight = _of_kind(weight, selection)
-    residual = selection.residual.reshape(-1, selection.residual.shape[-1])
-    left = weight * (1 - selection.accept.sum(-1))
-    left = left.sum(keepdims=True) if len(residual) == 1 else left
-    output = (left[:, None] * residual).sum(0)
-    mass = weight[:, None] * broadcast(selection.accept, drafts.shape)
-    np.add.at(output, drafts[drafts >= 0], mass[drafts >= 0])
-    return output

@@ -41,20 +41,11 @@ CORNERS = {  # weights of p, weights of q
     ),
 }
 IN_TURN = 4  # numbers of drafts that the corners take in turn
-OWN = {  # numbers of drafts of some corners, where the law allows them
-    "plain": (1, 2, 3, 4, 8),
-    "p == q": (3, 8),  # all of eight drafts are kept
-    "repeated drafts": (4,),
-    "second draft in doubt": (3,),
-    "nearly the same": (1,),
-    "little is recovered": (2,),
-    "seldom accepted": (1,),
-    "seldom drafted": (2,),
-    "hardly ever drafted": (2,),
-    "many refused": (8,),
-    "recovered again and again": (6,),
-    "large vocabulary": (5,),
-}
+OWN = {  # numbers of drafts of some corners, where the law allows them; of p == q all of eight drafts are kept
+    "plain": (1, 2, 3, 4, 8), "p == q": (3, 8), "repeated drafts": (4,), "second draft in doubt": (3,), "nearly the same": (1,),
+    "little is recovered": (2,), "seldom accepted": (1,), "seldom drafted": (2,), "hardly ever drafted": (2,),
+    "many refused": (8,), "recovered again and again": (6,), "large vocabulary": (5,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,12 +54,6 @@ class Case:
 
     label: str
     problem: Problem
-
-    @property
-    def fixed_drafts(self) -> bool:
-        """Whether only one draft tuple can be drawn, so that all randomness of the output is the sampler's own."""
-        k, best = self.problem.k, int(np.argmax(self.problem.q))
-        return bool(self.problem.law.probability(self.problem.q, np.full(k, best)) == 1) or k == 0
 
 
 def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 8) -> dict[str, Problem]:
@@ -83,8 +68,7 @@ def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 8) -> 
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
         own = [number for number in OWN.get(name, ()) if number in allowed] or [in_turn[turn % len(in_turn)]]
         for number in own if k is None else [k]:
-            enough = not law.runs_out or number <= (q > 0).sum()
-            if enough:
+            if not law.runs_out or number <= (q > 0).sum():
                 corners[f"{name}, k = {number}"] = Problem(p, q, number, law)
     return corners
 

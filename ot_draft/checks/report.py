@@ -4,76 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from ..errors import InvalidArgument
 from ..selection import SelectionRule
-from .answers import Answers, Lossless, Record, Result, Status, answers, refutes
+from .answers import Answers, Lossless, PropertyOutcome, Record
 from .properties import properties_of
-from .rule_property import Category, RuleProperty
+from .rule_property import RuleProperty
 from .samplers import check_draws
-from .search import Drawn, Range, Tried, check_once, search
-from .source import Counterexample
+from .search import Drawn, check_once, search
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
-
-
-@dataclass(frozen=True)
-class PropertyOutcome:
-    """One property, tried on a rule: `reason` says why it was skipped, or what the smallest counterexample showed.
-
-    cases: number of problems tried, those on the way to the smallest counterexample included; by_k: the same by the number
-    of drafts. counterexample_code: Python that can be pasted and run; empty without a counterexample. statement: what is
-    claimed. category: the question that it helps to answer, as in `RuleProperty`. decides: False where it failed because the
-    rule raised an error, or gave floats that are right up to rounding: then it is not refuted. crash: that error, if it was one.
-    refused, refusal: number of problems that the rule does not take, in its words. ranges: what it was called with.
-    interrupted: whether the rule was stopped in the middle of a call; endless: whether it came to no end.
-    """
-
-    name: str
-    status: Status
-    reason: str = ""
-    seconds: float = 0.0
-    cases: int = 0
-    counterexample: Counterexample | None = None
-    counterexample_code: str = ""
-    by_k: tuple[Tried, ...] = ()
-    statement: str = ""
-    category: Category = "robust"
-    decides: bool = True
-    crash: str = ""
-    refused: int = 0
-    refusal: str = ""
-    ranges: Mapping[str, Range] = field(default_factory=dict)
-    interrupted: bool = False
-    endless: bool = False
-
-    @property
-    def result(self) -> Result:
-        """What the answers need of it."""
-        refused = (self.refused, self.cases)
-        return Result(
-            self.name, self.category, self.status, self.decides, self.crash, refused, self.refusal, self.ranges
-        )
-
-    @property
-    def refutes(self) -> bool:
-        """Whether it shows that the rule is not lossless, not in floats, or writes into its arguments."""
-        return refutes(self.result)
-
-    @property
-    def heading(self) -> str:
-        """What its problem shows."""
-        return (
-            f"Smallest problem on which the rule crashes, {self.name}"
-            if self.crash
-            else f"Smallest counterexample to {self.name}"
-        )
-
-    def __str__(self) -> str:
-        return f"{self.name:<22} {self.status:<8} {self.cases:>6} cases {self.seconds:7.2f} s  {self.reason}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -86,7 +30,7 @@ class Report:
     @property
     def answers(self) -> Answers:
         """Is it lossless, also in floats, is it robust, is what it claims true?"""
-        return answers(each.result for each in self.outcomes)
+        return Answers(self.outcomes)
 
     @property
     def lossless(self) -> Lossless:
@@ -118,12 +62,26 @@ class Report:
         if not self.passed:
             raise AssertionError(str(self))
 
+    def lines(self, name: str = "") -> list[str]:
+        """The answers, the smallest counterexample, what did not pass, and the names of what did. name: in the place of the rule's."""
+        answers, failures = self.answers, self.failures
+        lines = [name or self.rule.name, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
+        for outcome in failures[:1]:
+            code = (outcome.code or outcome.reason).rstrip().splitlines()
+            lines += ["", f"{outcome.heading}: {outcome.statement}", "", *code]
+        if len(failures) > 1:
+            others = ", ".join(each.name for each in failures[1:])
+            lines.append(f"# Failed too: {others}. --property NAME shows one of them, --report html all.")
+        passed = [outcome for outcome in self.outcomes if outcome.status == "passed"]
+        lines += ["", *(f"  {outcome}" for outcome in self.outcomes if outcome.status != "passed")]
+        if passed:
+            cases, seconds = sum(each.cases for each in passed), sum(each.seconds for each in passed)
+            names = ", ".join(each.name for each in passed)
+            lines.append(f"  passed ({cases:,} cases, {seconds:.1f} s): {names}")
+        return lines
+
     def __str__(self) -> str:
-        lines = [self.rule.name, *(f"  {line}" for line in self.answers.lines()), ""]
-        lines += [f"  {outcome}" for outcome in self.outcomes]
-        for outcome in self.failures[:1]:
-            lines += ["", f"{outcome.heading}:", "", outcome.counterexample_code.rstrip()]
-        return "\n".join(lines)
+        return "\n".join(self.lines())
 
 
 def check_rule(
@@ -144,16 +102,18 @@ def check_rule(
     """
     outcomes: list[PropertyOutcome] = []
     drawn: Drawn = {}
-    unused = _copy_of(rule)
+    unused = None  # the rule as it was made, with all that it keeps
+    with suppress(Exception):  # whatever a user's rule holds, some cannot be copied
+        unused = copy.deepcopy(rule)
     for each in properties_of(rule, properties):
         if reason := _settled(outcomes, each):
-            about: dict[str, Any] = {"statement": each.statement, "category": each.category}
-            outcomes.append(PropertyOutcome(each.name, "skipped", reason, **about))
+            outcome = replace(_passed(each, rule), status="skipped", reason=reason)
         else:
             outcome = check_property(each, rule, max_examples, seed, drawn)
-            stopped = any(x.interrupted for x in (*outcomes, outcome))
-            outcomes.append(_judged_anew(outcome, each, unused) if stopped and outcome.counterexample else outcome)
-        on_outcome(outcomes[-1])
+            if outcome.counterexample and any(x.interrupted for x in (*outcomes, outcome)):
+                outcome = _judged_anew(outcome, each, unused)
+        outcomes.append(outcome)
+        on_outcome(outcome)
     if draft_sampler is not None:
         outcomes.append(check_declared_law(rule, draft_sampler, seed))
         on_outcome(outcomes[-1])
@@ -162,20 +122,12 @@ def check_rule(
 
 def _settled(outcomes: list[PropertyOutcome], claim: RuleProperty) -> str:
     """Why a property need not be looked at, after these outcomes: a wrong rule is to be known as one within seconds."""
-    if endless := next((x for x in outcomes if x.endless), None):
+    if endless := next((x for x in outcomes if x.crash and not x.code), None):
         return f"in {endless.name} the rule {endless.crash}"
     settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
     if claim.large and settled:
         return f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
     return ""
-
-
-def _copy_of(rule: SelectionRule) -> SelectionRule | None:
-    """The rule as it was made, with all that it keeps; None where it cannot be copied."""
-    try:
-        return copy.deepcopy(rule)
-    except Exception:  # whatever a user's rule holds
-        return None
 
 
 def _judged_anew(outcome: PropertyOutcome, claim: RuleProperty, unused: SelectionRule | None) -> PropertyOutcome:
@@ -191,43 +143,33 @@ def _judged_anew(outcome: PropertyOutcome, claim: RuleProperty, unused: Selectio
     return replace(outcome, decides=False, reason=f"{outcome.reason}; seen only after the rule was stopped half-way")
 
 
+def _passed(claim: RuleProperty, rule: SelectionRule) -> PropertyOutcome:
+    return PropertyOutcome(claim.name, "passed", statement=claim.statement, category=claim.category, rule=rule.name)
+
+
 def check_property(
     claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0, drawn: Drawn | None = None
 ) -> PropertyOutcome:
     """Outcome of one property for one rule. drawn: as in `search`."""
-    about: dict[str, Any] = {"statement": claim.statement, "category": claim.category}
+    outcome = _passed(claim, rule)
     if reason := claim.skipped(rule):
-        return PropertyOutcome(claim.name, "skipped", reason, **about)
+        return replace(outcome, status="skipped", reason=reason)
     start = perf_counter()
-    searched = search(claim, rule, max_examples, seed, drawn)
-    seconds, tried = perf_counter() - start, tuple(searched.by_k[k] for k in sorted(searched.by_k))
-    cases, shown = sum(each.cases for each in tried), searched.counterexample
-    about |= {"refused": searched.refused, "refusal": searched.refusal, "ranges": searched.ranges}
-    about["interrupted"] = searched.interrupted
-    if searched.endless:
-        about |= {"decides": False, "crash": searched.endless, "endless": True}
-        return PropertyOutcome(claim.name, "failed", searched.endless, seconds, cases, by_k=tried, **about)
-    if shown is None and searched.interrupted and not cases:
-        return PropertyOutcome(claim.name, "skipped", "every problem took too long", seconds, **about)
-    if shown is None and cases and searched.refused == cases:
-        reason = f"the rule refuses every problem: {searched.refusal}"
-        return PropertyOutcome(claim.name, "skipped", reason, seconds, cases, by_k=tried, **about)
-    if shown is None:
-        return PropertyOutcome(claim.name, "passed", "", seconds, cases, by_k=tried, **about)
-    code = shown.code(rule)
-    return PropertyOutcome(
-        claim.name,
-        "failed",
-        shown.seen,
-        seconds,
-        cases,
-        shown,
-        code,
-        tried,
-        decides=shown.decides,
-        **about,
-        crash=shown.seen if shown.crash else "",
-    )
+    found = search(claim, rule, max_examples, seed, drawn)
+    by_k = tuple(found.by_k[k] for k in sorted(found.by_k))
+    cases, shown = sum(each.cases for each in by_k), found.counterexample
+    about: dict[str, Any] = {name: getattr(found, name) for name in ("refused", "refusal", "ranges", "interrupted")}
+    outcome = replace(outcome, seconds=perf_counter() - start, cases=cases, by_k=by_k, **about)
+    if found.endless:
+        return replace(outcome, status="failed", reason=found.endless, decides=False, crash=found.endless)
+    if shown is not None:
+        about = {"counterexample": shown, "problem": shown.record, "code": shown.code(rule), "decides": shown.decides}
+        return replace(outcome, status="failed", reason=shown.seen, crash=shown.seen if shown.crash else "", **about)
+    if found.interrupted and not cases:
+        return replace(outcome, status="skipped", reason="every problem took too long", by_k=())
+    if cases and found.refused == cases:
+        return replace(outcome, status="skipped", reason=f"the rule refuses every problem: {found.refusal}")
+    return outcome
 
 
 def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> PropertyOutcome:
@@ -236,63 +178,20 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
     Drafts of another law make the rule's output another one, so that it refutes; an error of the sampler decides nothing.
     """
     report = check_draws(draft_sampler, rule.law, samples=10_000, seconds=5.0, seed=seed)
-    cases = sum(outcome.name == "declared_law" for outcome in report.outcomes)
-    about: dict[str, Any] = {
-        "statement": f"The drafts are drawn by the law that the rule declares, {rule.law}.",
-        "category": "lossless",
-    }
+    outcome = PropertyOutcome(
+        "declared_law",
+        "passed",
+        seconds=report.seconds,
+        cases=sum(outcome.name == "declared_law" for outcome in report.outcomes),
+        statement=f"The drafts are drawn by the law that the rule declares, {rule.law}.",
+        category="lossless",
+        rule=rule.name,
+    )
     if report.passed:
-        return PropertyOutcome("declared_law", "passed", "", report.seconds, cases, **about)
+        return outcome
     failed = report.failures[0]
     reason = f"{failed.name} of check_draws, {failed.label}: {failed.reason}"
-    return PropertyOutcome(
-        "declared_law",
-        "failed",
-        reason,
-        report.seconds,
-        cases,
-        None,
-        report.code,
-        decides=failed.name in WRONG_DRAFTS,
-        **about,
-    )
-
-
-def as_record(rule: str, outcome: PropertyOutcome) -> Record:
-    """One property of the rule of that name, with one entry for each number of drafts; masses as text, exact."""
-    by_k = [
-        {"k": each.k, "cases": each.cases, "seconds": each.seconds, "status": "failed" if each.failed else "passed"}
-        for each in outcome.by_k
-    ]
-    return {
-        "rule": rule,
-        "property": outcome.name,
-        "category": outcome.category,
-        "statement": outcome.statement,
-        "status": outcome.status,
-        "decides": outcome.decides,
-        "reason": outcome.reason,
-        "seconds": outcome.seconds,
-        "cases": outcome.cases,
-        "by_k": by_k,
-        "counterexample": _problem(outcome),
-        "code": outcome.counterexample_code,
-        "crash": outcome.crash,
-        "refused": outcome.refused,
-        "refusal": outcome.refusal,
-        "ranges": {kind: asdict(each) for kind, each in outcome.ranges.items()},
-    }
-
-
-def _problem(outcome: PropertyOutcome) -> Record | None:
-    if outcome.counterexample is None:
-        return None
-    problem = outcome.counterexample.problem
-    return {"p": _texts(problem.p.tolist()), "q": _texts(problem.q.tolist()), "k": problem.k, "law": repr(problem.law)}
-
-
-def _texts(masses: Any) -> Any:
-    return [_texts(mass) for mass in masses] if isinstance(masses, list) else str(masses)
+    return replace(outcome, status="failed", reason=reason, code=report.code, decides=failed.name in WRONG_DRAFTS)
 
 
 @dataclass
@@ -310,11 +209,11 @@ class RuleCheck:
         import pytest
 
         outcome = check_property(self.property, rule, self.max_examples)
-        self.ot_records.append(as_record(rule.name, outcome))
+        self.ot_records.append(outcome.record)
         if outcome.status == "skipped":
             pytest.skip(outcome.reason)
         if outcome.status == "failed":
-            raise AssertionError(f"{outcome.reason}\n\n{self.property.statement}\n\n{outcome.counterexample_code}")
+            raise AssertionError(f"{outcome.reason}\n\n{self.property.statement}\n\n{outcome.code}")
 
 
 def parametrize_with_rule_checks(
@@ -335,11 +234,9 @@ def parametrize_with_rule_checks(
     expected, properties = dict(expected_failures or {}), None if properties is None else list(properties)
     tests = [(rule, each, f"{rule.name}-{each.name}") for rule in rules for each in properties_of(rule, properties)]
     ids = {name for _, _, name in tests}
-    unknown = set(expected) - ids - {each.name for _, each, _ in tests}
-    if unknown:
-        raise InvalidArgument(
-            f"expected_failures names no test: {', '.join(sorted(unknown))}; ids are {', '.join(sorted(ids))}"
-        )
+    if unknown := set(expected) - ids - {each.name for _, each, _ in tests}:
+        known = f"ids are {', '.join(sorted(ids))}"
+        raise InvalidArgument(f"expected_failures names no test: {', '.join(sorted(unknown))}; {known}")
     cases = []
     for rule, each, name in tests:
         reason = expected.get(name, expected.get(each.name))

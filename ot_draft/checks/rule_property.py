@@ -13,29 +13,25 @@ from ..arrays import Array
 from ..exact import all_drafts
 from ..problem import Problem
 from ..selection import SelectionRule
-from .source import EVALUATE
+from .source import value_source
 from .strategies import Strategy, problems
 
 Check = Callable[[Any, Problem], None]
-IN_FLOATS = (
-    "p, q = problem.p.astype(np.float64), problem.q.astype(np.float64)\n"
-    "result = ot.evaluate(rule, ot.Problem(p, q, problem.k, problem.law))\n"
-    'print("output:", result.output.tolist())\nprint("target:", *p)'
-)
-Category = Literal[
-    "lossless", "floats", "arguments", "robust", "claims"
-]  # the question that a property helps to answer
+# The question that a property helps to answer.
+Category = Literal["lossless", "floats", "arguments", "robust", "claims"]
+FEW_CELLS = 100
 
 
 @dataclass(frozen=True)
 class RuleProperty:
     """One property of a rule.
 
-    check: raises a Counterexample; another error decides nothing. cases: given the rule, the strategy of the problems, or a
-    list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
-    reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show the
-    rule at work where it raised an error. category: the question that it helps to answer. large: whether the problems grow to
-    an engine's sizes: four times as many are tried, the smallest first, and none that is larger than one that took long.
+    check: raises a Counterexample; another error decides nothing. cases: given the rule's law, the strategy of the problems, or
+    a list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
+    reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show a
+    counterexample, given `rule` and `problem`; without them the property itself is called. category: the question that it
+    helps to answer. large: whether the problems grow to an engine's sizes: four times as many are tried, the smallest first,
+    and none that is larger than one that took long.
 
     Questions: "lossless", does the rule keep the target's law on every proper problem? "floats", does it in floats, up to
     rounding? "arguments", does it leave p, q and drafts alone? "robust", is it right on what is no proper problem, and as a
@@ -43,17 +39,12 @@ class RuleProperty:
     """
 
     check: Check
-    cases: Callable[[SelectionRule], Strategy | list[Problem]]
-    most: int
-    reason_to_skip: Callable[[SelectionRule], str]
-    shows: str
+    cases: Callable[..., Strategy | list[Problem]] = problems
+    most: int = 1_000_000
+    reason_to_skip: Callable[[SelectionRule], str] = lambda rule: ""
+    shows: str = ""
     category: Category = "robust"
     large: bool = False
-
-    @property
-    def is_claim(self) -> bool:
-        """Whether it is asked only of the rules that claim it."""
-        return self.category == "claims"
 
     @property
     def name(self) -> str:
@@ -65,27 +56,20 @@ class RuleProperty:
         """What is claimed: the first line of the function's docstring."""
         return (self.check.__doc__ or "").split("\n")[0]
 
+    @property
+    def code(self) -> str:
+        """Python lines that show a counterexample, given `rule` and `problem`."""
+        imports: list[str] = []
+        call = f"{value_source(self.check, imports)}(rule, problem)  # raises what was seen"
+        return self.shows or "\n".join([*imports, call])
+
     def skipped(self, rule: SelectionRule) -> str:
         """Why the property is not checked for the rule; empty where it is."""
-        return "not claimed" if self.is_claim and self.name not in rule.claims else self.reason_to_skip(rule)
+        unclaimed = self.category == "claims" and self.name not in rule.claims
+        return "not claimed" if unclaimed else self.reason_to_skip(rule)
 
     def __call__(self, rule: SelectionRule, problem: Problem) -> None:
         self.check(rule, problem)
-
-
-def problems_of(rule: SelectionRule) -> Strategy:
-    """Problems under the law that the rule declares."""
-    return problems(rule.law)
-
-
-def small_problems_of(rule: SelectionRule) -> Strategy:
-    """The same with fewer draft tuples, for properties that run the rule several times."""
-    return problems(rule.law, max_n=4, max_k=3, max_drafts=27)
-
-
-def never(rule: SelectionRule) -> str:
-    """No reason to skip."""
-    return ""
 
 
 def without_torch(rule: SelectionRule) -> str:
@@ -93,16 +77,9 @@ def without_torch(rule: SelectionRule) -> str:
     return "" if find_spec("torch") else "torch is not installed"
 
 
-def rule_property(
-    cases: Callable[[SelectionRule], Strategy | list[Problem]] = problems_of,
-    most: int = 1_000_000,
-    reason_to_skip: Callable[[SelectionRule], str] = never,
-    shows: str = EVALUATE,
-    category: Category = "robust",
-    large: bool = False,
-) -> Callable[[Check], RuleProperty]:
-    """Decorator that makes a property of a function (rule, problem)."""
-    return lambda check: RuleProperty(check, cases, most, reason_to_skip, shows, category, large)
+def rule_property(**about: Any) -> Callable[[Check], RuleProperty]:
+    """Decorator that makes a property of a function (rule, problem). about: fields of `RuleProperty`."""
+    return lambda check: RuleProperty(check, **about)
 
 
 def possible_drafts(problem: Problem) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..page_style import STYLE
+from ..page_style import page
 from ..problem import Problem
-from .source import problem_source, value_source
+from .source import value_source
 
 Status = Literal["passed", "failed", "skipped"]
 
@@ -24,8 +23,8 @@ class SamplerOutcome:
 
     label, problem: the problem that a statistical check was made on, or on which another one failed. samples: calls made.
     e_value: of the sequential test, which fails at `limit`. p_value: chi-square, for reading. distance: a law at this total
-    variation distance from the right one is found with probability 0.99 by so many samples (1.0: none is). measures: whether
-    it is a check of a law.
+    variation distance from the right one is found with probability 0.99 by so many samples (1.0: none is); None where it is
+    no check of a law.
     """
 
     name: str
@@ -37,8 +36,7 @@ class SamplerOutcome:
     e_value: float = 0.0
     limit: float = np.inf
     p_value: float = 1.0
-    distance: float = 1.0
-    measures: bool = False
+    distance: float | None = None
 
     def __str__(self) -> str:
         where = f"[{self.label}] " if self.label and self.status == "failed" else ""
@@ -87,27 +85,24 @@ class SamplerReport:
         return list(dict.fromkeys(outcome.name for outcome in self.outcomes))
 
     @property
-    def _head(self) -> tuple[str, str]:
-        n, k, batches = (", ".join(map(str, self.tried[name])) for name in ("n", "k", "batches"))
-        rows = f"in batches of {batches}" if batches else "one row at a time"
-        verdict = f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"
-        return verdict, f"tried: n = {n}, k = {k}, {rows}, {self.tried['rows']:,} rows in all"
-
-    @property
     def reach(self) -> dict[str, float]:
         """For every check of a law, a total variation distance that was found with probability 0.99 on each of its problems.
 
         1.0 where even the greatest might have been missed. Of the events that were counted: what the check's docstring names, for
         the n, k and batches that were tried.
         """
-        of_laws = [each for each in self.outcomes if each.status == "passed" and each.measures]
-        return {
-            name: max(each.distance for each in of_laws if each.name == name) for name in {e.name: 0 for e in of_laws}
-        }
+        reach: dict[str, float] = {}
+        for each in self.outcomes:
+            if each.status == "passed" and each.distance is not None:
+                reach[each.name] = max(each.distance, reach.get(each.name, 0.0))
+        return reach
 
     def __str__(self) -> str:
-        verdict, tried = self._head
-        lines = [verdict, *(f"  {self._line(name)}" for name in self._names), f"  {tried}"]
+        n, k, batches = (", ".join(map(str, self.tried[name])) for name in ("n", "k", "batches"))
+        rows = f"in batches of {batches}" if batches else "one row at a time"
+        lines = [f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"]
+        lines += [f"  {self._line(name)}" for name in self._names]
+        lines.append(f"  tried: n = {n}, k = {k}, {rows}, {self.tried['rows']:,} rows in all")
         if not self.passed:
             lines += ["", "The same calls again:", "", self.code.rstrip()]
         return "\n".join(lines)
@@ -131,15 +126,8 @@ class SamplerReport:
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
     def html(self) -> str:
-        """The report as one page without links."""
-        verdict, tried = map(escape, self._head)
-        rows = "".join(f"<tr><td>{escape(self._line(name))}</td></tr>\n" for name in self._names)
-        code = "" if self.passed else f"<p>The same calls again:</p>\n<pre><code>{escape(self.code)}</code></pre>\n"
-        return (
-            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(self.name)}</title>\n'
-            f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{verdict}</h1>\n<p>{tried}</p>\n"
-            f'<div class="wide"><table>\n{rows}</table></div>\n{code}</body>\n</html>\n'
-        )
+        """The text as one page without links."""
+        return page(self.name, f"<pre>{escape(str(self))}</pre>\n")
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -150,19 +138,8 @@ def name_of(function: Callable[..., Any]) -> str:
 def call_source(called: str, function: Callable[..., Any], options: dict[str, Any]) -> str:
     """Python that makes the same call of a check again."""
     imports = ["import ot_draft as ot"]
-    arguments = [_value("checked", function, imports)]
+    arguments = [value_source(function, imports, "checked")]
     for name, value in options.items():
         if name == "seconds" or (value is not None and value is not False):
-            arguments.append(f"{name}={_value(name, value, imports)}")
+            arguments.append(f"{name}={value_source(value, imports, name)}")
     return "\n".join([*dict.fromkeys(imports), "", f"print(ot.{called}({', '.join(arguments)}))"]) + "\n"
-
-
-def _value(name: str, value: Any, imports: list[str]) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(problem_source(problem, imports) for problem in value) + "]"
-    if "<lambda>" in getattr(value, "__qualname__", "") or (callable(value) and not value.__module__):
-        imports.append(f"{name} = ...  # {name_of(value)} of {value.__module__}: paste it here")
-        return name
-    if inspect.ismethod(value):
-        return f"{value_source(value.__self__, imports)}.{value.__name__}"
-    return value_source(value, imports)

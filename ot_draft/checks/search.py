@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import ceil, log10, prod
+from operator import ge
 from time import perf_counter, process_time
 from types import FrameType, TracebackType
 from typing import Any
@@ -22,7 +23,7 @@ from ..arrays import Array, is_exact, is_torch, to_host
 from ..errors import DraftSelectionError, InvalidArgument
 from ..problem import Problem
 from ..selection import Selection, SelectionRule, checked
-from .rule_property import RuleProperty
+from .rule_property import FEW_CELLS, RuleProperty
 from .source import Counterexample
 from .strategies import Strategy
 
@@ -56,12 +57,13 @@ class Range:
     least: float = 1.0
     calls: int = 0
 
-    def add(self, other: Range) -> None:
-        """Widen it by another one."""
+    def add(self, other: Range) -> Range:
+        """Widen it by another one, and give it."""
         for k, n in other.n_by_k.items():
             self.n_by_k[k] = max(n, self.n_by_k.get(k, 0))
         self.rows, self.axes = max(self.rows, other.rows), max(self.axes, other.axes)
         self.least, self.calls = min(self.least, other.least), self.calls + other.calls
+        return self
 
     def __str__(self) -> str:
         n, k = max(self.n_by_k.values()), max(self.n_by_k)
@@ -193,12 +195,12 @@ def _silence(timers: Iterable[int]) -> None:
 
 @dataclass
 class Tried:
-    """What was tried with k drafts: number of problems, time spent on them, whether the property failed on one."""
+    """What was tried with k drafts: number of problems, time spent on them, "failed" where the property failed on one."""
 
     k: int
     cases: int = 0
     seconds: float = 0.0
-    failed: bool = False
+    status: str = "passed"
 
 
 @dataclass
@@ -224,7 +226,9 @@ class Search:
     def attempt(self, claim: RuleProperty, rule: SelectionRule, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it."""
         most = ENOUGH if claim.large else LONG
-        if self.spent > most or self.endless or (claim.large and self._is_larger_than_a_slow_one(problem)):
+        size = problem.n, problem.k, int(np.prod(problem.batch))
+        slow = any(all(map(ge, size, each)) for each in self.slow)  # it is larger than one that took long
+        if self.spent > most or self.endless or (claim.large and slow):
             return None
         tried = self.by_k.setdefault(problem.k, Tried(problem.k))
         tried.cases += 1
@@ -250,18 +254,11 @@ class Search:
         took = max(process_time() - cpu, clock / CLOCK) if self.begun else 0.0  # the first one may import torch
         self.begun = True
         self.spent += took
-        self.slow += [_size(problem)] if took > SLOW else []
-        tried.failed = tried.failed or counterexample is not None
+        self.slow += [size] if took > SLOW else []
+        tried.status = "failed" if counterexample is not None else tried.status
         for kind, range_ in ranges.items() if counterexample is None else ():
             self.ranges.setdefault(kind, Range()).add(range_)
         return counterexample
-
-    def _is_larger_than_a_slow_one(self, problem: Problem) -> bool:
-        return any(all(here >= slow for here, slow in zip(_size(problem), each, strict=True)) for each in self.slow)
-
-
-def _size(problem: Problem) -> tuple[int, int, int]:
-    return problem.n, problem.k, int(np.prod(problem.batch))
 
 
 Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
@@ -275,7 +272,8 @@ def search(
     A counterexample that decides goes before one that does not. drawn: problems that were drawn for other properties of the
     same rule with the same settings; added to.
     """
-    cases, number = claim.cases(rule), min(max_examples * (TIMES if claim.large else 1), claim.most)
+    few = {"cells": FEW_CELLS} if claim.large and rule.solves else {}  # a rule that solves a program for every problem
+    cases, number = claim.cases(rule.law, **few), min(max_examples * (TIMES if claim.large else 1), claim.most)
     if isinstance(cases, list):
         return _first_failure(claim, rule, cases)
     drawn = {} if drawn is None else drawn
@@ -283,7 +281,9 @@ def search(
     if len(known) < number:
         known.clear()
         _run(cases, known.append, number, seed)
-    asked = sorted(known[:number], key=_effort) if claim.large else known[:number]
+    asked = known[:number]
+    if claim.large:  # small ones first: a rule may enumerate the drafts itself
+        asked = sorted(asked, key=lambda problem: (problem.n**problem.k, int(np.prod(problem.batch))))
     first = _first_failure(claim, rule, asked)
     if first.counterexample is None:
         return first
@@ -298,12 +298,6 @@ def search(
     with suppress(Counterexample, hypothesis.errors.Flaky):  # flaky: the rule is no function; its last failure stands
         _run(cases, shrink, number, seed)
     return smaller if smaller.counterexample else first
-
-
-def _effort(problem: Problem) -> tuple[float, int]:
-    """Small ones first: a rule may enumerate the drafts itself."""
-    n, k, rows = _size(problem)
-    return n**k, rows
 
 
 def _first_failure(claim: RuleProperty, rule: SelectionRule, problems: list[Problem]) -> Search:
@@ -323,18 +317,15 @@ def _first_failure(claim: RuleProperty, rule: SelectionRule, problems: list[Prob
 def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int) -> None:
     """Hand over so many problems; shrink one on which `use` raises, and raise what it raises on the smallest."""
 
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=number,
-        database=None,
-        derandomize=False,  # the seed decides; a CI profile would set it
-        deadline=None,
-        print_blob=False,
-        report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
+    # Not derandomized: the seed decides; a CI profile would set it.
+    settings = hypothesis.settings(
+        max_examples=number, database=None, derandomize=False, deadline=None, print_blob=False, report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck), verbosity=hypothesis.Verbosity.quiet,
         phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
-        verbosity=hypothesis.Verbosity.quiet,
-    )
+    )  # fmt: skip
+
+    @hypothesis.seed(seed)
+    @settings
     @hypothesis.given(cases)
     def tried(problem: Problem) -> None:
         use(problem)
@@ -355,14 +346,14 @@ def check_once(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
             claim(watched, copy)
+        return None
     except Counterexample as counterexample:
-        counterexample.problem = problem
-        counterexample.shows = counterexample.shows or claim.shows
-        return counterexample
+        found = counterexample
     except Refusal:
         raise
     except Crash as crash:
-        return Counterexample(problem, str(crash), claim.shows, decides=False, crash=True)
+        found = Counterexample(problem, str(crash), decides=False, crash=True)
     except Exception as error:
-        return Counterexample(problem, f"raised {type(error).__name__}: {error}", claim.shows, decides=False)
-    return None
+        found = Counterexample(problem, f"raised {type(error).__name__}: {error}", decides=False)
+    found.problem, found.shows = problem, claim.code
+    return found

@@ -67,38 +67,27 @@ def rule_source(rule: Any) -> RuleSource:
     return RuleSource(tuple(dict.fromkeys(imports)), expression)
 
 
-def value_source(value: Any, imports: list[str]) -> str:
-    """A value as an expression; the lines that it needs are added to imports."""
+def value_source(value: Any, imports: list[str], name: str = "") -> str:
+    """A value as an expression; the lines that it needs are added to imports. name: for a function that has none."""
     if isinstance(value, Fraction):
         return fraction_source(value)
     if isinstance(value, str | int | float | bool | None):
         return repr(value)
     if isinstance(value, np.ndarray):
-        return f"np.array({_nested(value.tolist(), imports)})"
-    if isinstance(value, tuple | list | dict):
-        return _nested(value, imports)
+        return f"np.array({value_source(value.tolist(), imports)})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {value_source(each, imports)}" for key, each in value.items()) + "}"
+    if isinstance(value, tuple | list):
+        inside = ", ".join(value_source(each, imports) for each in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
+    if isinstance(value, Problem):
+        return problem_source(value, imports)
+    if inspect.ismethod(value):
+        return f"{value_source(value.__self__, imports)}.{value.__name__}"
     if callable(value) and hasattr(value, "__qualname__"):
-        return _named(value, imports)
+        return _named(value, imports, name)
     arguments = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
     return f"{_named(type(value), imports)}({', '.join(arguments)})"
-
-
-def masses_source(masses: Array) -> str:
-    """Masses as nested lists."""
-    if masses.size == 0:
-        return f"np.zeros({masses.shape})"
-    return _nested(masses.tolist(), [])
-
-
-def _nested(values: Any, imports: list[str]) -> str:
-    if isinstance(values, dict):
-        return "{" + ", ".join(f"{key!r}: {value_source(each, imports)}" for key, each in values.items()) + "}"
-    if isinstance(values, tuple | list):
-        inside = ", ".join(_nested(value, imports) for value in values)
-        if isinstance(values, tuple):
-            return f"({inside},)" if len(values) == 1 else f"({inside})"
-        return f"[{inside}]"
-    return value_source(values, imports)
 
 
 def _arguments(value: Any) -> dict[str, Any]:
@@ -118,8 +107,11 @@ def _is_default(value: Any, default: Any) -> bool:
     return value is default or (not isinstance(value, np.ndarray) and bool(value == default))
 
 
-def _named(value: Any, imports: list[str]) -> str:
+def _named(value: Any, imports: list[str], instead: str = "") -> str:
     module, name = value.__module__, value.__qualname__
+    if instead and (module is None or "<lambda>" in name):
+        imports.append(f"{instead} = ...  # {name} of {module}: paste it here")
+        return instead
     if module.startswith("ot_draft.laws"):
         return f"ot.{name}"
     if module.startswith("ot_draft.rules") and isinstance(value, type):
@@ -137,16 +129,14 @@ def import_lines(module: str, name: str) -> list[str]:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" and file:
         module = Path(file).stem
-    if file is None or module.split(".")[0] in sys.stdlib_module_names | {"ot_draft"} or _is_installed(Path(file)):
+    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    own = file is not None and not any(map(Path(file).is_relative_to, installed))
+    if file is None or not own or module.split(".")[0] in sys.stdlib_module_names | {"ot_draft"}:
         return [f"from {module} import {name}"]
     path = Path(file).resolve()
     path = path.parent if path.stem == "__init__" else path
     folder = path.parents[module.count(".")]
     return ["import sys", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {name}"]
-
-
-def _is_installed(file: Path) -> bool:
-    return any(file.is_relative_to(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
 
 
 EVALUATE = 'result = ot.evaluate(rule, problem)\nprint("output:", *result.output)\nprint("target:", *problem.p)'
@@ -155,19 +145,22 @@ EVALUATE = 'result = ot.evaluate(rule, problem)\nprint("output:", *result.output
 class Counterexample(AssertionError):
     """A problem on which a rule breaks a property.
 
-    problem: the problem, in Fractions. seen: what came out. shows: Python lines that show it, given `rule` and `problem`;
-    empty for the lines that stand with the property. decides: whether it refutes the property; False where the rule
+    problem: the problem, in Fractions. seen: what came out. decides: whether it refutes the property; False where the rule
     raised an error, or gave floats that are right up to rounding, so that the property could not be looked at. crash: whether
-    it shows an error that the rule raised.
+    it shows an error that the rule raised. shows: Python lines that show it, given `rule` and `problem`: the property's.
     """
 
-    def __init__(self, problem: Problem, seen: str, shows: str = "", decides: bool = True, crash: bool = False) -> None:
+    shows = EVALUATE
+
+    def __init__(self, problem: Problem, seen: str, decides: bool = True, crash: bool = False) -> None:
         super().__init__(seen)
-        self.problem = problem
-        self.seen = seen
-        self.shows = shows
-        self.decides = decides
-        self.crash = crash
+        self.problem, self.seen, self.decides, self.crash = problem, seen, decides, crash
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The problem as plain data: masses as texts, exact."""
+        p, q = (np.vectorize(str, otypes=[object])(x).tolist() for x in (self.problem.p, self.problem.q))
+        return {"p": p, "q": q, "k": self.problem.k, "law": repr(self.problem.law)}
 
     def code(self, rule: Any, source: RuleSource | None = None) -> str:
         """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.
@@ -177,7 +170,7 @@ class Counterexample(AssertionError):
         source = source or rule_source(rule)
         imports: list[str] = []
         problem = problem_source(self.problem, imports)
-        body = f"rule = {source.expression}\nproblem = {problem}\n{self.shows or EVALUATE}\n"
+        body = f"rule = {source.expression}\nproblem = {problem}\n{self.shows}\n"
         seen = "".join(f"# {line}\n" for line in self.seen.splitlines())
         before = [*source.imports, *imports]
         plain = {line for line in before if line.startswith("import ")} | {"from fractions import Fraction as F"}
@@ -188,14 +181,7 @@ class Counterexample(AssertionError):
         return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def drafts_shown(drafts: Array, lines: str = "") -> str:
-    """Python lines that run the rule on given drafts and print what it decides."""
-    start = f"drafts = np.array({np.asarray(drafts).tolist()})\n"
-    run = "selection = rule(problem.p, problem.q, drafts)\n"
-    return start + (lines or run) + 'print("accept:", selection.accept, "residual:", selection.residual)'
-
-
 def problem_source(problem: Problem, imports: list[str]) -> str:
     """The problem as an expression; the lines that its law needs are added to imports."""
-    p, q = masses_source(problem.p), masses_source(problem.q)
+    p, q = (value_source(x.tolist(), []) if x.size else f"np.zeros({x.shape})" for x in (problem.p, problem.q))
     return f"ot.Problem({p}, {q}, k={problem.k}, law={value_source(problem.law, imports)})"

@@ -30,25 +30,18 @@ def log_e_value_given(counts: Array, laws: Array) -> Array:
 
     Under the alternative each condition has a law of its own, all drawn at one concentration.
     """
-    from scipy.special import logsumexp
+    from scipy.special import gammaln, logsumexp
 
-    ratios = _log_ratios(counts, np.broadcast_to(laws, counts.shape)).sum(-1)
-    return np.asarray(logsumexp(ratios, axis=0) - np.log(len(CONCENTRATIONS)))
-
-
-def _log_ratios(counts: Array, law: Array) -> Array:
-    """Log of the likelihood ratio for every concentration: (..., n), (..., n) -> (c, ...)."""
-    from scipy.special import gammaln
-
-    possible = law > 0
-    share = np.where(possible, law, 1.0)
-    ratios = []
+    possible = np.broadcast_to(laws > 0, counts.shape)
+    share = np.where(possible, laws, 1.0)
+    ratios = []  # log of the likelihood ratio for every concentration
     for c in CONCENTRATIONS:
         cell = gammaln(c * share + counts) - gammaln(c * share) - counts * np.log(share)
         whole = gammaln(c) - gammaln(c + counts.sum(-1))
         ratios.append(np.where(possible, cell, 0.0).sum(-1) + whole)
     impossible = ((counts > 0) & ~possible).any(-1)
-    return np.where(impossible, np.inf, np.stack(ratios))
+    found = np.where(impossible, np.inf, np.stack(ratios)).sum(-1)
+    return np.asarray(logsumexp(found, axis=0) - np.log(len(CONCENTRATIONS)))
 
 
 def chi_square(counts: Array, law: Array) -> float:

@@ -17,7 +17,6 @@ from ..arrays import Array, where
 from ..errors import MissingPackage
 from ..laws import DraftLaw
 from ..problem import Problem
-from ..selection import SelectionRule
 
 try:
     import hypothesis.strategies as st
@@ -34,6 +33,7 @@ MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 NO_AXES = st.just(())
+AXES = ((), (1,), (2,), (3,), (5,), (1, 1), (2, 3), (1, 1, 1), (8,), (2, 2, 3), (16,), (33,), (4, 16), (64,), (2, 4, 8))
 ALIKE = ("", "", "p", "q", "pq")  # what all requests of a batch have in common
 RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
 SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
@@ -49,17 +49,8 @@ def as_masses(counts: Any) -> Array:
 
 def distributions(n: int) -> Strategy:
     """Distributions over n tokens: object array (n,) of Fractions."""
-
-    def counts(largest: int) -> Strategy:
-        return st.lists(st.integers(0, largest), min_size=n, max_size=n)
-
-    return st.sampled_from(LARGEST_COUNTS).flatmap(counts).map(as_masses)
-
-
-def distributions_without_ties(min_n: int, max_n: int) -> Strategy:
-    """Distributions over min_n to max_n tokens whose masses all differ."""
-    counts = st.lists(st.integers(0, 3 * max_n), min_size=min_n, max_size=max_n, unique=True)
-    return counts.map(as_masses)
+    largest = st.sampled_from(LARGEST_COUNTS)
+    return largest.flatmap(lambda most: st.lists(st.integers(0, most), min_size=n, max_size=n)).map(as_masses)
 
 
 @st.composite
@@ -121,6 +112,16 @@ def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_draf
     return Problem(p, q, k, law)
 
 
+def small_problems(law: DraftLaw) -> Strategy:
+    """The same with fewer draft tuples, for properties that run the rule several times."""
+    return problems(law, max_n=4, max_k=3, max_drafts=27)
+
+
+def one_draft(law: DraftLaw) -> Strategy:
+    """Problems with k = 1."""
+    return problems(law, max_k=1)
+
+
 @st.composite
 def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000) -> Problem:
     """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
@@ -164,11 +165,21 @@ def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
     return as_masses(counts)
 
 
+def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:
+    """Batches of up to 64 requests in up to three axes."""
+    return large_problems(law, st.sampled_from(AXES), cells)
+
+
+def all_sizes(law: DraftLaw, **few: int) -> Strategy:
+    """Single pairs and batches."""
+    return large_problems(law, **few) | requests(law, **few)
+
+
 @st.composite
 def problems_without_ties(draw: Draw, law: DraftLaw, max_n: int = 4, max_k: int = 3) -> Problem:
     """Problems in which no two masses of q are equal, so that no order among them depends on token ids."""
     n, k = draw(st.sampled_from(sizes(law, max_n, max_k, 27)))
-    q = draw(distributions_without_ties(1, n))
+    q = as_masses(draw(st.lists(st.integers(0, 3 * n), min_size=1, max_size=n, unique=True)))
     return Problem(draw(distributions(len(q))), q, k, law)
 
 
@@ -204,6 +215,11 @@ def scarce_problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, m
     target, draft = [0, *(count for count, _ in rest)], [draw(st.integers(1, 60)), *(count for _, count in rest)]
     target[1] += not any(target)
     return Problem(as_masses(target), as_masses(draft), k, law)
+
+
+def scarce_or_not(law: DraftLaw) -> Strategy:
+    """Problems under the law, half of them such that every draft counts."""
+    return problems(law) | scarce_problems(law)
 
 
 Pair = tuple[tuple[F, ...], tuple[F, ...]]
@@ -246,17 +262,6 @@ def extreme_list(law: DraftLaw) -> list[Problem]:
 def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = BOUNDARY_DRAFTS) -> list[Problem]:
     """Every pair with `least` to `most` drafts, small ones first."""
     allowed = [k for k in range(least, most + 1) if law.is_defined(k)]
-    tried = [
-        Problem(list(p), list(q), k, law) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES
-    ]
-    return sorted(tried, key=lambda problem: (problem.n, problem.k))
-
-
-def boundary_problems(rule: SelectionRule) -> list[Problem]:
-    """The boundary cases under the rule's law."""
-    return boundary_list(rule.law)
-
-
-def extreme_problems(rule: SelectionRule) -> list[Problem]:
-    """The extreme cases under the rule's law."""
-    return extreme_list(rule.law)
+    few = [(p, q, k) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES]
+    few.sort(key=lambda each: (len(each[0]), each[2]))
+    return [Problem(list(p), list(q), k, law) for p, q, k in few]

@@ -1,69 +1,152 @@
-"""Properties of a rule as a function: rows are independent, names of tokens do not matter, absent drafts are not there."""
+"""Properties of a rule as a function: kinds of arrays, rows of a batch, names of tokens, absent drafts, samples, its arguments."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
-from ..exact import evaluate
+from ..arrays import Array, to_host
+from ..exact import Evaluation, evaluate
+from ..laws import DraftLaw
 from ..problem import Problem
 from ..sampling import draw, sample
 from ..selection import SelectionRule
+from .calls import tuples_of
 from .corners import CORNERS
-from .rule_property import a_few, as_floats, possible_drafts, rule_property, small_problems_of
-from .source import Counterexample, drafts_shown, numbers
+from .rule_property import a_few, as_floats, possible_drafts, rule_property, without_torch
+from .source import Counterexample, numbers
 from .statistics import log_e_value
-from .strategies import Strategy, batches, problems_without_ties
+from .strategies import batches, large_problems, problems_without_ties, small_problems
+
+# Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
+TOLERANCES = {"float64": (1e-9, 1e-5), "float32": (1e-4, 1e-3)}
+
+
+@rule_property(cases=small_problems)
+def floats_agree(rule: SelectionRule, problem: Problem) -> None:
+    """Output law and acceptance in floats are the exact ones up to rounding, in float64 and in float32, which stay what they are."""
+    _agree(rule, problem, "numpy", lambda x: x)
+
+
+@rule_property(cases=small_problems, reason_to_skip=without_torch)
+def torch_agrees(rule: SelectionRule, problem: Problem) -> None:
+    """On torch tensors, too, output law and acceptance are the exact ones up to rounding, in float64 and in float32."""
+    _agree(rule, problem, "torch", _tensor)
+
+
+def _agree(rule: SelectionRule, problem: Problem, library: str, convert: Callable[[Array], Any]) -> None:
+    exact = evaluate(rule, problem)
+    for dtype in TOLERANCES:
+        case = as_floats(problem, dtype)
+        result = evaluate(rule, Problem(convert(case.p), convert(case.q), problem.k, problem.law))
+        if seen := _differs(result, exact, dtype):
+            raise Counterexample(problem, f"{library} {dtype}{seen}")
+
+
+def _differs(result: Evaluation, exact: Evaluation, dtype: str) -> str:
+    """What is seen in the floats; empty where they are near the exact numbers."""
+    for name, values in (("accept", result.accept), ("output", result.output)):
+        returned = str(values.dtype).removeprefix("torch.")
+        if returned != dtype:
+            return f" in, {name} in {returned} out"
+    near_law, near_acceptance = TOLERANCES[dtype]
+    output, wanted = (to_host(x).astype(np.float64) for x in (result.output, exact.output))
+    if not abs(output - wanted).sum() <= 2 * near_law:
+        return f": output law {numbers(output)} instead of {numbers(wanted)}"
+    if not abs(float(result.acceptance) - float(exact.acceptance)) <= near_acceptance:
+        return f": acceptance {float(result.acceptance)} instead of {float(exact.acceptance)}"
+    return ""
+
+
+def _needs_values(rule: SelectionRule) -> str:
+    return without_torch(rule) or ("solves a program on the host, which needs values" if rule.solves else "")
+
+
+def shapes(law: DraftLaw) -> list[Problem]:
+    """One problem of each shape: what happens on the meta device cannot depend on values."""
+    masses = np.array([Fraction(1, 3)] * 3, dtype=object)
+    return [Problem(masses, masses, k, law) for k in (1, 2, 3) if law.is_defined(k)]
+
+
+@rule_property(cases=shapes, reason_to_skip=_needs_values)
+def no_host_sync(rule: SelectionRule, problem: Problem) -> None:
+    """The rule asks for no value and makes no array on another device: it runs on torch's meta device."""
+    import torch
+
+    p, q = (_tensor(x.astype(np.float32)).to("meta") for x in (problem.p, problem.q))
+    selection = rule(p, q, torch.zeros(problem.k, dtype=torch.int64, device="meta"))
+    for name, values in (("accept", selection.accept), ("residual", selection.residual)):
+        if values.device.type != "meta" or values.dtype != p.dtype:
+            seen = f"{name} is {values.dtype} on {values.device}; p is {p.dtype} on {p.device}"
+            raise Counterexample(problem, seen)
+
+
+@rule_property(cases=large_problems, most=60, category="arguments", large=True)
+def inputs_unchanged(rule: SelectionRule, problem: Problem) -> None:
+    """p, q and drafts are left as they were: Fractions, float64, and torch where it is installed."""
+    tuples = tuples_of(problem)
+    if tuples is None:
+        return
+    drafts, case = tuples[0][0][:8], as_floats(problem)
+    calls = [(problem.p, problem.q, drafts), (case.p, case.q, drafts)]
+    if not without_torch(rule):
+        calls.append((_tensor(case.p), _tensor(case.q), _tensor(drafts)))
+    for arrays in calls:
+        before = [np.array(to_host(x)) for x in arrays]
+        rule(*arrays)
+        for name, x, old in zip(("p", "q", "drafts"), arrays, before, strict=True):
+            if not np.array_equal(to_host(x), old):
+                raise Counterexample(problem, f"{name} was {numbers(old)} and is {numbers(to_host(x))}")
+
+
+def _tensor(x: Array) -> Any:
+    import torch
+
+    return torch.tensor(x)
+
 
 ROWS = 4  # draft tuples of a pair (p, q) that stand in one batch
 NEAR = 1e-9  # of laws in floats
-ACCEPTANCE = 1e-5  # the same rule's acceptance after relabelling: parameters may be rounded in another way
-SHOW_ROWS = (
-    "drafts = np.zeros((len(problem.p), problem.k), dtype=np.int64)\n"
-    "together = rule(problem.p, problem.q, drafts)\n"
-    "for row in range(len(drafts)):\n"
-    "    alone = rule(problem.p[row], problem.q[row], drafts[row])\n"
-    "    print(together.output(drafts)[row], alone.output(drafts[row]))"
-)
 
 
-def batches_of(rule: SelectionRule) -> Strategy:
-    """Batches of problems under the rule's law."""
-    return batches(rule.law)
-
-
-@rule_property(cases=batches_of, shows=SHOW_ROWS)
+@rule_property(cases=batches)
 def batch_equals_loop(rule: SelectionRule, problem: Problem) -> None:
     """A batch of rows gives what each row gives alone, == on Fractions."""
-    for case in (problem, as_floats(problem)):
-        pair_of, drafts = _rows(problem)
-        selection = rule(case.p[pair_of], case.q[pair_of], drafts)
-        together = selection.output(drafts)
-        # In floats one row of each pair: what goes wrong for a row of Fractions alone is found above.
-        rows = range(len(pair_of)) if case is problem else np.unique(pair_of, return_index=True)[1].tolist()
-        for row in rows:
-            pair = pair_of[row]
-            alone = rule(case.p[pair], case.q[pair], drafts[row]).output(drafts[row])
-            if not _same(together[row], alone):
-                seen = f"{numbers(together[row])} in a batch, {numbers(alone)} alone"
-                raise Counterexample(problem, _row_seen(row, pair, drafts, seen), _shown(pair_of, drafts))
+    pair_of, drafts = _rows(problem)
+    # In floats one row of each pair: what goes wrong for a row of Fractions alone is found above.
+    of_floats = np.unique(pair_of, return_index=True)[1]
+    for case, rows in ((problem, range(len(pair_of))), (as_floats(problem), of_floats.tolist())):
+        _compare_rows(rule, problem, case, pair_of, drafts, rows, "alone")
 
 
-@rule_property(cases=batches_of, shows=SHOW_ROWS)
+@rule_property(cases=batches)
 def rows_do_not_leak(rule: SelectionRule, problem: Problem) -> None:
     """What a row gives does not change when the other rows of its batch do."""
+    pair_of, drafts = _rows(problem)
+    parts = [np.flatnonzero(pair_of == pair) for pair in range(len(problem.p))]
     for case in (problem, as_floats(problem)):
-        pair_of, drafts = _rows(problem)
-        whole = rule(case.p[pair_of], case.q[pair_of], drafts).output(drafts)
-        for pair in range(len(problem.p)):
-            of_pair = pair_of == pair
-            part = rule(case.p[pair_of[of_pair]], case.q[pair_of[of_pair]], drafts[of_pair]).output(drafts[of_pair])
-            for row, law, other in zip(np.flatnonzero(of_pair), whole[of_pair], part, strict=True):
-                if not _same(law, other):
-                    seen = f"{numbers(law)}; with the rows of its own pair only, {numbers(other)}"
-                    raise Counterexample(problem, _row_seen(int(row), pair, drafts, seen), _shown(pair_of, drafts))
+        _compare_rows(rule, problem, case, pair_of, drafts, parts, "with the rows of its own pair only")
+
+
+def _compare_rows(
+    rule: SelectionRule, problem: Problem, case: Problem, pair_of: Array, drafts: Array, parts: Iterable[Any], how: str
+) -> None:
+    """Every part, a row or several, gives in a call of its own what it gives in a call of all rows. how: it is called apart."""
+    together = rule(case.p[pair_of], case.q[pair_of], drafts).output(drafts)
+    for part in parts:
+        apart = rule(case.p[pair_of[part]], case.q[pair_of[part]], drafts[part]).output(drafts[part])
+        shape = together[part].shape
+        most = 0 if together.dtype == object else NEAR
+        near = apart.shape == shape and abs(together[part] - apart) <= most
+        if not np.all(near):
+            wrong = np.flatnonzero(~np.broadcast_to(near, shape).reshape(-1, shape[-1]).all(-1))[0]
+            row, law = int(np.atleast_1d(part)[wrong]), apart.reshape(-1, apart.shape[-1])[wrong]
+            seen = f"outputs {numbers(together[row])} in a batch, {numbers(law)} {how}"
+            seen = f"row {row} (pair {pair_of[row]}, drafts {drafts[row].tolist()}) {seen}"
+            raise Counterexample(problem, seen)
 
 
 def _rows(problem: Problem) -> tuple[Array, Array]:
@@ -73,31 +156,10 @@ def _rows(problem: Problem) -> tuple[Array, Array]:
     return np.repeat(np.arange(len(pairs)), [len(rows) for rows in drafts]), np.concatenate(drafts)
 
 
-def _same(law: Array, other: Array) -> bool:
-    near = 0 if law.dtype == object else NEAR
-    return law.shape == other.shape and bool((abs(law - other) <= near).all())
+ACCEPTANCE = 1e-5  # the same rule's acceptance after relabelling: parameters may be rounded in another way
 
 
-def _row_seen(row: int, pair: int, drafts: Array, seen: str) -> str:
-    return f"row {row} (pair {pair}, drafts {drafts[row].tolist()}) outputs {seen}"
-
-
-def _shown(pair_of: Array, drafts: Array) -> str:
-    return (
-        f"pair = np.array({pair_of.tolist()})\ndrafts = np.array({drafts.tolist()})\n"
-        "together = rule(problem.p[pair], problem.q[pair], drafts).output(drafts)\n"
-        "for i in range(len(pair)):\n"
-        "    alone = rule(problem.p[pair[i]], problem.q[pair[i]], drafts[i]).output(drafts[i])\n"
-        '    print("in a batch:", *together[i], " alone:", *alone)'
-    )
-
-
-def without_ties_of(rule: SelectionRule) -> Strategy:
-    """Problems in which no order of the masses of q depends on token ids."""
-    return problems_without_ties(rule.law)
-
-
-@rule_property(cases=without_ties_of)
+@rule_property(cases=problems_without_ties)
 def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
     """Other names for the tokens permute the output law, and leave the acceptance as it was."""
     base = evaluate(rule, problem)
@@ -110,75 +172,58 @@ def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
         elif not abs(result.acceptance - base.acceptance) <= ACCEPTANCE:
             seen = f"acceptance {result.acceptance} instead of {base.acceptance}"
         if seen:
-            shows = (
-                f"renamed = ot.Problem(problem.p[{order}], problem.q[{order}], problem.k, problem.law)\n"
-                "for case in (problem, renamed):\n    result = ot.evaluate(rule, case)\n"
-                "    print(*result.output, result.acceptance)"
-            )
-            raise Counterexample(problem, f"tokens in the order {order}: {seen}", shows)
+            raise Counterexample(problem, f"tokens in the order {order}: {seen}")
 
 
-@rule_property(cases=small_problems_of)
+@rule_property(cases=small_problems)
 def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
     """A row without drafts gives residual p; where the law lets absent drafts stand anywhere, a -1 changes nothing."""
-    k = problem.k
+    p, q, k = problem.p, problem.q, problem.k
     none = np.full((1, k), -1)
-    selection = rule(problem.p, problem.q, none)
-    kept = rule.kept_law(problem.p, problem.q, k)
+    selection = rule(p, q, none)
+    kept = rule.kept_law(p, q, k)
     if (selection.accept != 0).any() or not (selection.residual == kept).all():
         seen = f"no draft is there: accept {numbers(selection.accept)}, residual {numbers(selection.residual)}"
-        raise Counterexample(problem, seen, drafts_shown(none))
-    if not problem.law.absent_anywhere:
-        return
-    if not np.array_equal(rule.kept_law(problem.p, problem.q, k + 1), kept):
+        raise Counterexample(problem, seen)
+    if not problem.law.absent_anywhere or not np.array_equal(rule.kept_law(p, q, k + 1), kept):
         return  # lossy on purpose, for so many positions: another number is another law
     drafts = a_few(possible_drafts(problem), ROWS)
-    fewer = rule(problem.p, problem.q, drafts).output(drafts)
-    if k > 1 and problem.law.is_defined(k - 1):  # every second row has a draft less than the others
+    fewer = rule(p, q, drafts).output(drafts)
+    if k > 1 and problem.law.is_defined(k - 1) and np.array_equal(kept, rule.kept_law(p, q, k - 1)):
         ragged = np.concatenate((drafts, drafts))
-        ragged[::2, -1] = -1
-        alone = np.concatenate(
-            [rule(problem.p, problem.q, row[None][:, row >= 0]).output(row[None][:, row >= 0]) for row in ragged]
-        )
-        together = rule(problem.p[None], problem.q[None], ragged).output(ragged)
-        if not np.array_equal(together, alone) and np.array_equal(kept, rule.kept_law(problem.p, problem.q, k - 1)):
-            row = int(np.flatnonzero((together != alone).any(-1))[0])
-            seen = f"drafts {ragged[row].tolist()} in a batch output {numbers(together[row])} instead of {numbers(alone[row])}"
-            raise Counterexample(problem, seen, drafts_shown(ragged))
+        ragged[::2, -1] = -1  # every second row has a draft less than the others
+        rows = [row[None][:, row >= 0] for row in ragged]
+        alone = np.concatenate([rule(p, q, row).output(row) for row in rows])
+        _same_rows(problem, ragged, rule(p[None], q[None], ragged).output(ragged), alone, " in a batch")
     for place in range(k + 1):
         padded = np.insert(drafts, place, -1, axis=1)
-        law = rule(problem.p, problem.q, padded).output(padded)
-        if not np.array_equal(law, fewer):
-            row = int(np.flatnonzero((law != fewer).any(-1))[0])
-            seen = f"drafts {padded[row].tolist()} output {numbers(law[row])} instead of {numbers(fewer[row])}"
-            raise Counterexample(problem, seen, drafts_shown(padded[row]))
+        _same_rows(problem, padded, rule(p, q, padded).output(padded), fewer)
+
+
+def _same_rows(problem: Problem, drafts: Array, law: Array, wanted: Array, where: str = "") -> None:
+    """Raise a Counterexample where a row outputs another law."""
+    if not np.array_equal(law, wanted):
+        row = int(np.flatnonzero((law != wanted).any(-1))[0])
+        seen = f"{where} output {numbers(law[row])} instead of {numbers(wanted[row])}"
+        raise Counterexample(problem, f"drafts {drafts[row].tolist()}{seen}")
 
 
 DRAWS = 10_000  # K-SEQ takes 13 microseconds a draw
 TRIED = ("plain", "zeros in p", "repeated drafts")
 LIMIT = 2 * len(TRIED) / 1e-9  # two tests a problem
-SHOW = (
-    "p, q, k, law = problem.p.astype(np.float64), problem.q.astype(np.float64), problem.k, problem.law\n"
-    "generator = np.random.default_rng(0)\n"
-    f"drafts = ot.draw(law, np.tile(q, ({DRAWS}, 1)), k, generator)\n"
-    "token, position = ot.sample(rule, p, q, drafts, generator)\n"
-    "result = ot.evaluate(rule, ot.Problem(p, q, k, law))\n"
-    'print("token:", np.bincount(token, minlength=len(p)) / len(token), "instead of", result.output)\n'
-    'print("position:", np.bincount(position + 1, minlength=k + 1)[1:] / len(token), "instead of", result.accept)'
-)
 
 
-def sampled_problems(rule: SelectionRule) -> list[Problem]:
-    """Three corners in Fractions, with 1, 2 and 3 drafts where the rule's law allows them."""
-    allowed = [k for k in (1, 2, 3) if rule.law.is_defined(k)]
+def sampled_problems(law: DraftLaw) -> list[Problem]:
+    """Three corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
+    allowed = [k for k in (1, 2, 3) if law.is_defined(k)]
     tried = []
     for turn, name in enumerate(TRIED):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])
-        tried.append(Problem(p, q, allowed[turn % len(allowed)], rule.law))
+        tried.append(Problem(p, q, allowed[turn % len(allowed)], law))
     return tried
 
 
-@rule_property(cases=sampled_problems, shows=SHOW)
+@rule_property(cases=sampled_problems)
 def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
     """Tokens and positions drawn by ot.sample, 10,000 a problem, have the law that ot.evaluate computes.
 
@@ -192,15 +237,13 @@ def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
     token, position = sample(rule, case.p, case.q, drafts, generator)
     result = evaluate(rule, case)
     accept = np.maximum(result.accept, 0)
-    _compare(problem, "tokens", token, result.output)
-    _compare(problem, "positions, -1 first,", position + 1, np.append(max(0.0, 1 - accept.sum()), accept))
+    _compare_counts(problem, "tokens", token, result.output)
+    _compare_counts(problem, "positions, -1 first,", position + 1, np.append(max(0.0, 1 - accept.sum()), accept))
 
 
-def _compare(problem: Problem, name: str, outcomes: Array, law: Array) -> None:
+def _compare_counts(problem: Problem, name: str, outcomes: Array, law: Array) -> None:
     law = np.maximum(law, 0) / np.maximum(law, 0).sum()
     counts = np.bincount(outcomes, minlength=len(law))
     if len(counts) > len(law) or not log_e_value(counts, law) < np.log(LIMIT):
-        seen = (
-            f"{name} {(counts / len(outcomes)).round(4).tolist()} of {DRAWS} draws instead of {law.round(4).tolist()}"
-        )
-        raise Counterexample(problem, seen)
+        shares = (counts / len(outcomes)).round(4).tolist()
+        raise Counterexample(problem, f"{name} {shares} of {DRAWS} draws instead of {law.round(4).tolist()}")

@@ -40,23 +40,17 @@ def examine(
     samples, seconds, false_alarm, seed = calls
     samples = MOST[box.batched] if samples is None else samples
     if samples < 1 or not 0 < false_alarm < 1:
-        raise InvalidArgument(
-            f"samples={samples}, false_alarm={false_alarm}: give samples >= 1 and 0 < false_alarm < 1"
-        )
+        seen = f"samples={samples}, false_alarm={false_alarm}"
+        raise InvalidArgument(f"{seen}: give samples >= 1 and 0 < false_alarm < 1")
     asked = None if problems is None else list(problems)
     tried = corner_problems(law, k) if asked is None else labelled(asked)
     start = perf_counter()
     trial = Trial(box, in_groups([Case(*each) for each in tried.items()]), samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
     made = samples if trial.stopped else trial.main[0].samples
-    given = {"law": law, "k": k} if asked is None else {"problems": asked}
-    given |= options | {
-        "batched": box.batched,
-        "samples": made,
-        "seconds": None,
-        "false_alarm": false_alarm,
-        "seed": seed,
-    }
+    given: dict[str, Any] = {"law": law, "k": k} if asked is None else {"problems": asked}
+    given |= options | {"batched": box.batched, "samples": made, "seconds": None}
+    given |= {"false_alarm": false_alarm, "seed": seed}
     code = call_source(box.called, box.function, given)
     return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code, trial.tried())
 
@@ -157,27 +151,23 @@ class Trial:
         """Every check; what a check that failed left undone is skipped."""
         end = np.inf if seconds is None else perf_counter() + seconds
         repeated: list[SamplerOutcome] = []
+        failed = None
         try:
             repeated = list(self._repeated())
             self._sequential(end)
-            possible = SamplerOutcome(self.box.possible, "passed")
         except Impossible as impossible:
-            self.stopped = f"stopped: {self.box.possible} failed"
-            possible = SamplerOutcome(
-                self.box.possible, "failed", str(impossible), impossible.case.label, impossible.case.problem
-            )
-        ends = self._ends(skip=possible.status == "failed")
-        small = (self._small(group) for group in self.small)
-        return (possible, *self._laws(), *self._independence(), *small, ends, *repeated, self._unchanged())
+            self.stopped, failed = f"stopped: {self.box.possible} failed", (impossible.case, str(impossible))
+        ends = _verdict("end_uniforms", skipped=self.stopped) if failed else self._ends()
+        changed = [(group.changed_case, group.changed) for group in self.groups if group.changed]
+        unchanged = _verdict("inputs_unchanged", changed[0] if changed else None)
+        return (_verdict(self.box.possible, failed), *self._statistics(), ends, *repeated, unchanged)
 
     def tried(self) -> dict[str, Any]:
         """Vocabulary sizes, numbers of drafts, rows of batches (none where calls had one row), rows in all."""
         of_groups = [group.cases[0].problem for group in self.main]
-        batches = {group.size for group in self.groups if self.box.batched}
-        sizes = {"n": {each.n for each in of_groups}, "k": {each.k for each in of_groups}, "batches": batches}
-        return {name: sorted(values) for name, values in sizes.items()} | {
-            "rows": sum(group.calls for group in self.groups)
-        }
+        batches = sorted({group.size for group in self.groups if self.box.batched})
+        n, k = (sorted({getattr(each, name) for each in of_groups}) for name in "nk")
+        return {"n": n, "k": k, "batches": batches, "rows": sum(group.calls for group in self.groups)}
 
     def _repeated(self) -> Iterator[SamplerOutcome]:
         """The same state of the generator twice: the same tokens, the same state after."""
@@ -191,18 +181,15 @@ class Trial:
                 case = group.cases[which[i]]
                 shown = [self.box.outcome_shown(each[i], case.problem) for each in (one, two)]
                 failed = case, f"{shown[0]} and {shown[1]} from one state of the generator"
-            open_cases = zip(group.cases, group.views[0].laws, strict=True)
-            needing = [
-                case for case, laws in open_cases if (laws > 0).sum() > len(laws) and self.box.needs_randomness(case)
-            ]
+            random = (group.views[0].laws > 0).sum((1, 2)) > group.views[0].laws.shape[1]
+            needing = [case for case, is_random in zip(group.cases, random, strict=True)
+                       if is_random and self.box.needs_randomness(case)]  # fmt: skip
             fixed = fixed or bool(needing)
             if needing and still is None and first.bit_generator.state == group.generator.bit_generator.state:
                 still = needing[0], "the state of the generator is the same before and after all calls"
         yield _verdict("reproducible", failed)
-        if fixed:
-            yield _verdict("generator_advances", still)
-        else:
-            yield SamplerOutcome("generator_advances", "skipped", "no problem leaves all randomness to the function")
+        skipped = "" if fixed else "no problem leaves all randomness to the function"
+        yield _verdict("generator_advances", still, skipped)
 
     def _sequential(self, end: float) -> None:
         """Calls in growing rounds, a look at the evidence after each."""
@@ -224,82 +211,70 @@ class Trial:
                 return
             calls = grown
 
-    def _laws(self) -> Iterator[SamplerOutcome]:
-        for group in self.main:
-            logs, samples = group.evidence()[0], group.samples
+    def _statistics(self) -> Iterator[SamplerOutcome]:
+        """Laws of all views, then independence, then all that is said of a small batch in one outcome."""
+        depends = "what comes out depends on what came out of an earlier call, on another row, or on the row's place"
+        evidence = [group.evidence() for group in self.main]
+        for group, (logs, _) in zip(self.main, evidence, strict=True):
             for view, of_cases in zip(group.views, logs, strict=True):
-                for place, case in enumerate(group.cases):
-                    yield self._law(view, place, case, samples, float(of_cases[place]))
+                for place in range(len(group.cases)):
+                    yield self._law(group, view, place, float(of_cases[place]))
+        for group, (_, logs) in zip(self.main, evidence, strict=True):
+            for case, log_e in zip(group.cases, logs.tolist(), strict=True):
+                yield self._outcome("independent_steps", group, case, log_e, if_failed=depends)
+        for group in self.small:
+            log_e = group.largest if group.calls else 0.0
+            yield self._outcome("small_batches", group, group.cases[0], log_e, f"batches of {group.size}: ")
 
-    def _law(self, view: View, place: int, case: Case, samples: int, log_e: float) -> SamplerOutcome:
+    def _law(self, group: Group, view: View, place: int, log_e: float) -> SamplerOutcome:
         counts, laws = view.counts[place], view.laws[place]
         p_value = chi_square(counts[0], laws[0]) if counts[0].any() and len(counts) == 1 else None
-        cells = int((laws > 0).sum(-1).max())
-        events = counts.sum(-1)
-        distance = smallest_distance(int(events[events > 0].mean()) if samples else 0, cells, 1 / self.limit, len(laws))
-        seen = _readout(samples, log_e, self.limit, p_value)
-        if log_e >= np.log(self.limit):
-            cell, share, law = view.worst(place)
-            seen += f"; {view.shown(place, cell)} in {share:.2%} of the calls instead of {law:.2%}"
-        return self._statistical(view.name, case, samples, log_e, seen, p_value or 1.0, distance)
+        cells, events = int((laws > 0).sum(-1).max()), counts.sum(-1)
+        each = int(events[events > 0].mean()) if group.calls else 0
+        cell, share, law = view.worst(place)
+        worst = f"{view.shown(place, cell)} in {share:.2%} of the calls instead of {law:.2%}"
+        distance = smallest_distance(each, cells, 1 / self.limit, len(laws))
+        about = {"p_value": 1.0 if p_value is None else p_value, "distance": distance}
+        more = "" if p_value is None else f", chi-square p-value {p_value:.1g}"
+        return self._outcome(view.name, group, group.cases[place], log_e, "", more, worst, **about)
 
-    def _independence(self) -> Iterator[SamplerOutcome]:
-        for group in self.main:
-            logs = group.evidence()[1]
-            for place, case in enumerate(group.cases):
-                log_e = float(logs[place])
-                seen = _readout(group.samples, log_e, self.limit)
-                if log_e >= np.log(self.limit):
-                    seen += "; what comes out depends on what came out of an earlier call, on another row, or on the row's place"
-                yield self._statistical("independent_steps", case, group.samples, log_e, seen)
-
-    def _small(self, group: Group) -> SamplerOutcome:
-        """All that is said of a small batch, in one outcome."""
-        log_e = group.largest if group.calls else 0.0
-        seen = f"batches of {group.size}: {_readout(group.samples, log_e, self.limit)}"
-        return self._statistical("small_batches", group.cases[0], group.samples, log_e, seen)
-
-    def _statistical(
+    def _outcome(
         self,
         name: str,
+        group: Group,
         case: Case,
-        samples: int,
         log_e: float,
-        seen: str,
-        p_value: float = 1.0,
-        distance: float | None = None,
+        before: str = "",
+        after: str = "",
+        if_failed: str = "",
+        **about: float,
     ) -> SamplerOutcome:
-        status: Status = "failed" if log_e >= np.log(self.limit) else "skipped" if self.stopped else "passed"
+        """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that."""
+        failed, ten = log_e >= np.log(self.limit), np.log(10)
+        status: Status = "failed" if failed else "skipped" if self.stopped else "passed"
+        seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
+        seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
         reason = self.stopped if status == "skipped" else seen
-        e_value, far = float(np.exp(min(log_e, 709.0))), 1.0 if distance is None else distance
-        measured = samples, e_value, self.limit, p_value, far, distance is not None
-        return SamplerOutcome(name, status, reason, case.label, case.problem, *measured)
+        e_value = float(np.exp(min(log_e, 709.0)))
+        return SamplerOutcome(
+            name, status, reason, case.label, case.problem, group.samples, e_value, self.limit, **about
+        )
 
-    def _ends(self, skip: bool) -> SamplerOutcome:
+    def _ends(self) -> SamplerOutcome:
         """Uniforms at the ends of [0, 1): no impossible outcome, no error. Says nothing about frequencies."""
-        if skip:
-            return SamplerOutcome("end_uniforms", "skipped", self.stopped)
         try:
             for group in self.groups:
                 group.run(*group.arguments(group.size if group.small else AT_THE_ENDS * len(group.cases)), group.ends)
         except Impossible as impossible:
             return _verdict("end_uniforms", (impossible.case, str(impossible)))
-        if not any(group.ends.asked for group in self.groups):
-            return SamplerOutcome("end_uniforms", "skipped", "generator.random and generator.uniform are never called")
-        return _verdict("end_uniforms", None)
-
-    def _unchanged(self) -> SamplerOutcome:
-        changed = [(group.changed_case, group.changed) for group in self.groups if group.changed]
-        return _verdict("inputs_unchanged", changed[0] if changed else None)
+        asked = any(group.ends.asked for group in self.groups)
+        return _verdict(
+            "end_uniforms", None, "" if asked else "generator.random and generator.uniform are never called"
+        )
 
 
-def _verdict(name: str, failed: tuple[Case, str] | None) -> SamplerOutcome:
-    if failed is None:
-        return SamplerOutcome(name, "passed")
+def _verdict(name: str, failed: tuple[Case, str] | None = None, skipped: str = "") -> SamplerOutcome:
+    if skipped or failed is None:
+        return SamplerOutcome(name, "skipped" if skipped else "passed", skipped)
     case, seen = failed
     return SamplerOutcome(name, "failed", seen, case.label, case.problem)
-
-
-def _readout(samples: int, log_e: float, limit: float, p_value: float | None = None) -> str:
-    text = f"{samples:,} calls, e-value 10^{log_e / np.log(10):.1f} (limit 10^{np.log10(limit):.1f})"
-    return text if p_value is None else text + f", chi-square p-value {p_value:.1g}"

@@ -115,14 +115,9 @@ def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
 
 def draft_view(name: str, cases: list[Case]) -> View:
     """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other."""
-    problem = cases[0].problem
-    if (problem.n + 1) ** problem.k <= MOST_TUPLES:
-        return _tuple_view(name, cases)
-    return _in_turn_view(name, cases)
-
-
-def _tuple_view(name: str, cases: list[Case]) -> View:
     n, k = cases[0].problem.n, cases[0].problem.k
+    if (n + 1) ** k > MOST_TUPLES:
+        return _in_turn_view(name, cases)
     values = (n + 1) ** np.arange(k)[::-1]  # of each place of a tuple that is read as a number
     tuples = np.array(list(np.ndindex(*(n + 1,) * k))).reshape(-1, k) - 1
     laws = np.stack([case.problem.law.probability(case.problem.q, tuples) for case in cases])
@@ -150,7 +145,7 @@ def _in_turn_view(name: str, cases: list[Case]) -> View:
             drafts = outcomes[mine, :k]
             of_q = np.broadcast_to(q[place], (len(drafts), q.shape[-1]))
             for i in range(k):
-                follows = np.broadcast_to(law.child(of_q, drafts[:, :i], drafts[:, i : i + 1], k), of_q.shape)
+                follows = np.broadcast_to(law.child(of_q, drafts, 0 * drafts[:, :1] + i), of_q.shape)
                 cells[mine, i] = _draft_part(follows, drafts[:, i], generator)
         before = np.minimum(np.maximum(cells, 0) * CLASSES // PARTS, CLASSES - 1)
         before = np.concatenate((0 * before[:, :1], before[:, :-1]), axis=-1)

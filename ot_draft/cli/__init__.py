@@ -16,16 +16,9 @@ from .refused import Command, Refused, no_verdict
 
 __all__ = ["Command", "Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
 
-COMMANDS = {
-    "audit": "ot_draft.cli.audit:audit",
-    "capture": "ot_draft.cli.capture.command:capture",
-    "check": "ot_draft.cli.check:check",
-    "compare": "ot_draft.cli.compare:compare",
-    "decode": "ot_draft.cli.decode.command:decode",
-    "plan": "ot_draft.cli.plan:plan",
-    "replay": "ot_draft.cli.replay:replay",
-    "sweep": "ot_draft.cli.sweep:sweep",
-}
+MODULES = {"audit": "audit", "capture": "capture.command", "check": "check", "compare": "compare", "conform": "conform",
+           "decode": "decode.command", "plan": "plan", "replay": "replay", "skip": "decode.skip", "sweep": "sweep"}  # fmt: skip
+COMMANDS = {name: f"ot_draft.cli.{module}:{name}" for name, module in MODULES.items()}
 CLONE = {  # not installed with the package
     "court": "proofs_checks.court.command:main",
     "figures": "figures.__main__:main",
@@ -39,7 +32,9 @@ PURPOSE = {  # of these commands, for the help where they are not
 NEEDS = {  # package and extra without which a command does nothing
     "capture": ("transformers", "llm"),
     "check": ("hypothesis", "check"),
+    "conform": ("transformers", "llm"),
     "decode": ("transformers", "llm"),
+    "skip": ("transformers", "llm"),
     "sweep": ("pyarrow", "sweep"),
 }
 EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # of packages that are imported without a word of their own

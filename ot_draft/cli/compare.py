@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,57 +10,41 @@ from typing import Any
 import click
 import numpy as np
 
-from ..laws import spellings
 from ..pairs import Study, compare_rules, plotting, read_pairs, summarise, tables
-from ..pairs.pairs import Pairs, as_pairs, exact_masses
-from ..pairs.rows import Row, measure
-from ..pairs.study import choose_rules
+from ..pairs.formats import as_fraction
+from ..pairs.pairs import Pairs, as_pairs
+from ..pairs.study import Row
 from ..pairs.summary import Summary, total_variation
-from ..targets.frontier import target_within
-from .console import one_line, print_json, progress_bar, table_console
-from .forms import form_of, form_options, print_form
-from .options import JOBS, SAMPLES, Numbers, can_write_into, parts
+from .console import one_line, print_json, progress_bar
+from .options import DEFAULTS, can_write_into, form_of, parts
 from .refused import Refused
+from .study import print_summaries, study_of, study_options
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
 
 
-@click.command()
+@click.command(context_settings=DEFAULTS)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--p", "target", help="Target law on the command line, exact: 1/2,1/2 (with --q, instead of FILE).")
 @click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
-@click.option("--k", "ks", type=Numbers(), default="1,2,4,8", show_default=True, help="Numbers of drafts.")
-@click.option("--rules", "names", default="", help="Only these rules, by comma: KSeq,RecursiveRejection.")
-@click.option("--law", "laws", default="", help="Only under these draft laws, by comma: "
-              f"{', '.join(spellings())}. Without it each rule is under its own.")  # fmt: skip
-@click.option(
-    "--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, ratio=0.3."
-)
+@study_options(rules="", ks="1,2,4,8")
 @click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
 @click.option("--limit", type=click.IntRange(0), help="At most so many pairs a temperature, evenly spaced in the file; 0: all "
               f"[default: all of FILE, {FEW} without FILE].")  # fmt: skip
 @click.option("--normalise", is_flag=True, help="Divide p and q by their sums: for masses that were rounded.")
-@click.option("--samples", type=click.IntRange(2, SAMPLES), default=256, show_default=True,
-              help="Random draft tuples a pair, for rules whose acceptance has no formula.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draft tuples.")
-@click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit, show_default=True,
+@click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit,
               help="Seconds that the linear programs of one law and k may take on all pairs, by their size (0: none).")  # fmt: skip
-@click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, help="Processes [default: one a core].")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Write summary.csv, pairs.csv and compare.json there.")  # fmt: skip
-@form_options
 @click.option("--plot", is_flag=True, help="Write the picture acceptance.* to the folder of --out.")
-@click.option(
-    "--format", "formats", default="svg,png", show_default=True, help=f"Of the picture: {', '.join(plotting.FORMATS)}."
-)
-@click.option("--width", type=click.Choice(list(plotting.WIDTHS)), default="page", show_default=True,
+@click.option("--format", "formats", default="svg,png", help=f"Of the picture: {', '.join(plotting.FORMATS)}.")
+@click.option("--width", type=click.Choice(list(plotting.WIDTHS)), default="page",
               help="Of the picture, in a paper of two columns; its text is of 8 and 9 points.")  # fmt: skip
 @click.option("--no-caption", is_flag=True, help="Leave the line above the picture out.")
 def compare(
-    file: Path | None, target: str | None, draft: str | None, names: str, laws: str, budget: str | None, temperature: float | None,
-    limit: int | None, normalise: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool,
-    **numbers: Any
+    file: Path | None, target: str | None, draft: str | None, temperature: float | None, limit: int | None, normalise: bool,
+    jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
 ) -> None:  # fmt: skip
     """Every rule beside the optimum, on the pairs (p, q) of FILE.
 
@@ -70,15 +53,18 @@ def compare(
     p and q, one row a pair. target and draft, or target_logits and draft_logits, may stand in the place of p and q, and beside them
     `temperatures`, one for each entry of the first axis. Without FILE, --p and --q, or some of the committed real pairs in a clone.
     """
-    form = form_of(numbers)
-    if plot:
-        _check_picture(out, parts(formats))
+    form = form_of(of_study)
+    if plot:  # before the work, not after it
+        if out is None:
+            raise Refused("--plot needs a folder to write to: add --out DIR")
+        if not parts(formats) or not set(parts(formats)) <= set(plotting.FORMATS):
+            raise Refused(f"--format {','.join(parts(formats))}: give some of {','.join(plotting.FORMATS)}")
+        plotting.pyplot()
     if out is not None:
         can_write_into("--out", out)
         out.mkdir(parents=True, exist_ok=True)
     with one_line():
-        lossy = None if budget is None else target_within(budget)
-        study = Study(rules=choose_rules(parts(names), parts(laws)), target=lossy, **numbers)
+        study = study_of(**of_study)
         every = _pairs(file, target, draft, normalise)
         every = every if temperature is None else every.at_temperature(temperature)
         limit = FEW if limit is None and file is None else limit
@@ -89,8 +75,9 @@ def compare(
             f"{len(pairs):,} pair{'s' * (len(pairs) > 1)}{rest} of {pairs.source}, n = {pairs.p.shape[-1]:,}, k = {ks}",
             err=True,
         )
-        rows = _run(pairs, study, jobs)
-        lines = summarise(rows, pairs, measure(pairs, study), study)
+        with progress_bar(len(pairs), "comparing pairs") as advance:
+            rows = compare_rules(pairs, study, jobs, lambda pairs_done: advance(by=pairs_done))
+        lines = summarise(rows, pairs, study)
         if out is not None:
             _write(out, lines, rows, pairs, study)
         if plot and out is not None:
@@ -99,22 +86,14 @@ def compare(
     _print(lines, rows, pairs, study, form)
 
 
-def _check_picture(out: Path | None, formats: Sequence[str]) -> None:
-    """Before the work, not after it."""
-    if out is None:
-        raise Refused("--plot needs a folder to write to: add --out DIR")
-    if not formats or not set(formats) <= set(plotting.FORMATS):
-        raise Refused(f"--format {','.join(formats)}: give some of {','.join(plotting.FORMATS)}")
-    plotting.pyplot()
-
-
 def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: bool) -> Pairs:
     if (target is None) != (draft is None):
         raise Refused("--p and --q belong together: give both")
     if target is not None and draft is not None:
         if file is not None:
             raise Refused("give FILE or --p and --q, not both")
-        masses = {name: np.array(exact_masses(text), dtype=object) for name, text in (("p", target), ("q", draft))}
+        texts = {"p": target, "q": draft}  # decimals are read as written
+        masses = {name: np.array(list(map(as_fraction, text.split(","))), object) for name, text in texts.items()}
         return as_pairs(masses, "command line", normalise)
     clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():
@@ -122,13 +101,9 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
     return read_pairs(file or (COMMITTED if COMMITTED.is_file() else clone), normalise)
 
 
-def _run(pairs: Pairs, study: Study, jobs: int) -> list[Row]:
-    with progress_bar(len(pairs), "comparing pairs") as advance:
-        return compare_rules(pairs, study, jobs, lambda pairs_done: advance(by=pairs_done))
-
-
 def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study) -> None:
-    written = {"summary.csv": tables.csv_text(lines), "pairs.csv": tables.csv_text(rows, pairs)}
+    files = {"summary.csv": tables.as_records(lines), "pairs.csv": tables.as_records(rows, pairs)}
+    written = {name: tables.csv_text(records) for name, records in files.items()}
     written["compare.json"] = json.dumps(tables.as_json(lines, rows, pairs, study), indent=1, allow_nan=False) + "\n"
     for name, text in written.items():
         (out / name).write_text(text, encoding="utf-8")
@@ -143,13 +118,6 @@ def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: S
         count = pairs.group.count(group)
         heading = f"temperature {group}: " if group else ""
         spread = f" ± {error:.4f}" if error == error else ""
-        lossy = f", for {study.target.name} in the place of p (NOT lossless)" if study.target else ""
-        title = f"{heading}{count} pair{'s' * (count > 1)}{lossy}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
+        title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
         titled.append(([line for line in lines if line.group == group], title))
-    if form:
-        print_form(form, titled)
-        return
-    console = table_console(80)
-    for group_lines, title in titled:
-        console.print(tables.table(group_lines, title, console.width))
-    console.print(tables.notes(study, len(pairs) == 1), style="dim")
+    print_summaries(form, titled, study.target_name, tables.notes(study, len(pairs) == 1))

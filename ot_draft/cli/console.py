@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -81,9 +79,9 @@ def print_json(content: Any) -> None:
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows of one kind on standard output, the names of their columns first."""
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    from ..pairs.tables import csv_text
+
+    click.echo(csv_text(rows), nl=False)
 
 
 def without_nan(content: Any) -> Any:

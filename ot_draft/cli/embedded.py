@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,9 +32,7 @@ def load_models(target: str | None, draft: str | None, *settings: Any, **options
 def offered() -> EntryPoint:
     """The pair that an installed package offers, not loaded yet; Refused, with what works, where there is none."""
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        if (
-            find_spec(entry.module.partition(".")[0]) is not None
-        ):  # a wheel names the clone's pair, and does not bring it
+        if find_spec(entry.module.partition(".")[0]) is not None:  # a wheel names the clone's pair without having it
             return entry
     raise Refused(
         "no pair of models is installed: give --target and --draft, each a directory, a GGUF file or the hub name of a model, both of"
@@ -42,24 +41,12 @@ def offered() -> EntryPoint:
     )
 
 
-class Stages:
+@contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
     """Says on standard error what a command waits for: in a terminal one line that goes away, elsewhere a line a stage."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._status = console.status("") if console.is_terminal else None
-
-    def __call__(self, stage: str) -> None:
-        if self._status is None:
-            click.echo(f"{stage} ...", err=True)
-        else:
-            self._status.update(stage)
-
-    def __enter__(self) -> Stages:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._status is not None:
-            self._status.stop()
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+    else:
+        yield lambda stage: click.echo(f"{stage} ...", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from .refused import Refused
 
 MOST_DRAFTS = 256  # of a pair: some rules take seconds a pair there, and minutes beyond
+DEFAULTS = {"show_default": True}  # settings of a command whose help says the defaults of its options
 JOBS = click.IntRange(1, 1024)
 SAMPLES = 1_000_000
 
@@ -45,6 +47,30 @@ def whole_numbers(value: Any) -> tuple[int, ...]:
 def parts(text: str) -> list[str]:
     """What stands between the commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+FORMS = {"csv": "as CSV, exact values beside decimals", "json": "as JSON", "latex": "for LaTeX, with booktabs",
+         "markdown": "for Markdown"}  # fmt: skip
+
+
+def form_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--csv and so on, as the arguments `as_csv` and so on, of which `form_of` makes one."""
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name in reversed(forms):
+            option = click.option(f"--{name}", f"as_{name}", is_flag=True, help=f"Print the table {FORMS[name]}.")
+            command = option(command)
+        return command
+
+    return with_options
+
+
+def form_of(flags: dict[str, Any]) -> str:
+    """The form that was asked for, "" for a table on the terminal; its flags are taken out. Refused where there are two."""
+    chosen = [name for name in FORMS if flags.pop(f"as_{name}", False)]
+    if len(chosen) > 1:
+        raise Refused(f"--{chosen[0]} and --{chosen[1]} both print to standard output: give one of them")
+    return chosen[0] if chosen else ""
 
 
 def can_write(option: str, file: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,8 +23,7 @@ from ..paths.evaluation.wall_clock import Costs, Efficiency, Planned
 from ..paths.evaluation.wall_clock import plan as make_plan
 from ..paths.model import SimulatedModel
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
-from .options import Numbers, parts
-from .plan_files import read_costs, read_traces
+from .options import DEFAULTS, Numbers, form_of, form_options, parts
 from .refused import Refused
 
 DEFAULT_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
@@ -56,42 +57,28 @@ NOTE = """Cost in steps of plain decoding; speed-up over plain decoding, with th
 alike: within two standard errors of the best; more iterations tell them apart."""
 
 
-@click.command(epilog=EXAMPLE)
-@click.option(
-    "--costs", "costs_file", required=True, type=click.Path(path_type=Path), help="Costs, .json or .csv: see below."
-)
+@click.command(context_settings=DEFAULTS, epilog=EXAMPLE)
+@click.option("--costs", "costs_file", required=True, type=click.Path(path_type=Path), help=".json or .csv: see below.")
 @click.option("--traces", type=click.Path(path_type=Path),
               help="Block efficiencies, .csv with columns rule,K,L,block_efficiency[,error]; else they are simulated.")  # fmt: skip
 @click.option("--acceptance", type=float, help="Mean of sum min(p, q) of the simulated models, over contexts.")
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the simulated models.")
-@click.option("--rules", "names", default=DEFAULT_RULES, show_default=True,
+@click.option("--temperature", type=float, default=1.0, help="Of the simulated models.")
+@click.option("--rules", "names", default=DEFAULT_RULES,
               help="By comma: path rules, or selection rules for i.i.d. drafts, which are applied token by token.")  # fmt: skip
 @click.option("--paths", "ks", type=Numbers(1024), help="Numbers of paths K [default: 1,2,4,8 as far as costs go].")
 @click.option("--length", "lengths", type=Numbers(), help="Path lengths L [default: 1,2,3,4,6,8 as far as costs go].")
-@click.option(
-    "--iterations", type=click.IntRange(2, 10_000_000), default=200, show_default=True, help="Simulated iterations."
-)
-@click.option(
-    "--vocabulary",
-    type=click.IntRange(2, 1_000_000),
-    default=2000,
-    show_default=True,
-    help="Tokens of the simulated models.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--rows", "shown", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print all rows as CSV instead of a table.")
-@click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON instead of a table.")
-def plan(
-    costs_file: Path, traces: Path | None, shown: int, as_csv: bool, as_json: bool, ks: Any, lengths: Any, **options: Any
-) -> None:  # fmt: skip
+@click.option("--iterations", type=click.IntRange(2, 10_000_000), default=200, help="Simulated iterations.")
+@click.option("--vocabulary", type=click.IntRange(2, 1_000_000), default=2000, help="Tokens of the simulated models.")
+@click.option("--seed", type=click.IntRange(0), default=0)
+@click.option("--rows", "shown", type=click.IntRange(1), default=12, help="Rows of the table.")
+@form_options("csv", "json")
+def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: Any, **options: Any) -> None:
     """Choose the rule, the number of paths K and their length L that gain most, by the wall-clock model.
 
     speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select), with the block efficiency of
     --traces, or simulated on a pair of random models with the acceptance given.
     """
-    if as_csv and as_json:
-        raise Refused("--csv and --json both print to standard output: give one of them")
+    form = form_of(options)
     if traces is not None and options["acceptance"] is not None:
         raise Refused("--traces and --acceptance are two ways to know the block efficiency: give one of them")
     with one_line():
@@ -105,9 +92,9 @@ def plan(
         rows = make_plan(efficiencies, costs)
     if not rows:
         raise Refused(f"{traces}: no row with the --paths and --length given")
-    if as_csv:
+    if form == "csv":
         print_csv([asdict(row) for row in rows])
-    elif as_json:
+    elif form == "json":
         records = [without_nan(asdict(row)) for row in rows]
         print_json({"source": source, "best": records[0], "rows": records})
     else:
@@ -165,3 +152,60 @@ def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
     console.print(NOTE, style="dim")
     if rows[0].speed_up < 1:
         console.print("No speed-up at these costs: plain decoding is the fastest.", style="bold")
+
+
+def read_costs(file: Path) -> Costs:
+    """Costs from .json or .csv; Refused where they cannot be read."""
+    tables: dict[str, dict[Any, float]] = {"verify": {}, "draft": {}, "select": {}}
+    for what, at, cost in _entries(file):
+        if what not in tables:
+            raise Refused(f"{file}: {what!r} is no cost: give verify, draft and select")
+        try:
+            if isinstance(cost, bool):
+                raise TypeError
+            tables[what][at if what == "select" else int(at)] = float(cost)
+        except (TypeError, ValueError, OverflowError):
+            seen = f"cost {cost!r} of {what} at {at!r}"
+            raise Refused(f"{file}: {seen}: give numbers, at whole numbers of tokens") from None
+    return Costs(**tables)
+
+
+def _entries(file: Path) -> list[tuple[str, str, Any]]:
+    if file.suffix == ".csv":
+        rows = _records(file, ("what", "at", "cost"))
+        return [(row["what"].strip(), (row["at"] or "").strip(), row["cost"]) for row in rows]
+    if file.suffix != ".json":
+        raise Refused(f"{file} ends in {file.suffix or 'nothing'}: give costs as .json or .csv")
+    try:
+        found = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # of json, of characters, of too many digits
+        raise Refused(f"{file} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise Refused(f"{file}: give one object with verify, draft and select")
+    if isinstance(found.get("costs"), dict):  # the whole of what `ot-draft decode --compare --json` prints
+        found = found["costs"]
+    tables = {what: table if isinstance(table, dict) else {"": table} for what, table in found.items()}
+    return [(what, at, cost) for what, table in tables.items() for at, cost in table.items()]
+
+
+def read_traces(file: Path) -> list[Efficiency]:
+    """Block efficiencies by rule, K and L."""
+    found = []
+    for number, row in enumerate(_records(file, ("rule", "K", "L", "block_efficiency")), 2):
+        try:
+            error = float(row.get("error") or "nan")
+            found.append(Efficiency(row["rule"], int(row["K"]), int(row["L"]), float(row["block_efficiency"]), error))
+        except (TypeError, ValueError) as problem:
+            raise Refused(f"{file}, line {number}: {problem}") from None
+    return found
+
+
+def _records(file: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise Refused(f"{file} cannot be read: {error}") from error
+    if not rows or not set(columns) <= rows[0].keys():
+        raise Refused(f"{file}: give a CSV with the columns {','.join(columns)} and at least one row")
+    return rows

@@ -14,11 +14,8 @@ import click
 
 from .. import __version__
 
-INTERNAL, INTERRUPTED, PIPE_CLOSED = (
-    70,
-    130,
-    141,
-)  # EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
+# EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
+INTERNAL, INTERRUPTED, PIPE_CLOSED = 70, 130, 141
 
 
 class Refused(click.ClickException):
@@ -63,11 +60,8 @@ def no_verdict() -> Iterator[None]:
             _leave_pipe()
             raise click.exceptions.Exit(PIPE_CLOSED) from error
         click.echo(traceback.format_exc().encode(errors="backslashreplace").decode(), err=True)
-        click.echo(
-            f"internal error: this is a mistake in ot_draft {__version__}, not in what you gave it, and no verdict. Please report it with "
-            "the lines above and the command.",
-            err=True,
-        )
+        said = f"this is a mistake in ot_draft {__version__}, not in what you gave it, and no verdict"
+        click.echo(f"internal error: {said}. Please report it with the lines above and the command.", err=True)
         raise click.exceptions.Exit(INTERNAL) from error
 
 

@@ -1,10 +1,9 @@
-"""`ot-draft replay`: tokens a target call from captured logits or from recorded trees, without the models."""
+"""`ot-draft replay`: tokens a target call from captured logits, without the models."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,129 +15,77 @@ from rich.table import Table
 
 import ot_draft as ot
 
-from ..errors import DraftSelectionError, MissingPackage
+from ..errors import DraftSelectionError
 from ..pairs import open_shards
 from ..pairs.formats import columns
-from ..pairs.shards import Shard
+from ..pairs.pairs import Shard
 from ..pairs.study import choose_rules
 from .console import one_line, print_csv, print_json, progress_bar, without_nan
-from .options import Numbers, parts
+from .options import DEFAULTS, Numbers, form_of, form_options, parts
 from .refused import Refused
 
-OF_TEXTS = {
-    "names": "KSeq,RecursiveRejection,Optimal",
-    "ks": (1, 2, 4),
-    "lengths": (2, 4),
-    "temperature": 1.0,
-    "draws": 4,
-}
-OPTIONS = {"names": "--rules", "ks": "--paths", "lengths": "--length", "limit": "--limit"}
 Rows = list[dict[str, Any]]
 
 
-@click.command()
+@click.command(context_settings=DEFAULTS)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--rules", "names", help="Of a capture, by comma [default: KSeq,RecursiveRejection,Optimal].")
-@click.option("--paths", "ks", type=Numbers(), help="Of a capture: numbers of paths K [default: 1,2,4].")
-@click.option("--length", "lengths", type=Numbers(), help="Of a capture: path lengths L [default: 2,4].")
-@click.option("--temperature", type=float, help="Of a capture: that of its --sample [default: 1].")
-@click.option("--draws", type=click.IntRange(1), help="Of a capture: draft tuples a mean is taken over [default: 4].")
-@click.option("--limit", type=click.IntRange(1), help="Of a capture: at most so many texts.")
-@click.option("--repeats", type=click.IntRange(1), help="Of a trace: selections from every tree [default: 16].")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV; that of captures is for `ot-draft plan --traces`.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def replay(
-    folders: tuple[Path, ...], seed: int, as_csv: bool, as_json: bool, repeats: int | None, **of_texts: Any
-) -> None:
-    """Tokens a target call, from what `ot-draft capture` or `ot-draft decode --trace` wrote into FOLDERS.
+@click.option("--rules", "names", default="KSeq,RecursiveRejection,Optimal", help="By comma.")
+@click.option("--paths", "ks", type=Numbers(), default="1,2,4", help="Numbers of paths K.")
+@click.option("--length", "lengths", type=Numbers(), default="2,4", help="Path lengths L.")
+@click.option("--temperature", default=1.0, help="That of the capture's --sample.")
+@click.option("--draws", type=click.IntRange(1), default=4, help="Draft tuples a mean is taken over.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many texts.")
+@click.option("--seed", type=click.IntRange(0), default=0)
+@form_options("csv", "json")
+def replay(folders: tuple[Path, ...], **of_texts: Any) -> None:
+    """Tokens a target call of token-wise rules with K i.i.d. paths of length L, from what `ot-draft capture` wrote into FOLDERS.
 
-    Of a capture: what token-wise rules with K i.i.d. paths of length L would have brought. Exact but for the noise of texts and draws
-    where the target wrote the texts at this temperature; along other texts it answers another question: how many tokens of
-    that text a call would have passed. Of a trace: what was measured, and what simulation from its recorded trees predicts.
+    Exact but for the noise of texts and draws where the target wrote the texts at this temperature; along other texts it answers
+    another question: how many tokens of that text a call would have passed.
     """
-    if as_csv and as_json:
-        raise Refused("--csv and --json both print to standard output: give one of them")
-    traces = [(folder / "trace.json").exists() for folder in folders]
-    if len(set(traces)) > 1:
-        raise Refused("captures and traces have different columns: replay them one after the other")
-    given = [OPTIONS.get(name, f"--{name}") for name, value in of_texts.items() if value is not None]
-    if traces[0] and given:
-        raise Refused(f"{given[0]} is for captures, and these are traces of one size and rule: leave it away")
-    if not traces[0] and repeats is not None:
-        raise Refused("--repeats is for traces, and these are captures: give --draws")
+    form = form_of(of_texts)
     with one_line((DraftSelectionError, ValueError, OSError)):
-        wanted: dict[str, Any] = OF_TEXTS | {name: value for name, value in of_texts.items() if value is not None}
-        rows = _of_traces(folders, repeats or 16, seed) if traces[0] else _of_captures(folders, seed, **wanted)
-    if as_csv:
+        rows = _of_captures(folders, **of_texts)
+    if form == "csv":
         print_csv(rows)
-    elif as_json:
+    elif form == "json":
         print_json(without_nan(rows))
     else:
         _print(rows, ", ".join(map(str, folders)))
 
 
 def _of_captures(
-    folders: Sequence[Path], seed: int, names: str, ks: Sequence[int], lengths: Sequence[int], temperature: float,
-    draws: int, limit: int | None = None
+    folders: Sequence[Path], names: str, ks: Sequence[int], lengths: Sequence[int], temperature: float, draws: int,
+    limit: int | None, seed: int
 ) -> Rows:  # fmt: skip
     sizes, rules = [(K, L) for K in ks for L in lengths], choose_rules(parts(names), ["iid"])
     rows: Rows = []
     for folder in folders:
         shards = open_shards([folder], temperature)[:limit]
         with progress_bar(len(rules) * len(shards), "texts") as advance:
-            found = replay_rules(shards, rules, sizes, temperature, draws, seed, advance)
-        rows += [({"folder": str(folder)} if len(folders) > 1 else {}) | asdict(row) for row in found]
-    return rows
-
-
-def _of_traces(folders: Sequence[Path], repeats: int, seed: int) -> Rows:
-    try:
-        from .replay_trace import recorded
-        from .replay_trace import replay as again
-    except ModuleNotFoundError as error:
-        raise Refused(str(MissingPackage(str(error.name), "llm"))) from error
-    rows: Rows = []
-    for folder in folders:
-        method, measured = recorded(folder)
-        if not method.drafting.tree.budget:
-            continue
-        replayed = again(folder, method.drafting.rule, repeats, seed)
-        row = {"folder": str(folder), "method": method.label, "drafts": method.drafts, "steps": measured.steps}
-        row |= {"measured": measured.block_efficiency, "measured_error": measured.error}
-        row |= {"replayed": replayed.block_efficiency, "replayed_error": replayed.error}
-        rows.append(row | {"ratio": measured.block_efficiency / replayed.block_efficiency})
-    if not rows:
-        raise Refused(f"{folders[0]} is a trace without drafts: there is nothing to select from")
+            for rule in rules:
+                counts = []  # of every text, iterations and tokens of each size
+                for of_text in replay_texts(shards, rule, sizes, temperature, draws, seed):
+                    counts.append(of_text)
+                    advance(rule.name)
+                for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True):
+                    row: dict[str, Any] = {"folder": str(folder)} if len(folders) > 1 else {}
+                    mean, error = efficiency(of_size)
+                    rows.append(row | {"rule": rule.name, "K": K, "L": L, "block_efficiency": mean, "error": error})
     return rows
 
 
 def _print(rows: Rows, title: str) -> None:
-    numbers = {name: f"{name}_error" if f"{name}_error" in rows[0] else "error" for name in rows[0]}
-    shown = [name for name in rows[0] if name != "error" and not name.endswith("_error")]
+    shown = [name for name in rows[0] if name != "error"]
     table = Table(*(name.replace("_", " ") for name in shown), title=f"tokens a target call: {title}")
     for row in rows:
-        cells = {name: f"{row[name]:.3f}" if isinstance(row[name], float) else str(row[name]) for name in shown}
-        for name in ("block_efficiency", "measured", "replayed"):
-            if name in cells:
-                cells[name] += f" ± {row[numbers[name]]:.3f}"
-        table.add_row(*cells.values())
+        cells = {name: str(row[name]) for name in shown}
+        table.add_row(*(cells | {"block_efficiency": f"{row['block_efficiency']:.3f} ± {row['error']:.3f}"}).values())
     Console().print(table)
 
 
 Floats = NDArray[np.float64]
 ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """Block efficiency of a rule with K paths of length L, as `ot-draft plan --traces` reads it."""
-
-    rule: str
-    K: int
-    L: int
-    block_efficiency: float
-    error: float
 
 
 def survivors(
@@ -190,15 +137,20 @@ def chain(laws: list[list[Floats]], K: int, L: int) -> tuple[float, float]:
     return iterations, tokens
 
 
-def replay_texts(shards: Sequence[Shard], rule: ot.SelectionRule, sizes: Sequence[tuple[int, int]], temperature: float = 1.0,
-           draws: int = 4, seed: int = 0) -> Iterator[list[tuple[float, float]]]:  # fmt: skip
+def replay_texts(
+    shards: Sequence[Shard],
+    rule: ot.SelectionRule,
+    sizes: Sequence[tuple[int, int]],
+    temperature: float,
+    draws: int,
+    seed: int,
+) -> Iterator[list[tuple[float, float]]]:
     """Iterations and tokens of each (K, L), for one text after the other."""
     most = max(K for K, _ in sizes)
     for number, shard in enumerate(shards):
         generator = np.random.default_rng([seed, number])
-        tokens = following(shard)
         laws: list[list[Floats]] = []
-        for row, token in enumerate(tokens.tolist()):
+        for row, token in enumerate(following(shard).tolist()):
             p, q = (law[0] for law in shard.read(row, row + 1, temperature))
             living = [survivors(rule, p, q, token, alive, draws, generator) for alive in range(1, most + 1)]
             laws.append([np.ones(1), *living])
@@ -222,21 +174,3 @@ def efficiency(of_texts: Sequence[tuple[float, float]]) -> tuple[float, float]:
         return float(ratio), math.nan
     spread = ((tokens - ratio * iterations) ** 2).sum() * len(of_texts) / (len(of_texts) - 1)
     return float(ratio), float(np.sqrt(spread) / iterations.sum())
-
-
-def replay_rules(
-    shards: Sequence[Shard], rules: Sequence[ot.SelectionRule], sizes: Sequence[tuple[int, int]], temperature: float,
-    draws: int, seed: int, advance: Callable[[str], object]
-) -> list[Replayed]:  # fmt: skip
-    """A row for every rule and (K, L). advance: called with the rule's name after every text."""
-    rows: list[Replayed] = []
-    for rule in rules:
-        counts = []  # of every text, iterations and tokens of each size
-        for of_text in replay_texts(shards, rule, sizes, temperature, draws, seed):
-            counts.append(of_text)
-            advance(rule.name)
-        rows += [
-            Replayed(rule.name, K, L, *efficiency(of_size))
-            for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True)
-        ]
-    return rows

@@ -35,14 +35,24 @@ def rule_at(text: str) -> NamedRule:
     """
     match = TARGET.match(text)
     if match is None or (match["place"] is None and text.endswith(".py")):
-        raise Refused(_how(text))
+        if not text.endswith(".py"):
+            how = "give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
+            raise Refused(f"{text!r} names no rule: {how}")
+        known = _rules_in(_module(text))
+        raise Refused(f"{text}: say which rule, like {text}:{(known or ['MyRule'])[0]}{_held(known)}")
     place, name, call = match["place"], match["name"], match["call"]
-    named = _of_library(name) if place is None else _named(_module(place), place, name)
-    rule = _made(named, text, *_arguments(call or "()", text)) if callable(named) and not _is_rule(named) else named
+    module = rules if place is None else _module(place)
+    if not hasattr(module, name):
+        how = f"there is no rule {name}: give FILE.py:NAME, or one of the library: {', '.join(_rules_in(module))}"
+        raise Refused(how if place is None else f"{place} holds nothing called {name}{_held(_rules_in(module))}")
+    rule = named = getattr(module, name)
+    if callable(named) and not _is_rule(named):
+        rule = _made(named, text, *_arguments(call or "()", text))
     if call and named is rule:
         raise Refused(f"{text}: {name} is a rule, which takes no arguments here: leave the brackets out")
     if not _is_rule(rule):
-        raise Refused(f"{text} is {_article(rule)}, no selection rule: give a subclass of ot.SelectionRule with a law")
+        what = f"the class {rule.__name__}" if isinstance(rule, type) else f"of type {type(rule).__name__}"
+        raise Refused(f"{text} is {what}, no selection rule: give a subclass of ot.SelectionRule with a law")
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
         raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
     return NamedRule(rule, _source(rule, named, place, name, call))
@@ -66,25 +76,6 @@ def _is_rule(value: Any) -> bool:
     return isinstance(value, SelectionRule)  # whatever stands under a name of a user's module
 
 
-def _article(value: Any) -> str:
-    name = value.__name__ if isinstance(value, type) else type(value).__name__
-    return f"the class {name}" if isinstance(value, type) else f"of type {name}"
-
-
-def _of_library(name: str) -> Any:
-    if name not in rules.__all__ or name == "ALL":
-        known = ", ".join(each for each in rules.__all__ if each != "ALL")
-        raise Refused(f"there is no rule {name}: give FILE.py:NAME, or one of the library: {known}")
-    return getattr(rules, name)
-
-
-def _how(text: str) -> str:
-    if text.endswith(".py"):
-        known = _rules_in(_module(text))
-        return f"{text}: say which rule, like {text}:{known[0] if known else 'MyRule'}" + _held(known)
-    return f"{text!r} names no rule: give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
-
-
 def _held(known: list[str]) -> str:
     return f"; it holds {', '.join(known)}" if known else "; it holds no subclass of ot.SelectionRule"
 
@@ -95,7 +86,8 @@ def _rules_in(module: ModuleType) -> list[str]:
             return _is_rule(value)
         return issubclass(value, SelectionRule) and not inspect.isabstract(value)  # of all that the module holds
 
-    return [name for name, value in vars(module).items() if fits(value)]
+    public = getattr(module, "__all__", vars(module))
+    return [name for name in public if fits(getattr(module, name, None))]
 
 
 def _module_name(place: str) -> str:
@@ -127,20 +119,12 @@ def _make_importable(file: Path, name: str) -> None:
     if not name.isidentifier():
         better = re.sub(r"\W", "_", name)
         raise Refused(f"{file}: {name!r} is no name that Python can import: rename the file, say to {better}.py")
-    loaded = sys.modules.get(name)
-    origin = getattr(loaded, "__file__", None)
-    if (loaded is not None or name in sys.stdlib_module_names) and (
-        origin is None or Path(origin).resolve() != file.resolve()
-    ):
+    origin = getattr(sys.modules.get(name), "__file__", None)
+    other = origin is None or Path(origin).resolve() != file.resolve()
+    if other and (name in sys.modules or name in sys.stdlib_module_names):
         raise Refused(f"{file}: a module called {name} is loaded already: rename the file")
     if str(file.resolve().parent) not in sys.path:
         sys.path.insert(0, str(file.resolve().parent))
-
-
-def _named(module: ModuleType, place: str, name: str) -> Any:
-    if not hasattr(module, name):
-        raise Refused(f"{place} holds nothing called {name}" + _held(_rules_in(module)))
-    return getattr(module, name)
 
 
 def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
@@ -151,9 +135,8 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
         options = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
         return [_value(argument) for argument in node.args], options
     except (SyntaxError, ValueError, TypeError) as error:
-        raise Refused(
-            f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {', '.join(f'{name}()' for name in _laws())}"
-        ) from error
+        known = ", ".join(f"{name}()" for name in _laws())
+        raise Refused(f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {known}") from error
 
 
 def _value(node: ast.expr) -> Any:
@@ -173,9 +156,8 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
         inspect.signature(maker).bind(*arguments, **options)
     except TypeError as error:
         names = ", ".join(f"{name}=..." for name in inspect.signature(maker).parameters)
-        raise Refused(
-            f"{text}: {error}; give literals in brackets, like '{text.split('(', maxsplit=1)[0]}({names})'"
-        ) from error
+        like = f"{text.partition('(')[0]}({names})"
+        raise Refused(f"{text}: {error}; give literals in brackets, like '{like}'") from error
     try:
         return maker(*arguments, **options)
     except (Exception, SystemExit) as error:  # whatever the constructor does

@@ -4,12 +4,11 @@
 from ..errors import CannotDecode
 from ..optional import load as _load
 
-_load(
-    "torch", "llm"
-)  # first: what is missing is told with its extra, by whatever module of this folder it was asked for
+# First: what is missing is told with its extra, by whatever module of this folder it was asked for.
+_load("torch", "llm")
 
 from .benchmark import compare_methods
-from .drafting import Chooser, Drafting, Lookup, Policy
+from .drafting import Chooser, Drafting, Lookup
 from .load import load_draft, load_pair
 from .loop import Decoded, DecodeOptions, decode, decode_steps
 from .pair import Pair
@@ -27,7 +26,6 @@ __all__ = [
     "Drafting",
     "Lookup",
     "Pair",
-    "Policy",
     "Processed",
     "SamplingParams",
     "Step",

@@ -7,8 +7,10 @@ lies further back is left over from earlier steps and is hidden by the attention
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -32,8 +34,8 @@ class SlotCache:
         self.slots_per_row = self.live = slots_per_row
         self.layers = layers
         self.slots: Tensor | None = None
-        self.keys: list[Tensor] = []
-        self.values: list[Tensor] = []
+        self.keys: dict[int, Tensor] = {}  # by number of the layer
+        self.values: dict[int, Tensor] = {}
         self._pieces: list[Tensor] = []  # (layers, B, heads, S, width) each
         self._free: dict[Any, list[Tensor]] = {}  # of these pieces what no layer has yet, by kind
         self._states: Tensor | None = None  # (1, B, 1, S, width): one more piece
@@ -41,9 +43,9 @@ class SlotCache:
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, heads, T, width) of T new tokens; return those of all live slots."""
-        if layer_idx == len(self.keys):  # the first pass says of what shape each layer is, on which device
-            self.keys.append(self._take("keys", keys))
-            self.values.append(self._take("values", values))
+        if layer_idx not in self.keys:  # the first pass says of what shape each layer is, on which device
+            self.keys[layer_idx] = self._take("keys", keys)
+            self.values[layer_idx] = self._take("values", values)
         self._write(self.keys[layer_idx], keys)
         self._write(self.values[layer_idx], values)
         return self.keys[layer_idx][:, :, : self.live], self.values[layer_idx][:, :, : self.live]
@@ -109,6 +111,16 @@ class SlotCache:
         return sum(piece.numel() * piece.element_size() for piece in self._pieces)
 
 
+def with_cache(model: Any, cache: Any) -> dict[str, Any]:
+    """A cache, or None for none, as the model takes it: by the name `cache`, which was `past_key_values` before transformers 5.24."""
+    return {_cache_name(type(model).forward): cache, "use_cache": cache is not None}
+
+
+@functools.cache
+def _cache_name(forward: Callable[..., Any]) -> str:
+    return "cache" if "cache" in signature(forward).parameters else "past_key_values"
+
+
 def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dtype) -> Tensor:
     """Additive mask (B, 1, W, S) of nodes that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
     edge = torch.zeros_like(sees[..., :1])
@@ -120,21 +132,6 @@ def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dt
     mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
     # The lowest number instead of -inf: a row that sees nothing must not turn into NaN.
     return mask.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
-
-
-class Seen:
-    """What the draft model's nodes see of each other, slot by slot, while the trees grow. rows: bool (B, M + 1, M), the last of no use."""
-
-    def __init__(self, batch: int, slots: int, device: torch.device) -> None:
-        self._slots = torch.arange(slots, device=device)
-        self.rows = (torch.arange(slots + 1, device=device)[:, None] == self._slots).expand(batch, -1, -1).clone()
-
-    def add(self, slots: Tensor, above: Tensor) -> Tensor:
-        """Nodes in slots int (B, W), -1 where there is none, below those in `above`: bool (B, W, M), what they see."""
-        size = len(self._slots)
-        sees = self.rows.gather(1, above[..., None].expand(-1, -1, size)) | (slots[..., None] == self._slots)
-        self.rows.scatter_(1, torch.where(slots < 0, size, slots)[..., None].expand_as(sees), sees)
-        return sees
 
 
 def causal_mask(tokens: int, slots_per_row: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -1,7 +1,4 @@
-"""What makes passes of few tokens cheap on a CPU: attention without copies, products made together, weights laid out once or in fewer bits.
-
-transformers copies the keys and values of the context for every head of a group wherever a mask is given and several tokens are read: for a
-drafted tree, but not for the one token of plain decoding. Layers that read the same rows (q, k and v; gate and up) are one product here.
+"""What makes products of few rows cheap on a CPU: weights laid out once, or in fewer bits.
 
 The few rows of a tree are too few to pay for rearranging a weight matrix in every call: it is laid out once, as oneDNN wants it. With few
 rows the time is that of reading the weights: in 16 bits they are half as many bytes, and products and sums stay float32. A draft may be
@@ -10,142 +7,14 @@ temperature 1 and .6: sum min(p, q) .394 and .381 with weights of 32 bits, .394 
 too, whose inputs have outliers, .391 and .379.)
 """
 
-from __future__ import annotations
-
-import importlib.util
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
-GROUPED = "ot_draft_grouped"  # among transformers' kinds of attention
-OTHERS = ("position_bias", "softcap", "cache")  # what transformers' own function has to see to
-
-
-def group_heads(model: nn.Module) -> bool:
-    """Let a model on the CPU read trees so, in place; returns whether it does. One of other attention than `sdpa` is left as it is."""
-    weights = next(model.parameters(), None)
-    if weights is None or weights.device.type != "cpu" or not register():
-        return False
-    configs: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
-    grouped = [config for config in configs if getattr(config, "_attn_implementation", None) == "sdpa"]
-    for config in grouped:
-        config._attn_implementation = GROUPED
-    return bool(grouped)
-
-
-def register() -> bool:
-    """Make it known to transformers, in this process; returns whether that can know it, which old ones cannot."""
-    if importlib.util.find_spec("transformers") is None:
-        return False
-    try:
-        from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import sdpa_mask
-    except ImportError:
-        return False
-    AttentionInterface.register(GROUPED, grouped_attention)
-    AttentionMaskInterface.register(GROUPED, sdpa_mask)
-    return True
-
-
-def grouped_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-) -> tuple[Tensor, None]:
-    """query (B, heads, T, width), key and value (B, groups, S, width), mask (B or 1, 1, T, S): (B, T, heads, width)."""
-    if attention_mask is None or module.training or any(options.get(name) is not None for name in OTHERS):
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    shared = query.shape[1] != key.shape[1]
-    scale = options.get("scaling")
-    found = scaled_dot_product_attention(query, key, value, attention_mask, scale=scale, enable_gqa=shared)
-    return found.transpose(1, 2).contiguous(), None
-
-
-TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # layers of one module that read the same rows
-
-
-class Results:
-    """What a product last gave, as far as no layer has taken it yet."""
-
-    def __init__(self) -> None:
-        # One tuple: threads may overwrite it, not mix it.
-        self.last: tuple[Tensor, nn.Module, dict[int, Tensor]] | None = None
-
-
-class Part(nn.Module):
-    """One of several linear layers that read the same rows. All have the same product as their child, and take their parts of it.
-
-    Whoever asks first for a tensor multiplies; who then asks for the same tensor is given its part, once. A layer that is asked for another
-    tensor multiplies anew: nothing is wrong then, only slower. The tensor must not be changed in place in between, which a layer that
-    several others read is not.
-    """
-
-    def __init__(self, name: str, product: nn.Module, number: int, sizes: Sequence[int], results: Results) -> None:
-        """name: of the product among the children, by which it is chosen for packing. number: of this layer among those of these sizes."""
-        super().__init__()
-        self.name, self.number, self.sizes, self.out_features = name, number, list(sizes), sizes[number]
-        self._results = results  # common to all layers
-        self.add_module(name, product)
-
-    @property
-    def product(self) -> Any:
-        """(..., in) -> (..., sum of all out), the layers side by side."""
-        return self._modules[self.name]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
-        last, product = self._results.last, self.product
-        if last is None or last[0] is not x or last[1] is not product or self.number not in last[2]:
-            last = self._results.last = x, product, dict(enumerate(product(x).split(self.sizes, -1)))
-        found = last[2].pop(self.number)
-        if not last[2]:
-            self._results.last = None  # long prompts take memory
-        return found
-
-
-def product_of(layers: Sequence[Any]) -> Any:
-    """The one product that these layers, in their order, are all parts of; None where there is none."""
-    first = layers[0]
-    alike = all(
-        type(layer) is Part and layer.number == number and layer.product is first.product
-        for number, layer in enumerate(layers)
-    )
-    return first.product if alike and len(first.sizes) == len(layers) else None
-
-
-def join(model: nn.Module) -> None:
-    """Make one product, in place, of the float32 layers on the CPU that read the same rows."""
-    for module in list(model.modules()):
-        for names in TOGETHER:
-            linears = [getattr(module, name, None) for name in names]
-            found = [linear for linear in linears if is_plain(linear)]
-            alike = {(linear.in_features, linear.bias is None) for linear in found}
-            if len(found) == len(names) and len(alike) == 1:
-                product, results = _side_by_side(found), Results()
-                sizes = [linear.out_features for linear in found]
-                for number, name in enumerate(names):
-                    setattr(module, name, Part(names[0], product, number, sizes, results))
-
-
-def _side_by_side(linears: Sequence[nn.Linear]) -> nn.Linear:
-    first, outputs = linears[0], sum(linear.out_features for linear in linears)
-    whole = nn.Linear(first.in_features, outputs, first.bias is not None, device="meta")
-    whole.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]), requires_grad=False)
-    if whole.bias is not None:
-        whole.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]), requires_grad=False)
-    return whole
-
-
-def is_plain(module: Any) -> TypeGuard[nn.Linear]:
-    """Whether it is a float32 layer on the CPU that nobody has changed."""
-    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype == torch.float32
-
-
-COARSE = ("head", "lm_head", "gate_proj", "up_proj")  # of a draft: its largest matrices
+COARSE = ("head", "lm_head", "gate_up", "gate_proj", "up_proj")  # of a draft: its largest matrices
 SMALL = 2**18  # weights: one row through 192 x 576 takes 22 microseconds as it is and 59 packed, on one core
 LARGEST = torch.finfo(torch.float16).max
 ROWS = 16  # the number of rows that the layout is made for; it serves 1 to 512 about equally well
@@ -270,21 +139,21 @@ def bytes_read(model: nn.Module) -> int:
     heads = {id(module.weight) for module in modules if isinstance(module, nn.Linear)}
     rows = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)} - heads
     plain = [weight for weight in (*model.parameters(), *model.buffers()) if id(weight) not in rows]
-    short = sum(
-        module.bytes_read for module in modules if isinstance(module, PackedLinear | Float16Linear | Int8Linear)
-    )
+    packed = PackedLinear | Float16Linear | Int8Linear
+    short = sum(module.bytes_read for module in modules if isinstance(module, packed))
     return short + sum(weight.numel() * weight.element_size() for weight in plain)
 
 
 def _replace(
     model: nn.Module, made_of: Callable[[nn.Linear], nn.Module], chosen: Callable[[str, nn.Linear], bool]
 ) -> int:
-    """Replace the plain layers that are chosen by name and shape; returns how many, where those that read the same rows are one."""
-    join(model)
-    made: dict[nn.Module, nn.Module] = {}  # by the layer, which may be the child of several
+    """Replace the float32 layers on the CPU that nobody has changed, and that are chosen by name and shape; returns how many."""
+    count = 0
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if is_plain(child) and chosen(name, child):
-                made[child] = made[child] if child in made else made_of(child)
-                setattr(module, name, made[child])
-    return len(made)
+            if type(child) is not nn.Linear or child.weight.dtype != torch.float32 or child.weight.device.type != "cpu":
+                continue
+            if chosen(name, child):
+                setattr(module, name, made_of(child))
+                count += 1
+    return count

@@ -9,6 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
+from ..errors import CannotDecode
+from .cache import with_cache
+
+SPACES = ("Ġ", "▁")  # what stands for a space in the tokens of byte-level and of sentencepiece vocabularies
+
 
 class SubsetDraft(nn.Module):
     """A small causal model that shares the target's embedding and scores only a subset of the vocabulary.
@@ -34,16 +39,64 @@ class SubsetDraft(nn.Module):
         cache: a transformers Cache, extended in place, or None. last: score the last few positions only; 0: all. options
         (attention_mask, position_ids, ...) go to the Llama backbone as they are.
         """
-        output = self.backbone(tokens, past_key_values=cache, use_cache=cache is not None, **options)
+        output = self.backbone(tokens, **with_cache(self.backbone, cache), **options)
         states = output.last_hidden_state[:, -last:]
         return self.head(states.flatten(0, 1)).unflatten(
             0, states.shape[:2]
         )  # torch's product of a slice copies weights for every row
 
-    def spread(self, masses: Tensor) -> Tensor:
-        """Masses on the subset (..., s) as masses on the whole vocabulary (..., n), 0 outside the subset."""
-        whole = masses.new_zeros(*masses.shape[:-1], self.vocabulary_size)
-        return whole.index_copy_(-1, self.vocabulary_subset, masses)
+
+class IntersectionDraft(nn.Module):
+    """A causal language model that reads and scores the target's tokens; mass it has on those that are its own, too.
+
+    Source: Timor et al. 2025, TLI. What it is made to read costs acceptance where it is wrong, never losslessness.
+    own_ids: (n,) int64, as which of its tokens it reads each token of the target. vocabulary_subset: (s,) int64, the target's tokens that
+    it has, increasing. A token that it does not have is read as the last of its tokens that make the same text.
+    """
+
+    own_ids: Tensor
+    vocabulary_subset: Tensor
+    scored_ids: Tensor
+
+    def __init__(self, model: Any, own_ids: Tensor, vocabulary_subset: Tensor) -> None:
+        super().__init__()
+        self.backbone, self.vocabulary_size = model, len(own_ids)
+        self.register_buffer("own_ids", own_ids, persistent=False)
+        self.register_buffer("vocabulary_subset", vocabulary_subset, persistent=False)
+        self.register_buffer("scored_ids", own_ids[vocabulary_subset], persistent=False)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, target_tokenizer: Any, n: int) -> IntersectionDraft:
+        """The model beside a target of n tokens; both tokenizers are of transformers. CannotDecode where no token is common."""
+        theirs = {_plain(token): number for token, number in tokenizer.get_vocab().items()}
+        common, others, own = [], [], [0] * n
+        for token, number in target_tokenizer.get_vocab().items():
+            if number < n and _plain(token) in theirs:
+                own[number] = theirs[_plain(token)]
+                common.append(number)
+            elif number < n:
+                others.append(number)
+        if not common:
+            raise CannotDecode("the two vocabularies have no token in common: draft by text, slem:NAME")
+        texts = [target_tokenizer.decode([number]) for number in others]
+        made = tokenizer(texts, add_special_tokens=False).input_ids if texts else []
+        for number, ids in zip(others, made, strict=True):
+            own[number] = ids[-1] if ids else 0
+        device = model.get_input_embeddings().weight.device
+        return cls(model, torch.tensor(own, device=device), torch.tensor(sorted(common), device=device))
+
+    def forward(self, tokens: Tensor, cache: Any = None, last: int = 0, **options: Any) -> Tensor:
+        """Logits on the common tokens, (batch, length, s) for tokens of the target (batch, length); arguments as of `SubsetDraft`."""
+        keep: Any = torch.arange(-last, 0, device=tokens.device) if last else 0
+        output = self.backbone(self.own_ids[tokens], logits_to_keep=keep, **with_cache(self.backbone, cache), **options)
+        return output.logits[..., self.scored_ids]
+
+
+def _plain(token: str) -> str:
+    """The token with a space where one is meant."""
+    for mark in SPACES:
+        token = token.replace(mark, " ")
+    return token
 
 
 class StateDraft(SubsetDraft):
@@ -67,18 +120,15 @@ class StateDraft(SubsetDraft):
         self.project = nn.Linear(width, width, bias=False)
         nn.init.zeros_(self.project.weight)  # it begins as a draft that reads nothing of them
 
-    def fused(self, features: Tensor) -> Tensor:
-        """Features of the target (..., f) as `features_of` gives them -> (..., width)."""
-        return self.fuse(features)
-
     def states(self, tokens: Tensor, before: Tensor, cache: Any = None, **options: Any) -> Tensor:
         """Hidden states (batch, length, width) at tokens (batch, length).
 
-        before: (batch, length, width), `fused` features or the state of this draft one place before each token; 0 before the first.
+        before: (batch, length, width), features of the target through `fuse`, or the state of this draft, one place before each token; 0
+        before the first.
         """
         embedded = self.backbone.get_input_embeddings()(tokens)  # type: ignore[operator]
         entered = embedded + self.project(self.norm_states(before))
-        output = self.backbone(inputs_embeds=entered, past_key_values=cache, use_cache=cache is not None, **options)
+        output = self.backbone(inputs_embeds=entered, **with_cache(self.backbone, cache), **options)
         return output.last_hidden_state
 
     def score(self, states: Tensor) -> Tensor:

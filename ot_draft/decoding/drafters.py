@@ -1,7 +1,5 @@
 """Who drafts the trees of a step: nobody, prompt lookup, or the draft model, level by level."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -39,6 +37,9 @@ class Drafter:
     def look_up(self, found: Sequence[Match]) -> None:
         """Take what was looked up in each of the texts; outside of what is recorded."""
 
+    def miss(self, count: int) -> None:
+        """Note how many tokens before the last two the draft model has not read."""
+
     def catch_up(self) -> None:
         """Let the draft model read what it has not, which `propose` would else do; outside of what is recorded."""
 
@@ -73,7 +74,7 @@ class ModelDrafter(Drafter):
     def __init__(self, tree: ot.paths.TreeDrafter, reader: Reader, n: int, number: torch.dtype) -> None:
         super().__init__(tree, reader.texts, n, number)
         self.reader, self.recordable = reader, reader.recordable
-        self.always = reader.model.reads_again(tree.length)
+        self.always = reader.model.reads_again(tree.length) if reader.read is None else -1  # the target's cache has it
         batch, size, device = *self.tokens.shape, self.tokens.device
         # What was looked up, and stands in the trees beside the draws.
         self.given = torch.full((batch, tree.takes), -1, device=device)
@@ -91,6 +92,9 @@ class ModelDrafter(Drafter):
     def look_up(self, found: Sequence[Match]) -> None:
         self.given.copy_(in_columns(found, self.tree.takes))
 
+    def miss(self, count: int) -> None:
+        self.behind = max(0, count - self.always) if self.reader.read is None else 0
+
     def catch_up(self) -> None:
         if self.behind:
             self.reader.read_last(2 + self.always + self.behind)
@@ -106,7 +110,9 @@ class ModelDrafter(Drafter):
             # The law at a node that was not read is of no use: it has no children.
             self.q.copy_(self._read[self._rows, torch.where(self.slot_of < 0, self._read.shape[1] - 1, self.slot_of)])
 
-    def slots(self, nodes: Tensor) -> Tensor:
+    def slots(self, nodes: Tensor) -> Tensor | None:
+        if self.reader.read is not None:
+            return None
         return torch.where(nodes < 0, -1, self.slot_of.gather(1, nodes.clamp(min=0)))
 
     def read_for_good(self, already: int, root: int, length: int) -> int:

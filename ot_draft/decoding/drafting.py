@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 import ot_draft as ot
@@ -137,7 +138,7 @@ class Drafting:
     def looked_up(cls, lookup: Lookup | None = None) -> LookedUp:
         """One path of prompt lookup, followed as far as the target's own draws agree with it (`ot.paths.NaivePath`)."""
         lookup = Lookup() if lookup is None else lookup
-        return LookedUp(LookupPath(lookup.num_tokens), lookup=lookup)
+        return LookedUp(LookupPath.chains(1, lookup.num_tokens), lookup=lookup)
 
     def begin(self, run: Run) -> Chooser:
         """This drafting in every step, by what was counted of the models."""
@@ -158,10 +159,26 @@ class Drafting:
         """Random numbers of one step: those of the drafts, then those of the rule."""
         return self.tree.draws + self.rule.uniforms(self.tree.bounds)
 
+    # Whether the numbers of a step depend on how many tokens its texts have emitted; no CUDA graph holds them then.
+    by_place: ClassVar[bool] = False
+
+    def at_places(self, numbers: Tensor, rows: Sequence[int], places: Sequence[int], n: int, device: Any) -> Tensor:
+        """Numbers of one step (B, uniforms), on the CPU, of texts that have emitted so many tokens; n: tokens of the target."""
+        return numbers
+
     def select(self, tree: ot.paths.DraftTree, numbers: Any) -> PathSelection:
         """What the rule emits of trees drafted so, by all random numbers of the step; of a smaller tree it takes the first of its own."""
         first = self.tree.draws
         return self.rule.select(tree, numbers[:, first : first + self.rule.uniforms(tree.bounds)])
+
+    def warm_up(self, n: int) -> None:
+        """One step under uniform laws: what a rule imports or compiles at its first use is then no step's time."""
+        numbers = torch.full((1, self.uniforms), 0.5)
+        growing = self.tree.begin(numbers[:, : self.tree.draws], torch.full((1, self.tree.takes), -1))
+        while growing.levels:
+            growing.grow(torch.full((1, growing.slots.shape[1], n), 1 / n))
+        laws = torch.full((1, self.tree.budget + 1, n), 1 / n)
+        self.select(self.tree.tree(growing.grown(), laws, laws), numbers)
 
 
 @dataclass(frozen=True)
@@ -169,13 +186,13 @@ class LookedUp(Drafting):
     """One path of looked-up tokens, in every step with as many nodes as were found."""
 
     def begin(self, run: Run) -> Chooser:
-        return Found(self, run.batch)
+        return Found(self, run)
 
     def shortened(self, length: int) -> Drafting:
         """One path of fewer tokens; plain decoding for none."""
         if length >= self.tree.length:
             return self
-        return replace(self, tree=LookupPath(length)) if length else Drafting()
+        return replace(self, tree=LookupPath.chains(1, length)) if length else Drafting()
 
 
 @dataclass(frozen=True)
@@ -248,15 +265,17 @@ class Always(Chooser):
 class Found(Chooser):
     """Prompt lookup, in every step with as many nodes as the longest draft has among the texts that go on."""
 
-    def __init__(self, drafting: LookedUp, batch: int) -> None:
-        self._lookup = drafting.lookup
+    def __init__(self, drafting: LookedUp, run: Run) -> None:
+        batch, of_pair = run.batch, run.pair.text_draft
+        self._lookup = drafting.lookup if of_pair is None else of_pair
         self.menu = tuple(drafting.shortened(length) for length in range(drafting.tree.length + 1))
         self._going, self._found = [True] * batch, list[Match]()
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         going = zip(texts, self._going, strict=True)
         self._found = [self._lookup.find(text) if goes_on else Match() for text, goes_on in going]
-        return self.menu[max(len(match.tokens) for match in self._found)]
+        longest = max(len(match.tokens) for match in self._found)
+        return self.menu[min(longest, len(self.menu) - 1)]  # a text draft may find more than is drafted
 
     def found(self, drafting: Drafting, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
         return self._found

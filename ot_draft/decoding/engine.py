@@ -21,6 +21,7 @@ from .drafting import Chooser, Drafting
 from .language_model import LanguageModel
 from .reader import Reader
 from .sampling import NodeLaws, uniforms
+from .staged import StagedDrafter
 from .step import Step
 
 WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
@@ -31,7 +32,8 @@ class Memory:
     """What all draftings of a run work on: a batch of B texts, and a cache of S slots a text for each model.
 
     S is enough for prompt, new tokens and the largest tree. It does not grow with the number of paths, but for the nodes of
-    the tree. draft: None where nothing is drafted by a model.
+    the tree. A draft of the target's own layers has none of its own, unless it drafts for another draft. draft: None where nothing
+    is drafted by a model; third: a model that drafts for the draft model, if there is one.
     """
 
     texts: Texts
@@ -39,11 +41,12 @@ class Memory:
     draft: Reader | None
     n: int
     number: torch.dtype
+    third: Reader | None = None
 
     @classmethod
     def of(
         cls,
-        models: tuple[LanguageModel, LanguageModel | None],
+        models: Sequence[LanguageModel | None],
         prompts: Sequence[Sequence[int]],
         draftings: Sequence[Drafting],
         sampling: tuple[NodeLaws, NodeLaws],
@@ -58,17 +61,19 @@ class Memory:
         caches = [SlotCache(slots, model.layers) for model in models if model is not None]
         readers = [
             Reader(model, cache, laws, texts, caches[0])
-            for model, cache, laws in zip(filter(None, models), caches, sampling, strict=False)
+            for model, cache, laws in zip(filter(None, models), caches, (*sampling, sampling[-1]), strict=False)
         ]
+        readers[1:2] = [reader.sharing() if reader.model.shares_cache else reader for reader in readers[1:2]]
         for reader in readers:
             reader.prefill(prompts)
-        target, draft = readers[0], readers[1] if len(readers) > 1 else None
+        target, draft, third = (*readers, None, None)[:3]
+        assert target is not None
         number = torch.float64 if target.model.dtype == torch.float64 else torch.float32
-        return cls(texts, target, draft, target.model.n, number)
+        return cls(texts, target, draft, target.model.n, number, third)
 
     def narrow(self, slots: int) -> None:
         """Let passes look at so many slots of every text."""
-        for reader in (self.target, self.draft):
+        for reader in (self.target, self.draft, self.third):
             if reader is not None:
                 reader.cache.narrow(slots)
 
@@ -76,6 +81,9 @@ class Memory:
         """Who drafts such trees."""
         if tree.passes:
             assert self.draft is not None
+            if tree.ahead:
+                assert self.third is not None
+                return StagedDrafter(tree, self.draft, self.third, self.n, self.number)
             return ModelDrafter(tree, self.draft, self.n, self.number)
         return (LookupDrafter if tree.takes else Drafter)(tree, self.texts, self.n, self.number)
 
@@ -103,6 +111,10 @@ class Engine:
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
         numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.memory.number)
+        if self.drafting.by_place:
+            numbers = self.drafting.at_places(
+                numbers, rows, self.texts.emitted.tolist(), self.memory.n, self.uniforms.device
+            )
         pinned = numbers.pin_memory() if self.uniforms.is_cuda else numbers  # else the copy would wait for the device
         self.uniforms.copy_(pinned, non_blocking=True)
 
@@ -140,9 +152,7 @@ class Engine:
         """What was drafted, with p and q at its nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
         fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.number_by_q else None
-        tree = ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count)
-        vars(tree)["layout"] = self.layout  # which would else be worked out a second time
-        return tree
+        return ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, self.layout)
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n), 0 at nodes without children."""
@@ -152,7 +162,7 @@ class Engine:
     @property
     def recordable(self) -> bool:
         """Whether a step can be a CUDA graph."""
-        return self.target.recordable and self.drafter.recordable
+        return self.target.recordable and self.drafter.recordable and not self.drafting.by_place
 
     def record(self) -> None:
         """Let CUDA graphs stand in the place of its parts, on CUDA."""
@@ -213,8 +223,7 @@ class Engines:
                 engine.record()
         engine = self._known[drafting]
         # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
-        missing = (len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
-        engine.drafter.behind = max(0, max(missing) - engine.drafter.always)
+        engine.drafter.miss(max(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True)))
         engine.drafter.look_up(self._chooser.found(drafting, self._texts))
         self._engine = engine
         return engine

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
-from .cache import SlotCache
-from .cpu import GROUPED
-from .draft_models import StateDraft, SubsetDraft, features_of
+from .cache import SlotCache, causal_mask, with_cache
+from .draft_models import IntersectionDraft, StateDraft, SubsetDraft, features_of
 
 # What bounds a text, in tokens: as configurations call it, and as messages do.
 LIMITS = {
@@ -33,6 +32,7 @@ class LanguageModel:
     """
 
     reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
+    shares_cache = False  # whether it reads texts in the target's cache, as the target left them there
 
     def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
         self.model, self.n, self.keeps = model, n, tuple(keeps)
@@ -58,7 +58,7 @@ class LanguageModel:
         Some would not even tell: what comes out is a law, but not the model's own.
         """
         attention = getattr(self.config, "_attn_implementation", "eager")
-        if attention not in ("sdpa", "eager", GROUPED):
+        if attention not in ("sdpa", "eager"):
             raise CannotDecode(
                 f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
             )
@@ -121,9 +121,8 @@ class LanguageModel:
         keeps = bool(self.keeps)
         # Places by number, which are copied: of a slice, torch's product would copy the head's weights for every row of the batch.
         keep: Any = torch.arange(-last, 0, device=tokens.device) if last else 0
-        output = self.model(
-            tokens, past_key_values=cache, use_cache=True, logits_to_keep=keep, output_hidden_states=keeps, **options
-        )
+        given = with_cache(self.model, cache)
+        output = self.model(tokens, logits_to_keep=keep, output_hidden_states=keeps, **given, **options)
         if keeps:
             cache.keep_states(self._features(output.hidden_states))
         return output.logits[..., : self.n].to(self.device)
@@ -147,17 +146,20 @@ class LanguageModel:
         """How many tokens before the last two it reads in every step, where a step drafts so many at most."""
         return 0
 
-    def logits_along(self, text: Sequence[int], places: Sequence[int], features: Tensor | None = None) -> Tensor:
+    def target_context(self, target: Any, text: Sequence[int], room: int) -> Any:
+        """What it is given of the target along a text, for `logits_along` of texts of up to `room` tokens that begin so: nothing."""
+        return None
+
+    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
         """Logits (rows, n or fewer) of the token at each place of a text, given those before it: passes without a cache.
 
         places: increasing, from 1 on; the last one may be the text's end. What stands behind it is not read.
-        features: (T, f), for a draft that reads hidden states: those of the target at the text's first tokens. What comes later counts
-        as drafted: a pass for each such token.
+        context: what `target_context` says of the text's first tokens. What comes later counts as drafted.
         """
         last = torch.tensor(places, device=self.device) - 1
-        return self._at_places(self._along(text[: places[-1]]), last, features)
+        return self._at_places(self._along(text[: places[-1]]), last, context)
 
-    def _at_places(self, tokens: Tensor, last: Tensor, features: Tensor | None) -> Tensor:
+    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
         return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
 
     def features_along(self, text: Sequence[int]) -> Tensor:
@@ -208,8 +210,16 @@ class SubsetModel(LanguageModel):
     def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
         return self.model(tokens, cache, last, **options)
 
-    def _at_places(self, tokens: Tensor, last: Tensor, features: Tensor | None) -> Tensor:
+    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
         return self.model(tokens)[0, last]
+
+
+class IntersectionModel(SubsetModel):
+    """A draft with another tokenizer, which is given the target's tokens and reads them as its own."""
+
+    def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
+        super().__init__(model, n, keeps)
+        self.embedded = n
 
 
 class StateModel(SubsetModel):
@@ -226,7 +236,7 @@ class StateModel(SubsetModel):
 
     def before(self, target: SlotCache, places: Tensor) -> Tensor:
         """The target's states, made one vector; 0 before the first token."""
-        fused = self.model.fused(target.states_at((places - 1).clamp(min=0)).to(self.device))
+        fused = self.model.fuse(target.states_at((places - 1).clamp(min=0)).to(self.device))
         return fused.masked_fill((places == 0)[..., None].to(fused.device), 0)
 
     def before_drafted(self, own: SlotCache, slots: Tensor) -> Tensor:
@@ -241,13 +251,16 @@ class StateModel(SubsetModel):
         """A graph holds one number of tokens: as many as are drafted at most. On the CPU those that it has to read are."""
         return drafted - 1 if self.device.type != "cpu" else 0
 
-    def _at_places(self, tokens: Tensor, last: Tensor, features: Tensor | None) -> Tensor:
-        assert features is not None
-        return self._by_states(tokens, features[: tokens.shape[1] - 1])[0, last]
+    def target_context(self, target: Any, text: Sequence[int], room: int) -> Tensor:
+        """Hidden states of the target, (T, f)."""
+        return language_model(target, self.n, self.reads).features_along(text)
+
+    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
+        return self._by_states(tokens, context[: tokens.shape[1] - 1])[0, last]
 
     def _by_states(self, tokens: Tensor, features: Tensor) -> Tensor:
         """Logits (1, T, s) of a draft that reads hidden states; from its own ones where there are no features."""
-        fused = self.model.fused(features[None].to(self.device, self.dtype))
+        fused = self.model.fuse(features[None].to(self.device, self.dtype))
         before = torch.cat((fused.new_zeros(1, 1, fused.shape[-1]), fused), 1)
         while True:
             states = self.model.states(tokens[:, : before.shape[1]], before)
@@ -256,10 +269,46 @@ class StateModel(SubsetModel):
             before = torch.cat((before, states[:, -1:]), 1)
 
 
+class SelfModel(LanguageModel):
+    """The target without some layers: of a text it reads the last token alone, those before it are in the target's cache.
+
+    What it drafts stands behind the text in that cache, where the target writes over it.
+    """
+
+    shares_cache = True
+
+    def target_context(self, target: Any, text: Sequence[int], room: int) -> tuple[SlotCache, int]:
+        """A cache in which the target has read the text, and how long that is."""
+        model, known = language_model(target, self.n), len(text)
+        cache = SlotCache(known + room, model.layers)
+        if known:
+            slots = torch.arange(known, device=model.device)[None]
+            mask = causal_mask(known, cache.live, model.dtype, model.device)
+            model.logits(cache, model._along(text), slots, slots, mask, last=1)
+        return cache, known
+
+    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
+        cache, known = context
+        places = torch.cat((last[last < known], torch.arange(known, tokens.shape[1], device=last.device)))
+        # Of what it reads itself, a token sees itself and what was drafted before: the rest is in the cache, by the target.
+        own = (places == places[:, None]) | ((places >= known) & (places <= places[:, None]))
+        sees = torch.cat((torch.arange(known, device=last.device) < places[:, None], own), 1)
+        mask = torch.full((len(places), cache.live), torch.finfo(self.dtype).min, dtype=self.dtype, device=last.device)
+        mask[:, : sees.shape[1]].masked_fill_(sees, 0)
+        slots = known + torch.arange(len(places), device=last.device)
+        logits = self.logits(cache, tokens[:, places], slots[None], places[None], mask[None, None])
+        return logits[0, torch.searchsorted(places, last)]
+
+
 def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> LanguageModel:
     """The model as the engine calls it, by its kind: the one place that asks for a class."""
-    kinds: dict[type, type[LanguageModel]] = {StateDraft: StateModel, SubsetDraft: SubsetModel}
-    kind = next((ours for theirs, ours in kinds.items() if isinstance(model, theirs)), LanguageModel)
+    kinds: dict[type, type[LanguageModel]] = {
+        StateDraft: StateModel,
+        SubsetDraft: SubsetModel,
+        IntersectionDraft: IntersectionModel,
+    }
+    other = SelfModel if hasattr(model, "shares_cache") else LanguageModel
+    kind = next((ours for theirs, ours in kinds.items() if isinstance(model, theirs)), other)
     return kind(model, n, keeps)
 
 

@@ -1,31 +1,43 @@
-"""Load a target and a draft: any two causal language models of transformers with one vocabulary, or layers for the target's own."""
+"""Load a target and a draft: any two causal language models of transformers with one vocabulary, or layers for the target's own.
+
+A Llama on the CPU is read by `Llama`, from a folder without any import of transformers; all else is transformers' own model.
+"""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import importlib.util
 import json
 import os
-import shutil
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..errors import CannotDecode, MissingPackage
-from .cpu import group_heads, has_short_products, pack, pack_draft, pack_float16
-from .draft_models import StateDraft, SubsetDraft
+from . import llama
+from .converted import converted
+from .cpu import has_short_products, pack, pack_draft, pack_float16
+from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
+from .file_weights import FileWeights, check_products, write_blocks
 from .pair import Pair
+from .self_draft import self_draft
+from .text_draft import TextDraft
+from .tokens import Tokenizer
 
 HUB_SECONDS = 10.0
 LOOKUP = "lookup"  # in the place of a draft model's name
+FILE = "file"  # the target's weights as a GGUF file has them, and all that is computed between them in float32
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+DTYPES |= {FILE: torch.float32}
+EMBEDDING = "model.embed_tokens.weight"
+Stages = Callable[[str], object]
 
 
 def load_pair(
@@ -37,42 +49,198 @@ def load_pair(
     packed: bool = True,
     assistant: str | None = None,
     cache: bool = True,
-    progress: Callable[[str], object] = lambda stage: None,
+    progress: Stages = lambda stage: None,
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
     draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model
-    at all. device_map: how accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of
-    float32 models on a CPU into the layout that its matrix products want (`pack`), and those of the draft to 8 and 16 bits
-    (`pack_draft`, `pack_float16`: its law is what it computes so), but not where accelerate has spread the target. float16 on a CPU
-    that has such products: weights of 16 bits (`pack_float16`), while all that is computed is float32. assistant: a safetensors file of
-    layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it
-    from there the next time. progress: is told every stage as it begins.
+    at all; or `skip:12,20`, `exit:8`: the target without these layers, or its first so many; or `tli:NAME`, `slem:NAME`: a model with
+    another tokenizer, by the tokens that both have or by its text; or `chain:Q,R`: a draft Q for which R drafts. device_map: how
+    accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of float32 models on a CPU
+    into the layout that its matrix products want (`pack`), and those of the draft to 8 and 16 bits (`pack_draft`, `pack_float16`: its law
+    is what it computes so), but not where accelerate has spread the target; and read Llamas by `Llama`. float16 on a CPU that has such
+    products: weights of 16 bits (`pack_float16`), while all that is computed is float32. file: the target's weights as its GGUF file has
+    them (`FileWeights`). assistant: a safetensors file of layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file
+    was converted to, as `converted` does, and read it from there the next time. progress: is told every stage as it begins.
     """
+    kind, _, named = draft.partition(":")
+    draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     where = _device(device)
-    packed = packed and device_map is None
-    short = packed and dtype == "float16" and where.type == "cpu" and has_short_products()
-    number = torch.float32 if short else DTYPES[dtype]
+    packed = packed and device_map is None and where.type == "cpu"
+    if dtype == FILE:
+        _check_file_weights(target, packed and cache)
     _check_there(target, draft)
-    progress("importing transformers")
-    _import_transformers()
-    progress(f"reading the target, {Path(target).name}")
-    big, tokenizer = _model_and_tokenizer(target, "target", cache, number, where, device_map, progress)
-    small: Any = None
-    if draft != LOOKUP:
-        progress(f"reading the draft, {Path(draft).name}")
-    if Path(draft).suffix == ".safetensors":
-        small = _own_draft(big, Path(draft))
-    elif draft != LOOKUP:
-        small, theirs = _model_and_tokenizer(draft, "draft", cache, number, where, None, progress)
-        _check_one_vocabulary(tokenizer, theirs)
-    other = None if assistant is None else _own_draft(big, Path(assistant))
-    if packed:
-        progress("laying out the weights")
-        _pack(big, (small, other), short)
-    return Pair(big, small, tokenizer, assistant=other)
+    loader = _Loader(target, draft, assistant, dtype, where, device_map, packed, cache, progress)
+    pair = loader.pair()
+    return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """The arguments of `load_pair`, looked through."""
+
+    target: str
+    draft: str
+    assistant: str | None
+    dtype: str
+    device: torch.device
+    device_map: str | None
+    packed: bool
+    cache: bool
+    progress: Stages
+    lean: bool = True  # a Llama as `Llama`, where weights are packed
+
+    def pair(self) -> Pair:
+        """Both models, packed."""
+        self.progress(f"reading the target, {Path(self.target).name}")
+        big, tokenizer = self._model_and_tokenizer(self.target, "target", self.device_map)
+        small: Any = None
+        if self.draft != LOOKUP:
+            self.progress(f"reading the draft, {Path(self.draft).name}")
+        if Path(self.draft).suffix == ".safetensors":
+            small = _own_draft(big, Path(self.draft))
+        elif self.draft != LOOKUP:
+            small, theirs = self._model_and_tokenizer(self.draft, "draft", None)
+            _check_one_vocabulary(tokenizer, theirs)
+        own = isinstance(big, llama.Llama)
+        other = None if self.assistant is None or own else _own_draft(big, Path(self.assistant))
+        if self.packed:
+            self.progress("laying out the weights")
+            self._pack(big, (small, other))
+        return Pair(big, small, tokenizer, assistant=other, by_transformers=self._by_transformers if own else None)
+
+    def draft_alone(self, pair: Pair, name: str) -> tuple[Any, Any]:
+        """A further draft model for this target, by transformers if it is none of our files of layers, and its tokenizer."""
+        self.progress(f"reading the draft, {Path(name).name}")
+        if Path(name).suffix == ".safetensors":
+            return _own_draft(pair.target, Path(name)), pair.tokenizer
+        dtype = "float32" if self.dtype == FILE else self.dtype
+        model, tokenizer = replace(self, dtype=dtype, lean=False)._model_and_tokenizer(name, "draft", None)
+        if self.packed:
+            self._pack(model, (None, None))
+        return model, tokenizer
+
+    def _by_transformers(self) -> Pair:
+        """The same target, and what its own generation can ask, as transformers loads them."""
+        dtype = "float32" if self.dtype == FILE else self.dtype
+        asked = self.draft if self.assistant is None else self.assistant
+        found = replace(self, draft=asked, assistant=None, dtype=dtype, lean=False).pair()
+        return found if found.assisting is not None else replace(found, draft=None)
+
+    def _pack(self, target: Any, drafts: tuple[Any, Any]) -> None:
+        for draft in filter(None, drafts):
+            pack_draft(draft)
+            pack_float16(draft)
+        if self._short:
+            pack_float16(target)
+        for model in filter(None, (target, *drafts)):
+            pack(model)
+
+    @property
+    def _short(self) -> bool:
+        """Whether the target's weights have 16 bits, and all that is computed 32."""
+        return self.packed and self.dtype == "float16" and has_short_products()
+
+    @property
+    def _number(self) -> torch.dtype:
+        return torch.float32 if self._short else DTYPES[self.dtype]
+
+    def _model_and_tokenizer(self, name: str, role: str, device_map: str | None) -> tuple[Any, Any]:
+        if self.cache and name.endswith(".gguf") and Path(name).is_file():
+            name = str(_as_folder(Path(name), self.progress) or name)
+        lean = self.lean and self.packed and self._number == torch.float32
+        if lean and Path(name).is_dir():
+            from_file = self.dtype == FILE and role == "target"
+            model = _llama_of(Path(name), from_file)
+            tokenizer = None if model is None else Tokenizer.of(Path(name))
+            if tokenizer is not None:
+                return model, tokenizer
+        self.progress("importing transformers")
+        with _gguf_read_once(name):
+            model, tokenizer = _model(name, role, self._number, self.device, device_map), _tokenizer(name, role)
+        return (as_llama(model) if lean else model), tokenizer
+
+
+def _check_file_weights(target: str, packed: bool) -> None:
+    if not target.endswith(".gguf") or not packed:
+        raise CannotDecode(
+            "dtype file takes the target's weights from a .gguf file, on a CPU, packed and with the cache: take float32 or float16"
+        )
+    check_products()
+
+
+def _llama_of(folder: Path, from_file: bool) -> llama.Llama | None:
+    """The Llama of a folder, from its files; None for another model. from_file: layers of a converted file's own blocks."""
+    weights = folder / "model.safetensors"
+    try:
+        config, ends = (json.loads((folder / f"{name}config.json").read_text()) for name in ("", "generation_"))
+    except (OSError, ValueError):
+        return None
+    if not llama.reads(config) or not weights.is_file():
+        return None
+    from safetensors.torch import load_file
+
+    floats = llama.FloatWeights(load_file(weights))
+    made_of = FileWeights(folder, floats) if from_file else floats
+    model = llama.Llama(made_of, SimpleNamespace(**config), SimpleNamespace(**ends))
+    # In a mapping of its own, of which the rows that are looked up come into memory; of the other nothing stays once layers are packed.
+    model.model.embed_tokens.weight = nn.Parameter(load_file(weights)[EMBEDDING].float(), requires_grad=False)
+    return model
+
+
+def as_llama(model: Any) -> Any:
+    """A model of transformers as `Llama` where it is one, of the same weights; else itself."""
+    config = model.config.to_dict()
+    if not llama.reads(config):
+        return model
+    return llama.Llama(llama.FloatWeights(model.state_dict()), SimpleNamespace(**config), model.generation_config)
+
+
+Loader = Callable[[str], tuple[Any, Any]]  # the name of a draft model -> the model and its tokenizer
+
+
+def _of_layers(kind: str, pair: Pair, named: str, load: Loader) -> Pair:
+    return replace(pair, draft=self_draft(pair.target, kind, named))
+
+
+def _by_intersection(pair: Pair, named: str, load: Loader) -> Pair:
+    model, tokenizer = load(named)
+    return replace(pair, draft=IntersectionDraft.of(model, tokenizer, pair.tokenizer, pair.n))
+
+
+def _by_text(pair: Pair, named: str, load: Loader) -> Pair:
+    model, tokenizer = load(named)
+    return replace(pair, text_draft=TextDraft(model, tokenizer, pair.tokenizer))
+
+
+def _by_chain(pair: Pair, named: str, load: Loader) -> Pair:
+    names = named.rpartition(",")[::2]
+    found = []
+    for name in names:
+        kind, _, rest = name.partition(":")
+        if kind in ("skip", "exit", "tli"):
+            found.append(OTHER_DRAFTS[kind](pair, rest, load).draft)
+            continue
+        if not name:
+            raise CannotDecode(
+                f"draft chain:{named}: name two drafts, the second of which drafts for the first, chain:Q,R"
+            )
+        model, tokenizer = load(name)
+        if tokenizer is not pair.tokenizer:
+            _check_one_vocabulary(pair.tokenizer, tokenizer)
+        found.append(model)
+    return replace(pair, draft=found[0], third=found[1])
+
+
+OTHER_DRAFTS: dict[str, Callable[[Pair, str, Loader], Pair]] = {  # by what stands before a colon in the draft's name
+    "skip": partial(_of_layers, "skip"),
+    "exit": partial(_of_layers, "exit"),
+    "tli": _by_intersection,
+    "slem": _by_text,
+    "chain": _by_chain,
+}
 
 
 def _check_there(target: str, draft: str) -> None:
@@ -105,24 +273,8 @@ def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
     if theirs.get_vocab() != tokenizer.get_vocab():
         raise CannotDecode(
             f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's, or other ids):"
-            " take two models of one family"
+            " take two models of one family, or name the draft tli:NAME (common tokens) or slem:NAME (by text)"
         )
-
-
-def _pack(target: Any, drafts: Sequence[Any], short: bool) -> None:
-    """short: the target's weights in 16 bits too."""
-    from .cpu_llama import make_lean  # which imports transformers
-
-    there = [draft for draft in drafts if draft is not None]
-    for draft in there:
-        pack_draft(draft)
-        pack_float16(draft)
-    if short:
-        pack_float16(target)
-    for model in (target, *there):
-        pack(model)
-        group_heads(model)
-        make_lean(model)
 
 
 @contextmanager
@@ -200,23 +352,19 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         ) from None
 
 
-def _model_and_tokenizer(
-    name: str, role: str, cache: bool, dtype: torch.dtype, device: torch.device, device_map: str | None, progress: Any
-) -> tuple[Any, Any]:
-    if cache and name.endswith(".gguf") and Path(name).is_file():
-        name = str(_as_folder(Path(name), progress) or name)
-    with _gguf_read_once(name):
-        return _model(name, role, dtype, device, device_map), _tokenizer(name, role)
-
-
 def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
     """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it."""
 
     def convert(folder: Path) -> None:
         progress(f"converting {file.name}, this once")
         with _gguf_read_once(str(file)):
-            _model(str(file), "target", torch.float32, torch.device("cpu"), None).save_pretrained(folder)
+            model = _model(str(file), "target", torch.float32, torch.device("cpu"), None)
+            model.save_pretrained(folder)
             _tokenizer(str(file), "target").save_pretrained(folder)
+            if llama.reads(model.config.to_dict()):
+                import gguf
+
+                write_blocks(gguf.GGUFReader(file.parent / file.name), folder, model.config)
 
     return converted(file, convert)
 
@@ -249,93 +397,35 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
     draft scores. If it holds `reads`, too, the numbers of layers after which the draft reads the target's hidden states, it is a
     `StateDraft`, and holds its `fuse`, `norm_states` and `project`.
     """
-    import transformers
     from safetensors.torch import load_file
-    from transformers.initialization import no_init_weights
 
     tensors = load_file(file)
     vocabulary_subset, reads = tensors.pop("vocabulary_subset"), tensors.pop("reads", None)
     config = copy.deepcopy(target.config)
     config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
     config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
-    with no_init_weights():  # all are read below
-        backbone = transformers.LlamaModel(config)
     embedding = target.get_input_embeddings()
-    backbone.set_input_embeddings(embedding)
-    own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
-    backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
+    of_llama = isinstance(target, llama.Llama)
+    backbone = (llama.LlamaBody if of_llama else _body)(llama.FloatWeights(tensors), config, embedding)
     draft = SubsetDraft(backbone, embedding, vocabulary_subset)
     if reads is not None:
         draft = StateDraft(backbone, embedding, vocabulary_subset, reads.tolist())
+        if of_llama:
+            weight = tensors.pop("norm_states.weight").float()
+            draft.norm_states = llama.Norm(len(weight), config.rms_norm_eps, weight)
         others = {name: tensor for name, tensor in tensors.items() if not name.startswith("model.")}
         draft.load_state_dict({**draft.state_dict(), **others})
     return draft.to(embedding.weight.device, embedding.weight.dtype).eval().requires_grad_(False)
 
 
-SIZES = "sizes.json"  # of the other files of a folder: what was cut short is not read
-
-
-def cache_folder() -> Path:
-    """Where converted files are kept: OT_DRAFT_CACHE, or ot_draft in the user's cache folder."""
-    own = os.environ.get("OT_DRAFT_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ot_draft"
-
-
-def converted(file: Path, convert: Callable[[Path], None], cache: Path | None = None) -> Path | None:
-    """The folder of a GGUF file, named by a hash of its content and transformers' version; `convert` fills it the first time.
-
-    cache: the folder that holds such folders. None comes back where nothing can be written there, with a warning.
-    """
-    cache = cache or cache_folder()
-    folder = cache / _name(file)
-    if _whole(folder):
-        return folder
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
-        try:
-            convert(making)
-            _write_sizes(making)
-            _move(making, folder)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-    except OSError as error:
-        warnings.warn(
-            f"{file.name} is read anew every time, since {cache} cannot be written ({error}): "
-            "set OT_DRAFT_CACHE to a folder that can",
-            stacklevel=2,
-        )
-        return None
-    return folder
-
-
-def _move(making: Path, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # of a conversion that was cut short
-    try:
-        making.rename(folder)
-    except OSError:
-        if not _whole(folder):  # no other process was first
-            raise
-
-
-def _name(file: Path) -> str:
+def _body(weights: llama.FloatWeights, config: Any, embedding: Any) -> Any:
+    """The same by transformers."""
     import transformers
+    from transformers.initialization import no_init_weights
 
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    return f"{file.stem}-{digest}-transformers-{transformers.__version__}"
-
-
-def _files(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != SIZES}
-
-
-def _write_sizes(folder: Path) -> None:
-    (folder / SIZES).write_text(json.dumps(_files(folder)), encoding="utf-8")
-
-
-def _whole(folder: Path) -> bool:
-    try:
-        return bool(json.loads((folder / SIZES).read_text(encoding="utf-8")) == _files(folder))
-    except (OSError, ValueError):
-        return False
+    with no_init_weights():  # all are read below
+        backbone = transformers.LlamaModel(config)
+    backbone.set_input_embeddings(embedding)
+    own = {name.removeprefix("model."): weights[name] for name in weights.names if name.startswith("model.")}
+    backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
+    return backbone

@@ -1,10 +1,9 @@
 """Speculative decoding: the loop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -13,10 +12,10 @@ from ..errors import CannotDecode
 from .cache import Texts
 from .drafting import Drafting, Policy, Run
 from .engine import Engine, Engines, Memory
-from .language_model import language_model
+from .language_model import LanguageModel, language_model
 from .pair import Pair
 from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
-from .step import Details, Seconds, Step, Stopwatch, details
+from .step import Seconds, Step, Stopwatch
 
 AUTOREGRESSIVE = Drafting()
 
@@ -30,7 +29,7 @@ class DecodeOptions:
     the place of both samplings.
     max_tokens: a text. stop: tokens that end a text, None for the target's own.
     seed, rows: the random numbers of a text depend on the seed and on its row number only, which is its place in the batch
-    unless `rows` says otherwise. details, laws: record masses and ranks of drafted tokens, or whole p and q, in every step.
+    unless `rows` says otherwise. laws: record whole p and q in every step.
     graphs: CUDA graphs, where there is CUDA and each model is whole on one device.
     """
 
@@ -41,7 +40,6 @@ class DecodeOptions:
     stop: Sequence[int] | None = None
     seed: int = 0
     rows: Sequence[int] | None = None
-    details: bool = False
     laws: bool = False
     graphs: bool = True
 
@@ -139,8 +137,32 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     used = draft if asked else None
     if used is not None:
         target = language_model(pair.target, n, used.reads)
-    memory = Memory.of((target, used), prompts, chooser.menu, options.of_both, texts)
+    third = None
+    if any(drafting.tree.ahead for drafting in chooser.menu):
+        third = _third(pair, n)
+    warm = [drafting for drafting in chooser.menu if drafting.tree.passes and not drafting.by_place]
+    _warm_up(frozenset({type(drafting.rule): drafting for drafting in warm}.values()), n)
+    memory = Memory.of((target, used, third), prompts, chooser.menu, options.of_both, texts)
     return Engines(memory, chooser, prompts, options.graphs)
+
+
+@cache
+def _warm_up(draftings: frozenset[Drafting], n: int) -> None:
+    for drafting in draftings:
+        drafting.warm_up(n)
+
+
+def _third(pair: Pair, n: int) -> LanguageModel:
+    """The draft model's own draft; CannotDecode where there is none that can be asked."""
+    if pair.third is None:
+        raise CannotDecode("nobody drafts for the draft model: give a chain of two drafts, chain:Q,R")
+    third = language_model(pair.third, n)
+    if third.reads:
+        raise CannotDecode(
+            "a draft that reads the target's hidden states cannot draft for another: take one that reads tokens"
+        )
+    third.check_reads_trees()
+    return third
 
 
 def prepare(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions) -> Engine:
@@ -154,12 +176,6 @@ def _record(
     def host(x: Tensor) -> Tensor:
         return x.cpu() if x.device.type != "cpu" else x.clone()  # a copy: the next step writes into x
 
-    looked_up = None
-    if options.details:
-        ending = engine.chosen.gather(1, engine.length[:, None])[:, 0]
-        drafter = engine.drafter
-        masses_and_ranks = details(drafter.parents, drafter.tokens, engine.p, drafter.q, engine.nodes, ending)
-        looked_up = Details(**{name: host(value) for name, value in vars(masses_and_ranks).items()})
     return Step(
         number=number,
         root=host(root),
@@ -172,7 +188,6 @@ def _record(
         active=active,
         finished=host(~engine.texts.active),
         seconds=seconds,
-        details=looked_up,
         p=host(engine.p) if options.laws else None,
         q=host(engine.drafted_by()) if options.laws else None,
         drafting=engine.drafting,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,10 @@ class Pair:
     shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
     only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
     assistant: another draft for transformers' own generation, which hands no hidden states to a draft that reads them.
+    by_transformers: where these models are not transformers' own, what loads the pair as such, for that generation.
     acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.paths.CountedTree`).
+    text_draft: what drafts by text in the place of prompt lookup, of a draft model with another tokenizer (`TextDraft`).
+    third: a model that drafts for the draft model, for a chain of three.
     CannotDecode where the models do not know the same tokens.
     """
 
@@ -30,6 +33,9 @@ class Pair:
     shared_prefix: bool = False
     assistant: Any = None
     acceptance: PairAcceptance | None = None
+    text_draft: Any = None
+    third: Any = None
+    by_transformers: Callable[[], Pair] | None = None
 
     def __post_init__(self) -> None:
         if self.draft is None:
@@ -48,8 +54,9 @@ class Pair:
     @property
     def assisting(self) -> Any:
         """The draft that transformers' own generation can ask: the assistant, or the draft if it reads tokens only; else None."""
-        reads = self.draft is not None and language_model(self.draft, self.n).reads
-        return self.draft if self.assistant is None and not reads else self.assistant
+        draft = None if self.draft is None else language_model(self.draft, self.n)
+        alone = draft is not None and not draft.reads and not draft.shares_cache
+        return self.draft if self.assistant is None and alone else self.assistant
 
     @property
     def stop_tokens(self) -> tuple[int, ...]:
@@ -65,10 +72,9 @@ class Pair:
         score a token of the target's vocabulary.
         """
         draft = language_model(self.draft, self.n)
-        target = language_model(self.target, self.n, draft.reads)
-        features = target.features_along(text[: places[-1] - 1]) if draft.reads else None
-        found = draft.logits_along(text, places, features)
-        return target.logits_along(text, places), draft.spread_logits(found)
+        context = draft.target_context(self.target, text[: places[-1] - 1], places[-1])
+        found = draft.logits_along(text, places, context)
+        return language_model(self.target, self.n).logits_along(text, places), draft.spread_logits(found)
 
     def encode(self, text: str, chat: bool = False) -> list[int]:
         """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""

@@ -1,9 +1,8 @@
 """Target or draft model at work on the texts: it reads their prompts, the last tokens of each, and the trees behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -16,21 +15,31 @@ from .sampling import NodeLaws, NodeLogits, Way
 
 @dataclass(frozen=True)
 class Reader:
-    """A model with its own cache, on the texts of a batch. target_cache: the target's, from which a draft may be given states."""
+    """A model with its own cache, on the texts of a batch. target_cache: the target's, from which a draft may be given states.
+
+    read: (B,) how many tokens of each text the target has in the cache, for a draft that shares it, and writes behind them only.
+    """
 
     model: LanguageModel
     cache: SlotCache
     sampling: NodeLaws
     texts: Texts
     target_cache: SlotCache
+    read: Tensor | None = None
 
     @property
     def recordable(self) -> bool:
         """Whether a CUDA graph can hold a pass: the model whole on one device, and nobody looks at values on the way."""
         return self.sampling.recordable and not self.model.spread
 
+    def sharing(self) -> Self:
+        """The same in the target's cache."""
+        return replace(self, cache=self.target_cache, read=self.texts.lengths)
+
     def prefill(self, prompts: Sequence[Sequence[int]]) -> None:
         """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it."""
+        if self.read is not None:
+            return
         longest = max(len(prompt) for prompt in prompts) - 1
         device = self.model.device
         filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
@@ -51,7 +60,8 @@ class Reader:
         """
         lengths, slots = self.texts.lengths, torch.arange(self.cache.live, device=self.texts.lengths.device)
         # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
-        places = (lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)).clamp(min=0)
+        places = lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)
+        places = places.clamp(min=0 if self.read is None else self.read[:, None])
         mask = torch.zeros(1, dtype=self.model.dtype, device=self.model.device).expand(*places.shape, len(slots))
         hidden = (slots > places[..., None]).to(mask.device)
         mask = mask.masked_fill(hidden, torch.finfo(mask.dtype).min)[:, None]

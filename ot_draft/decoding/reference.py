@@ -3,15 +3,11 @@
 The engine must give the same tokens from the same uniforms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-import ot_draft as ot
 
 from ..paths.drafting.growing import Grown
 from .drafting import Drafting, Policy, Run
@@ -46,12 +42,14 @@ def reference_decode(
 def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int) -> list[int]:
     """The tokens of one step: those accepted, and one more."""
     n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, language_model(pair.target, pair.n)
-    features = features_after(pair, text) if tree.passes else None
+    context = None
+    if tree.passes:  # of all tokens but the last, which the target has not read yet
+        context = language_model(pair.draft, n).target_context(pair.target, text[:-1], len(text) + tree.length)
     number = torch.float64 if target.dtype == torch.float64 else torch.float32
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
 
     def draft_law(prefix: list[int]) -> Tensor:
-        return next_token(pair.draft, prefix, of_draft, n, row, features).to(number)
+        return next_token(pair.draft, prefix, of_draft, n, row, context).to(number)
 
     grown = grow(drafting, text, numbers, n, draft_law)
     ways: list[list[int]] = [text]
@@ -60,9 +58,7 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOpt
     p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
     certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
     q = torch.stack([draft_law(way) for way in ways])[None] if tree.passes else certain
-    fixed = grown.fixed_count[:, : q.shape[1]] if tree.law.number_by_q else None
-    drafted = ot.paths.DraftTree(grown.parents, grown.tokens, p.to(number), q, tree.bounds, tree.law, fixed)
-    selection = drafting.select(drafted, numbers)
+    selection = drafting.select(tree.tree(grown, p.to(number), q), numbers)
     return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
 
 
@@ -84,16 +80,8 @@ def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law
     return growing.grown()
 
 
-def features_after(pair: Pair, text: list[int]) -> Tensor:
-    """The target's hidden states that the draft reads, of all tokens but the last, which the target has not read yet; none for most."""
-    draft = language_model(pair.draft, pair.n)
-    return language_model(pair.target, pair.n, draft.reads).features_along(text[:-1] if draft.reads else [])
-
-
-def next_token(
-    model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0, features: Tensor | None = None
-) -> Tensor:
-    """Law (n,) of the token after a text, from passes over the whole of it. features: for a draft that reads hidden states."""
+def next_token(model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0, context: Any = None) -> Tensor:
+    """Law (n,) of the token after a text, from passes over the whole of it. context: for a draft that takes something of the target."""
     reader = language_model(model, n)
-    logits = reader.logits_along(text, [len(text)], features)[0]
+    logits = reader.logits_along(text, [len(text)], context)[0]
     return sampling.law_after(row, torch.tensor([text]), logits, reader)

@@ -1,11 +1,10 @@
 """From logits to the laws that tokens are drawn from at the nodes of trees: temperature, top-k, top-p and min-p."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -160,17 +159,23 @@ class ProcessedTexts(NodeLaws):
 
 
 def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
-    """Laws (B, W, n) at the nodes that the logits are of; NaN where no token is left."""
+    """Laws (B, W, n) at the nodes that the logits are of; NaN where no token is left.
+
+    Nodes of one length of text, of whatever row, are asked about together where their processors are the same.
+    """
     scores = logits.model.spread_logits(logits.values)
     laws = scores.new_empty(scores.shape, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
+    drafted = logits.drafted.clamp(min=0).tolist()  # an absent draft stands for token 0: nobody gets there
+    groups: dict[Any, list[tuple[int, int, list[int]]]] = defaultdict(list)
     for row, text in enumerate(logits.texts.so_far()):
-        ways = logits.ways(row)
-        for depth in sorted(set(map(len, ways))):
-            columns = [column for column, way in enumerate(ways) if len(way) == depth]
-            nodes = torch.tensor([ways[column] for column in columns], dtype=torch.int64, device=logits.drafted.device)
-            drawn = logits.drafted[row, nodes - 1].clamp(min=0)  # an absent draft stands for token 0: nobody gets there
-            tokens = torch.cat((text.expand(len(columns), -1), drawn), 1)
-            laws[row, columns] = processed[row].law(tokens, scores[row, columns])
+        own, begin = processed[row], [*processed[row].before, *text.tolist()]
+        for column, way in enumerate(logits.ways(row)):
+            tokens = [*begin, *(drafted[row][node - 1] for node in way)]
+            groups[(*map(id, own.processors), own.greedy, len(tokens))].append((row, column, tokens))
+    for nodes in groups.values():
+        rows, columns, texts = zip(*nodes, strict=True)
+        ids = torch.tensor(texts, dtype=torch.int64, device=scores.device)
+        laws[rows, columns] = replace(processed[rows[0]], before=()).law(ids, scores[rows, columns])
     return laws
 
 

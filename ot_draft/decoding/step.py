@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import torch
@@ -35,9 +35,7 @@ class Seconds:
         return self.draft + self.verify + self.select + self.cache
 
     def __add__(self, other: Seconds) -> Seconds:
-        return Seconds(
-            self.draft + other.draft, self.verify + other.verify, self.select + other.select, self.cache + other.cache
-        )
+        return Seconds(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Stopwatch:
@@ -73,21 +71,6 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class Details:
-    """Masses and ranks of the drafted tokens (B, N), each at its parent node, and of the tokens that ended the step (B,).
-
-    Rank 0 is the most probable token; equal masses share a rank. An absent draft has mass 0.
-    """
-
-    p: Tensor
-    q: Tensor
-    p_rank: Tensor
-    q_rank: Tensor
-    next_p: Tensor
-    next_rank: Tensor
-
-
-@dataclass(frozen=True)
 class Step:
     """One call of the target, for a batch of B texts.
 
@@ -111,7 +94,6 @@ class Step:
     finished: Tensor
     parents: Tensor
     seconds: Seconds
-    details: Details | None = None
     p: Tensor | None = None
     q: Tensor | None = None
     drafting: Drafting = field(default_factory=Drafting)
@@ -140,23 +122,3 @@ class Step:
     def tokens(self, row: int) -> list[int]:
         """What this step adds to one text."""
         return [token for token in self.emitted[row].tolist() if token >= 0]
-
-
-def details(parents: Tensor, drafted: Tensor, p: Tensor, q: Tensor, nodes: Tensor, ending: Tensor) -> Details:
-    """Look the tokens drafted (B, N) up in p (B, N + 1, n) and q (B, M, n), each at its parent, int (B, N), and the token `ending` (B,)
-    at its own node. Nodes behind the last that is there may be missing in p and q."""
-    p_mass, p_rank = look_up(p, parents.clamp(max=p.shape[1] - 1), drafted)
-    q_mass, q_rank = look_up(q, parents.clamp(max=q.shape[1] - 1), drafted)
-    last = nodes.amax(1, keepdim=True).clamp(min=0) if nodes.shape[1] else torch.zeros_like(ending)[:, None]
-    next_p, next_rank = look_up(p, last, ending[:, None])
-    return Details(p_mass, q_mass, p_rank, q_rank, next_p[:, 0], next_rank[:, 0])
-
-
-def look_up(masses: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Mass and rank of tokens (B, T), each in its row of masses (B, R, n): (B, T), (B, T)."""
-    batch = torch.arange(len(masses), device=masses.device)
-    mass = torch.where(tokens < 0, 0, masses[batch[:, None], rows, tokens.clamp(min=0)])
-    rank = torch.zeros_like(tokens)
-    for column in range(tokens.shape[1]):  # one by one: all at once would copy the vocabulary's masses for every token
-        rank[:, column] = (masses[batch, rows[:, column]] > mass[:, column, None]).sum(-1)
-    return mass, rank

@@ -11,20 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..arrays import (
-    Array,
-    divide,
-    empty,
-    excess,
-    gather,
-    inverse_cdf,
-    namespace,
-    on_host,
-    positions,
-    settled,
-    total,
-    where,
-)
+from .. import arrays as xp
+from ..arrays import Array
 from ..paths import BlockVerification, PathRule, TokenWise, TreeShape
 from ..rules import SpeculativeSampling
 
@@ -44,13 +32,13 @@ class Drafts:
     @cached_property
     def rows(self) -> Array:
         """The row of every draft, of some other one where there is none: int (B, L)."""
-        rows = self.start[:, None] + positions(self.longest, self.tokens)
+        rows = self.start[:, None] + xp.positions(self.longest, self.tokens)
         return rows.clamp(max=len(self.tokens) - 1)
 
     @cached_property
     def present(self) -> Array:
         """Whether there is a draft: bool (B, L)."""
-        return positions(self.longest, self.tokens) < self.lengths[:, None]
+        return xp.positions(self.longest, self.tokens) < self.lengths[:, None]
 
     @cached_property
     def beginning(self) -> Array:
@@ -59,7 +47,7 @@ class Drafts:
 
     def padded(self, values: Array, last: Array) -> Array:
         """A value a draft, in a row a chain, `last` from its end on: (T,), (B, 1) -> (B, L + 1)."""
-        torch = namespace(values)
+        torch = xp.namespace(values)
         return torch.cat((torch.where(self.present, values[self.rows], last), last), -1)
 
     def of(self, requests: Array) -> Drafts:
@@ -77,14 +65,14 @@ class Chains:
 
     def node(self, accepted: Array) -> Array:
         """The row of the draft behind so many accepted ones: int (B, 1) -> (B,)."""
-        return gather(self.drafts.rows, accepted.clamp(max=self.drafts.longest - 1))[:, 0]
+        return xp.gather(self.drafts.rows, accepted.clamp(max=self.drafts.longest - 1))[:, 0]
 
     @cached_property
     def refused(self) -> Array:
         """Whether the first draft that has to be refused was drawn: bool (B, 1); see `with_refused`."""
         beginning = self.drafts.beginning
         cut = beginning < self.drafts.lengths[:, None]
-        if self.q is None or settled(~cut):
+        if self.q is None or xp.settled(~cut):
             return beginning < 0
         return cut & (self.p[self.node(beginning)].amin(-1, keepdim=True) == 0)
 
@@ -95,22 +83,22 @@ class Chains:
         places = drafts.tokens.clamp(min=0)[:, None]
         ratio = self.p.gather(-1, places)[:, 0].double()
         if self.q is not None:
-            ratio = divide(ratio, self.q.gather(-1, places)[:, 0].double(), 0 * ratio)
-        return where(positions(drafts.longest, places) < drafts.beginning, ratio[drafts.rows], 0.0)
+            ratio = xp.divide(ratio, self.q.gather(-1, places)[:, 0].double(), 0 * ratio)
+        return xp.where(xp.positions(drafts.longest, places) < drafts.beginning, ratio[drafts.rows], 0.0)
 
     def rest(self, weight: Array) -> Array:
         """Mass of (w p - q)+ at every draft, given w: (B, L) -> (B, L)."""
         if self.q is None:  # q is 1 at the draft, where w p is at most 1
             return weight * (1 - self.ratios)
         p, q, drafts = self.p, self.q, self.drafts
-        row = positions(len(p), drafts.start)
-        request = namespace(row).searchsorted(drafts.start + drafts.lengths, row, right=True)
+        row = xp.positions(len(p), drafts.start)
+        request = xp.namespace(row).searchsorted(drafts.start + drafts.lengths, row, right=True)
         w = weight[request, row - drafts.start[request]].clamp(min=LEAST)[:, None]
-        inverse, step = (1 / w).to(p.dtype), ROWS if on_host(p) else len(p)
-        memory = empty((min(step, len(p)), p.shape[-1]), p)
+        inverse, step = (1 / w).to(p.dtype), ROWS if xp.on_host(p) else len(p)
+        memory = xp.empty((min(step, len(p)), p.shape[-1]), p)
         parts = [slice(i, min(i + step, len(p))) for i in range(0, len(p), step)]
-        left = [total(excess(p[i], q[i], inverse[i], memory[: i.stop - i.start])) for i in parts]
-        return (w * namespace(w).cat(left))[:, 0][drafts.rows]
+        left = [xp.total(xp.excess(p[i], q[i], inverse[i], memory[: i.stop - i.start])) for i in parts]
+        return (w * xp.namespace(w).cat(left))[:, 0][drafts.rows]
 
     def after(self, accepted: Array, weight: Array, uniform: Array) -> Array:
         """A token by what is left of the target at a node, (w p - q)+, or p where nothing was drawn: (B, 1) each -> int (B, 1)."""
@@ -118,12 +106,12 @@ class Chains:
         p, token = self.p[row], self.drafts.tokens[row][:, None]
         if self.q is None:
             places = token.clamp(min=0)
-            left = p.scatter(-1, places, where(token < 0, p.gather(-1, places), 0.0))
+            left = p.scatter(-1, places, xp.where(token < 0, p.gather(-1, places), 0.0))
         else:
             drawn = (accepted < self.drafts.beginning) | self.refused
-            left = excess(p, self.q[row], where(drawn, 1 / weight.clamp(min=LEAST), 0.0).to(p.dtype))
-        some = total(left) > 0
-        return inverse_cdf(left if settled(some) else where(some, left, p), uniform)
+            left = xp.excess(p, self.q[row], xp.where(drawn, 1 / weight.clamp(min=LEAST), 0.0).to(p.dtype))
+        some = xp.total(left) > 0
+        return xp.inverse_cdf(left if xp.settled(some) else xp.where(some, left, p), uniform)
 
     def of(self, requests: Array) -> Chains:
         """Some of the chains, on the same rows: int (m,)."""
@@ -140,7 +128,7 @@ def one_by_one(chains: Chains, uniforms: Array) -> tuple[Array, Array, Array]:
     """
     passed = uniforms[:, : 2 * chains.drafts.longest : 2] < chains.ratios
     accepted = passed.cumprod(-1).sum(-1, keepdim=True)
-    return accepted, 0.0 * uniforms[:, :1] + 1, gather(uniforms, 2 * accepted + (accepted < chains.drafts.longest))
+    return accepted, 0.0 * uniforms[:, :1] + 1, xp.gather(uniforms, 2 * accepted + (accepted < chains.drafts.longest))
 
 
 def as_a_block(chains: Chains, uniforms: Array) -> tuple[Array, Array, Array]:
@@ -148,22 +136,22 @@ def as_a_block(chains: Chains, uniforms: Array) -> tuple[Array, Array, Array]:
 
     Source: Sun et al., 2024; the weights w and the tests are those of `paths.BlockVerification`.
     """
-    torch, ratios, drafts = namespace(uniforms), chains.ratios, chains.drafts
+    torch, ratios, drafts = xp.namespace(uniforms), chains.ratios, chains.drafts
     weights = [0 * uniforms[:, 0] + 1]
     for depth in range(drafts.longest):
         weights.append((weights[-1] * ratios[:, depth]).clamp(max=1))
     weight = torch.stack(weights, -1)
     rest = chains.rest(weight[:, :-1])
-    passes = torch.cat((divide(rest, rest + 1 - weight[:, :-1], 0 * rest + 1), weight[:, -1:]), -1)
-    nodes = positions(drafts.longest + 1, rest)
-    passes = where(nodes <= drafts.beginning, passes, 0.0)
-    passes = where((nodes == drafts.beginning) & ~chains.refused, weight, passes)  # nothing was drawn there
+    passes = torch.cat((xp.divide(rest, rest + 1 - weight[:, :-1], 0 * rest + 1), weight[:, -1:]), -1)
+    nodes = xp.positions(drafts.longest + 1, rest)
+    passes = xp.where(nodes <= drafts.beginning, passes, 0.0)
+    passes = xp.where((nodes == drafts.beginning) & ~chains.refused, weight, passes)  # nothing was drawn there
     refused, lengths = 0 * weights[0] + 1, []
     for depth in range(drafts.longest, -1, -1):
         lengths.append(refused * passes[:, depth])
         refused = refused * (1 - passes[:, depth])
-    accepted = inverse_cdf(torch.stack(lengths[::-1], -1), uniforms[:, :1])
-    return accepted, gather(weight, accepted), uniforms[:, 1:]
+    accepted = xp.inverse_cdf(torch.stack(lengths[::-1], -1), uniforms[:, :1])
+    return accepted, xp.gather(weight, accepted), uniforms[:, 1:]
 
 
 @dataclass(frozen=True)
@@ -198,8 +186,8 @@ def along_chains(rule: ChainRule, p: Array, q: Array, tokens: Array, uniforms: A
 def along_greedy_chains(best: Array, tokens: Array) -> Array:
     """The same at temperature 0: best int (B, L + 1), the most probable token at every node; tokens int (B, L)."""
     right = (tokens == best[:, :-1]).cumprod(-1)
-    places = positions(best.shape[1], best)
-    return where(places <= right.sum(-1)[:, None], best, -1)
+    places = xp.positions(best.shape[1], best)
+    return xp.where(places <= right.sum(-1)[:, None], best, -1)
 
 
 def with_refused(tokens: Array, present: Array, p: Array) -> Array:
@@ -210,7 +198,7 @@ def with_refused(tokens: Array, present: Array, p: Array) -> Array:
     apart: where it has tokens of mass 0, as a grammar makes them, a -1 in a request's own chain becomes one of them.
     """
     least, token = p[:, :-1].min(-1)
-    return where(present & (tokens < 0) & (least == 0), token, tokens)
+    return xp.where(present & (tokens < 0) & (least == 0), token, tokens)
 
 
 def one_hot(tokens: Array, n: int, like: Array) -> Array:

@@ -1,7 +1,5 @@
 """What a call of transformers' `generate` asks for, in the engine's terms; what the engine cannot honour is refused."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -46,7 +44,8 @@ STATELESS = (
 )
 OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 # What `generate` prepares for every causal language model. The engine keeps its own cache and positions.
-PREPARED = ("attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position")
+CACHES = ("cache", "past_key_values")  # since transformers 5.24, and before
+PREPARED = ("attention_mask", "position_ids", *CACHES, "use_cache", "logits_to_keep", "cache_position")
 
 
 def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | None:
@@ -86,17 +85,19 @@ def processed(
                 f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
             )
     padding = torch.zeros_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask == 0
+    shared: dict[Any, Any] = {}
     return [
-        Processed([_of_text(each, row) for each in processors], not do_sample, before)
+        Processed([_of_text(each, row, shared) for each in processors], not do_sample, before)
         for row, before in enumerate(tokens[out].tolist() for tokens, out in zip(input_ids, padding, strict=True))
     ]
 
 
-def _of_text(processor: Any, row: int) -> Any:
-    """The processor for one text of the batch, where it holds something of each."""
+def _of_text(processor: Any, row: int, shared: dict[Any, Any]) -> Any:
+    """The processor for one text of the batch, where it holds something of each; shared by texts that need the same one."""
     name = type(processor).__name__
     if name == "RepetitionPenaltyLogitsProcessor" and isinstance(processor.prompt_ignore_length, Tensor):
-        return type(processor)(processor.penalty, int(processor.prompt_ignore_length[row]))
+        ignored = int(processor.prompt_ignore_length[row])
+        return shared.setdefault((id(processor), ignored), type(processor)(processor.penalty, ignored))
     if name == "PrefixConstrainedLogitsProcessor":
         return partial(_constrained, processor._prefix_allowed_tokens_fn, row)
     return processor
@@ -120,9 +121,9 @@ def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
     unknown = [name for name, value in inputs.items() if value is not None and name not in PREPARED]
     if unknown:
         raise CannotDecode(f"{unknown[0]} is not passed on to the models: give input_ids and attention_mask only")
-    cache = inputs.get("past_key_values")
-    if cache is not None and cache.get_seq_length() > 0:
-        raise CannotDecode("past_key_values holds tokens already: give the whole prompt and no cache")
+    for name in CACHES:
+        if (cache := inputs.get(name)) is not None and cache.get_seq_length() > 0:
+            raise CannotDecode(f"{name} holds tokens already: give the whole prompt and no cache")
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
     positions = inputs.get("position_ids")

@@ -5,8 +5,6 @@ reads them, so that the rule, its random numbers and the engine's drafts are tes
 is for `ot-draft audit URL --reference`. Laws are copied to the host and written: the engine waits for that.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Mapping

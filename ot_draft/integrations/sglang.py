@@ -17,8 +17,6 @@ host's kernels do, by their source, is in docs/integrations.md and tests/integra
 siblings do no harm, and a tree's draft_probs is not looked at.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import partial
@@ -143,9 +141,8 @@ def along_chain(
     length = candidates.shape[1] - 1
     final = uniform_samples_for_final_sampling[:, None]
     columns = number_of_uniforms(rule, length)
-    coins = [
-        uniform_samples[:, i // 2 : i // 2 + 1] if i % 2 == 0 and i < 2 * length else final for i in range(columns)
-    ]
+    ours = range(0, 2 * length, 2)  # columns that are a draft's own coin
+    coins = [uniform_samples[:, i // 2 : i // 2 + 1] if i in ours else final for i in range(columns)]
     tokens = candidates[:, 1:].long()
     emitted = along_chains(rule, target_probs, draft_probs[:, :length], tokens, namespace(final).cat(coins, -1))
     accepted = (emitted >= 0).sum(-1, keepdim=True) - 1

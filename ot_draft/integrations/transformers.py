@@ -17,7 +17,8 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Lookup, Pair, Policy, Step, decode_steps
+from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Lookup, Pair, Step, decode_steps
+from ..decoding.drafting import Policy
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
@@ -57,7 +58,9 @@ def multi_draft(
         raise CannotDecode(
             f"draft_model is {draft_model!r}, no model: load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)"
         )
-    lookup = _lookup(prompt_lookup_num_tokens, max_matching_ngram_size)
+    named = {"num_tokens": prompt_lookup_num_tokens, "max_ngram": max_matching_ngram_size}
+    settings = {name: value for name, value in named.items() if value is not None}
+    lookup = Lookup(**settings) if settings else None
     one_shape = any(given is not None for given in (rule, paths, length, law, tree))
     if shape not in (None, "auto") or (shape == "auto" and one_shape):
         raise CannotDecode(f"shape is {shape!r}: give 'auto' alone, or rule, paths, length, law or tree in its place")
@@ -72,13 +75,6 @@ def multi_draft(
     else:
         policy = Auto(draft_model is not None, Auto().lookup if lookup is None else lookup, costs)
     return MultiDraft(draft_model, policy, seed, on_step, tuple(stateless))
-
-
-def _lookup(num_tokens: int | None, max_ngram: int | None) -> Lookup | None:
-    """Prompt lookup with the settings that were given, None if none was."""
-    named = {"num_tokens": num_tokens, "max_ngram": max_ngram}
-    given = {name: value for name, value in named.items() if value is not None}
-    return Lookup(**given) if given else None
 
 
 def _one_shape(
@@ -145,9 +141,8 @@ class MultiDraft:
             seed=self._seed(model, seed, generator),
             rows=rows,
         )
-        steps = decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, self._policy(model), options)
         pad = int(generation_config._pad_token_tensor) if ends else None
-        texts = _by_columns(input_ids, self._watched(steps), stopping_criteria, pad, streamer)
+        texts = _by_columns(input_ids, self._steps(model, prompts, options), stopping_criteria, pad, streamer)
         if not generation_config.return_dict_in_generate:
             return texts
         from transformers.generation import GenerateDecoderOnlyOutput
@@ -163,15 +158,12 @@ class MultiDraft:
             return {"sampling": sampling}
         return {"processed": processed(processors, self.stateless, do_sample, input_ids, mask)}
 
-    def _policy(self, model: Any) -> Policy:
-        """The policy; one shape where processes have to decode alike, whose clocks may differ."""
+    def _steps(self, model: Any, prompts: Sequence[Sequence[int]], options: DecodeOptions) -> Iterator[Step]:
+        """Steps of the policy; of one shape where processes have to decode alike, whose clocks may differ."""
         policy = self.policy if not split_between_processes(model) else self.policy.without_clock()
         if policy is None:
             policy = _one_shape() if self.draft_model is not None else Drafting.looked_up()
-        return policy
-
-    def _watched(self, steps: Iterator[Step]) -> Iterator[Step]:
-        for step in steps:
+        for step in decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, policy, options):
             if self.on_step is not None:
                 self.on_step(step)
             yield step

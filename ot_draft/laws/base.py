@@ -28,7 +28,7 @@ Prefix = tuple[int, ...]
 class DraftLaw(ABC):
     """Joint law of k drafts given q. Shapes: q (..., n), drafts (..., k), token sets bool (..., n).
 
-    Five methods make a law; whatever else is asked of it has an answer here that is right for every law, and that a law
+    Four methods make a law; whatever else is asked of it has an answer here that is right for every law, and that a law
     replaces where it knows a quicker or a stronger one.
     """
 
@@ -42,19 +42,15 @@ class DraftLaw(ABC):
     remedy: ClassVar[str] = "take NaiveTarget(), which is valid under every law"
 
     @abstractmethod
-    def probability(self, q: Array, drafts: Array) -> Array:
-        """Probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
-
-    @abstractmethod
     def draw(self, q: Array, uniforms: Array) -> Array:
         """Drafts made from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
 
     @abstractmethod
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        """Law of the next of `count` drafts, given those before it: (..., n).
+    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        """Law (..., n) of the draft at this place, int (..., 1), given those before it.
 
-        earlier: int (..., i) the i drafts before; token: (..., 1) the draft itself, of which no more is read than that it is a
-        fixed one, which is no draw. number: as at the draw, if known.
+        siblings: int (..., C) all drafts in drawing order, -1 beyond the last; of the later ones no more is read than which are
+        fixed ones, which are no draws. number: int (..., 1), how many these are, as at the draw, if known.
         """
 
     @abstractmethod
@@ -64,6 +60,16 @@ class DraftLaw(ABC):
     @abstractmethod
     def along(self, q: Array, order: Array, k: int) -> Array:
         """P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        """Probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
+        chance = xp.full(xp.batch_shape(q, drafts), 1, q)
+        for place in range(drafts.shape[-1]):
+            token = drafts[..., place : place + 1]
+            law = self.child(q, drafts, 0 * token + place)
+            drawn = xp.where(xp.total(law) > 0, xp.gather(law, token), xp.as_number(token == -1, q))
+            chance = chance * drawn[..., 0]
+        return chance
 
     def inside(self, q: Array, token_set: Array, k: int) -> Array:
         """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
@@ -163,17 +169,6 @@ class DraftLaw(ABC):
 
     # What the optimum and the linear program ask.
 
-    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
-        """`child` where its place differs from row to row: law (..., n) of the child at this place, int (..., 1).
-
-        siblings: int (..., C) all children of the node in drawing order, -1 beyond the last; number: int (..., 1), of those that are fixed.
-        """
-        law = q
-        for index in range(siblings.shape[-1]):  # every place in every row: laws know better
-            here = self.child(q, siblings[..., :index], siblings[..., index : index + 1], siblings.shape[-1], number)
-            law = xp.where(place == index, here, law)
-        return law
-
     def drafted(self, q: Array, k: int) -> Array | None:
         """P(token y is among the drafts) for every y, (..., n); None where that takes long."""
         n = q.shape[-1]
@@ -206,6 +201,12 @@ def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
         return q if xp.settled(gone < 0) else outside(q, gone)
     certain = xp.as_number(xp.members(token, q.shape[-1], q), q)
     return certain if xp.settled(fixed) else xp.where(fixed, certain, outside(q, gone))
+
+
+def shares(q: Array, order: Array) -> Array:
+    """Share of q among the first i tokens of an order, for every i: (..., n), int (..., n) -> (..., n + 1), the last exactly 1."""
+    sums = xp.prefix_sums(xp.take(q, order))
+    return sums / xp.where(sums[..., -1:] == 0, 1, sums[..., -1:])
 
 
 def padded(drafts: Array, k: int) -> Array:

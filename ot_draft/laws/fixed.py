@@ -1,7 +1,5 @@
 """Drafting with some tokens fixed beforehand, and i.i.d. draws outside them: tokens from anywhere, for `Hybrid` the draft's top ones."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from . import sets
-from .base import DraftLaw, Prefix, fixed_or_drawn, outside, padded
+from .base import DraftLaw, Prefix, fixed_or_drawn, outside, padded, shares
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
@@ -55,23 +53,14 @@ class FixedFirst(DraftLaw):
         fixed = self.top_drafts(q, k)
         top = xp.members(fixed, q.shape[-1], q)
         draws = xp.where(top.all(-1, keepdims=True), 0, xp.total(xp.as_number(fixed < 0, q)))
-        sums = xp.prefix_sums(xp.take(outside(q, fixed), order))
-        share = sums / xp.where(sums[..., -1:] == 0, 1, sums[..., -1:])
         topped = xp.prefix_sums(xp.take(xp.as_number(top, q), order))
-        return xp.where(topped < topped[..., -1:], 0, share**draws)
+        return xp.where(topped < topped[..., -1:], 0, shares(outside(q, fixed), order) ** draws)
 
     @property
     def remedy(self) -> str:  # type: ignore[override]  # it names the law with its fields
         return f"take TokenWise(Optimal(law={self!r})), Joint(), or NaiveTarget() where nothing was drawn"
 
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        place = earlier.shape[-1]
-        number = self.number(q, count) if number is None else number
-        tops = xp.where(xp.positions(place, q) < number, earlier, -1)
-        fixed = (place + 0 * token) < number
-        return xp.where(fixed, xp.as_number(xp.members(token, q.shape[-1], q), q), outside(q, tops))
-
-    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         number = self.number(q, siblings.shape[-1]) if number is None else number
         where_it_stands = xp.positions(siblings.shape[-1], siblings)
         gone = xp.where((where_it_stands < place) & (where_it_stands < number), siblings, -1)
@@ -91,13 +80,14 @@ class Fixed(FixedFirst):
     draws, q and the text so far among it, and must not be looked up in the draws. Without tokens it is i.i.d. drafting.
     """
 
+    title: ClassVar[str] = "fixed tokens, draws outside them"
     tokens: Any = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", _as_rows(self.tokens))
 
     def count(self, n: int, k: int) -> int:
-        return k if min(_lengths(self.tokens)) < n else min(n, k)
+        return k if self._lengths().min() < n else min(n, k)
 
     def number(self, q: Array, k: int) -> Any:
         if not self._batch:
@@ -113,21 +103,21 @@ class Fixed(FixedFirst):
     def spelling(self) -> str:
         return f"fixed:{'+'.join(map(str, self.tokens))}" if not self._batch else "fixed"
 
-    @property
-    def title(self) -> str:
-        return "fixed tokens, draws outside them"
-
     def plain(self, k: int) -> DraftLaw:
-        return self if any(_lengths(self.tokens)) and k else IID()
+        return self if self._lengths().any() and k else IID()
 
     @property
     def _batch(self) -> bool:
         return bool(self.tokens) and isinstance(self.tokens[0], tuple)
 
+    def _lengths(self) -> np.ndarray:
+        """Number of fixed tokens in every row: int (...)."""
+        return np.asarray((_table(self.tokens) >= 0).sum(-1))
+
     def _table(self, q: Array) -> Array:
         """The tokens on q's device: int (..., j), -1 beyond a row's last."""
         table = _table(self.tokens, q.device if xp.is_torch(q) else None)
-        if (largest := _largest(self.tokens)) >= q.shape[-1]:
+        if (largest := _table(self.tokens).max(initial=-1)) >= q.shape[-1]:
             raise InvalidDrafts(
                 f"Fixed holds token {largest}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
             )
@@ -148,6 +138,7 @@ class ToldByNode(DraftLaw):
     A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
     """
 
+    of_node: ClassVar[Any]  # the law of the children of one node, made from its fixed tokens
     last: ClassVar[bool] = False  # whether they stand behind the draws
     fixed: tuple[tuple[Prefix, Prefix], ...] = ()
 
@@ -164,9 +155,8 @@ class ToldByNode(DraftLaw):
     def number_by_q(self) -> bool:
         return True
 
-    def fixed_at(self, prefix: Prefix) -> Prefix:
-        """The fixed tokens after a prefix."""
-        return dict(self.fixed).get(prefix, ())
+    def at(self, prefix: Prefix) -> DraftLaw:
+        return self.of_node(dict(self.fixed).get(prefix, ()))
 
 
 @dataclass(frozen=True)
@@ -177,8 +167,7 @@ class ByNode(ToldByNode, FixedFirst):
     proofs_checks/paths/adapted_trees.py.
     """
 
-    def at(self, prefix: Prefix) -> DraftLaw:
-        return Fixed(self.fixed_at(prefix))
+    of_node: ClassVar[Any] = Fixed
 
     def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
         raise InvalidDrafts(
@@ -212,19 +201,6 @@ def _nested(table: np.ndarray) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=TABLES)
-def _lengths(tokens: tuple[Any, ...]) -> tuple[int, ...]:
-    """Number of fixed tokens in every row."""
-    if tokens and isinstance(tokens[0], tuple):
-        return tuple(length for row in tokens for length in _lengths(row))
-    return (sum(token >= 0 for token in tokens),)
-
-
-@lru_cache(maxsize=TABLES)
-def _largest(tokens: tuple[Any, ...]) -> int:
-    return max((row if isinstance(row, int) else _largest(row) for row in tokens), default=-1)
-
-
-@lru_cache(maxsize=TABLES)
-def _table(tokens: tuple[Any, ...], device: Any) -> Array:
+def _table(tokens: tuple[Any, ...], device: Any = None) -> Array:
     """Made once for a device, because making it is a copy from the host."""
     return xp.integers(tokens, np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))

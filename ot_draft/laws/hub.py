@@ -1,7 +1,5 @@
 """SpecHub's drafts: the top token and one other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,6 +21,7 @@ class Hub(DraftLaw):
 
     first_follows_q: ClassVar[bool] = True
     remedy: ClassVar[str] = "take TokenWise(SpecHub()) or Traversal()"
+    title: ClassVar[str] = "hub: the top token and one other"
 
     def check(self, k: int) -> None:
         if k != 2:
@@ -30,17 +29,6 @@ class Hub(DraftLaw):
 
     def count(self, n: int, k: int) -> int:
         return min(n, k)
-
-    def probability(self, q: Array, drafts: Array) -> Array:
-        hub, rest = self._parts(q)
-        first, second = drafts[..., :1], drafts[..., 1:]
-        hub_first = (
-            xp.as_number((first == hub) & (second == -1), q)
-            if q.shape[-1] == 1
-            else xp.as_number(first == hub, q) * xp.gather(rest, second)
-        )
-        hub_second = xp.as_number((second == hub) & (first != hub), q) * xp.gather(q, first)
-        return (xp.gather(q, hub) * hub_first + hub_second)[..., 0]
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         hub, rest = self._parts(q)
@@ -54,15 +42,10 @@ class Hub(DraftLaw):
     def along(self, q: Array, order: Array, k: int) -> Array:
         return SAME_PAIRS.along(q, order, k)
 
-    @property
-    def title(self) -> str:
-        return "hub: the top token and one other"
-
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        if not earlier.shape[-1]:
-            return q
+    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         hub, after_hub = self._parts(q)
-        return xp.where(earlier[..., :1] == hub, after_hub, xp.as_number(xp.members(hub, q.shape[-1], q), q))
+        second = xp.where(siblings[..., :1] == hub, after_hub, xp.as_number(xp.members(hub, q.shape[-1], q), q))
+        return xp.where(place == 0, q, second)
 
     def _parts(self, q: Array) -> tuple[Array, Array]:
         hub = xp.top_tokens(q, 1)

@@ -39,7 +39,7 @@ class StandIn:
     def number(self, q: Array, k: int) -> Array:
         """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
         n = q.shape[-1]
-        q = q.astype(float) if xp.is_exact(q) else xp.constant(q)
+        q = q.detach() if xp.is_torch(q) else q.astype(float) if xp.is_exact(q) else q  # a choice has no gradient
         head = xp.host_view(xp.double(xp.top_masses(q, min(max(self.head, k), n))))
         numbers = min(k, n - 1) + 1
         step = max(1, CELLS // max(1, prod(head.shape)))
@@ -80,10 +80,8 @@ class StandIn:
         inside = xp.maximum(xp.minimum(inside, 1), 0)
         spread_out = 1 + xp.smallest(xp.where(beyond, covered[..., None, :] - inside ** (k - j), 0))
         caught = 1 - (1 - xp.minimum(head[..., None, :] / rest, 1)) ** (k - j)
-        one_token = covered[..., start:stop, None] + xp.total(
-            xp.where(beyond[:, :-1], stand_in[..., None, :] * caught, 0)
-        )
-        return ((spread_out + one_token) / 2)[..., 0]
+        one_token = xp.total(xp.where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
+        return ((spread_out + covered[..., start:stop, None] + one_token) / 2)[..., 0]
 
 
 USUAL = StandIn()

@@ -1,14 +1,12 @@
 """Independent drafts: k draws from q."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
 from . import sets
-from .base import DraftLaw
+from .base import DraftLaw, shares
 
 
 @dataclass(frozen=True)
@@ -19,6 +17,8 @@ class IID(DraftLaw):
     independent: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True
     remedy: ClassVar[str] = "take Joint() or TokenWise(KSeq())"
+    spelling: ClassVar[str] = "iid"
+    title: ClassVar[str] = "i.i.d. drafts"
 
     def probability(self, q: Array, drafts: Array) -> Array:
         return xp.gather(q, drafts).prod(-1)
@@ -30,20 +30,9 @@ class IID(DraftLaw):
         return xp.argsort(xp.ratio(p, q))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        return _share(xp.prefix_sums(xp.take(q, order))) ** k
+        return shares(q, order) ** k
 
-    @property
-    def spelling(self) -> str:
-        return "iid"
-
-    @property
-    def title(self) -> str:
-        return "i.i.d. drafts"
-
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        return q
-
-    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         return q
 
     def drafted(self, q: Array, k: int) -> Array:
@@ -51,8 +40,3 @@ class IID(DraftLaw):
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         return sets.independent(0, q, k)
-
-
-def _share(sums: Array) -> Array:
-    """Prefix sums as shares of the whole: the last is exactly 1, also after rounding."""
-    return sums if xp.is_exact(sums) else sums / sums[..., -1:]

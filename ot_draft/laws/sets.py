@@ -4,8 +4,6 @@ A set is a mask of bits. Where tokens are drawn one after another, the set draft
 instead of n^k tuples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from math import comb, lcm
@@ -26,17 +24,17 @@ def independent(start: int, q: Array, draws: int) -> dict[int, Any]:
     """i.i.d. draws from q on top of the starting set. In integers: one denominator, so that no sum needs a gcd."""
     unit = lcm(*(mass.denominator for mass in q))
     numerators = [int(mass * unit) for mass in q]
-    counts = chain(start, draws, lambda drawn: numerators)
+    counts = chain(start, draws, lambda place, drawn: numerators)
     return {bits: Fraction(count, unit**draws) for bits, count in counts.items()}
 
 
-def chain(start: int, draws: int, following: Callable[[int], Iterable[Any]]) -> dict[int, Any]:
-    """Law of the set after the draws; `following` gives the weight of every next token, given the set so far."""
+def chain(start: int, draws: int, following: Callable[[int, int], Iterable[Any]]) -> dict[int, Any]:
+    """Law of the set after the draws; `following` gives the weight of every next token, given its place and the set so far."""
     masses: dict[int, Any] = {start: 1}
-    for _ in range(draws):
+    for place in range(draws):
         after: dict[int, Any] = {}
         for drawn, mass in masses.items():
-            for token, share in enumerate(following(drawn)):
+            for token, share in enumerate(following(place, drawn)):
                 if share:
                     bits = drawn | 1 << token
                     after[bits] = after.get(bits, 0) + mass * share

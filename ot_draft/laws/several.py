@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts, SolverFailed
 from . import sets
-from .base import DraftLaw
+from .base import DraftLaw, shares
 
 ROUNDING = 1e-11  # on floats: how far the value may be from the least one
 EMPTY = 1e-12  # on floats: how far a lower bound has to lie above an upper one
@@ -41,7 +42,9 @@ class Several(DraftLaw):
     """
 
     first_follows_q: ClassVar[bool] = True
+    runs_out: ClassVar[bool] = False
     remedy: ClassVar[str] = "take Traversal(), which for one level is recursive rejection, or NaiveTarget()"
+    title: ClassVar[str] = "a draft from each of several models"
 
     others: Any = ()
 
@@ -61,12 +64,6 @@ class Several(DraftLaw):
         if k != 1 + len(self.others):
             raise InvalidDrafts(f"this law has {1 + len(self.others)} drafts, one a draft model, not {k}")
 
-    def probability(self, q: Array, drafts: Array) -> Array:
-        chances = xp.full((*xp.batch_shape(q, drafts),), 1, q)
-        for place in range(drafts.shape[-1]):
-            chances = chances * xp.gather(self._of(q, place), drafts[..., place : place + 1])[..., 0]
-        return chances
-
     def draw(self, q: Array, uniforms: Array) -> Array:
         columns = [xp.inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
         return xp.concatenate(columns)
@@ -79,43 +76,20 @@ class Several(DraftLaw):
         return xp.from_host(order, p).long() if xp.is_torch(p) else order
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        masses: Any = 1
-        for place in range(k):
-            law = xp.broadcast(self._of(q, place), (*xp.batch_shape(q, order), q.shape[-1]))
-            sums = xp.prefix_sums(xp.take(law, order))
-            masses = masses * (sums if xp.is_exact(q) else sums / sums[..., -1:])
-        return masses
+        shape = (*xp.batch_shape(q, order), q.shape[-1])
+        return prod(shares(xp.broadcast(self._of(q, place), shape), order) for place in range(k))
 
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        return self._of(q, earlier.shape[-1])
+    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+        law = q
+        for index in range(1, siblings.shape[-1]):
+            law = xp.where(place == index, self._of(q, index), law)
+        return law
 
     def drafted(self, q: Array, k: int) -> Array:
-        missed = xp.full(q.shape, 1, q)
-        for place in range(k):
-            missed = missed * (1 - self._of(q, place))
-        return 1 - missed
+        return 1 - prod(1 - self._of(q, place) for place in range(k))
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
-        masses: dict[int, Any] = {0: Fraction(1)}
-        for place in range(k):
-            after: dict[int, Any] = {}
-            for bits, mass in masses.items():
-                for token, share in enumerate(self._of(q, place).tolist()):
-                    if share:
-                        drawn = bits | 1 << token
-                        after[drawn] = after.get(drawn, 0) + mass * share
-            if len(after) > sets.MAX_SETS:
-                raise sets.too_many()
-            masses = after
-        return masses
-
-    @property
-    def title(self) -> str:
-        return "a draft from each of several models"
-
-    @property
-    def runs_out(self) -> bool:
-        return False
+        return sets.chain(0, k, lambda place, drawn: self._of(q, place))
 
     def _of(self, q: Array, place: int) -> Array:
         """Law of a draft: (..., n)."""
@@ -200,13 +174,13 @@ class _Box:
         """The set that the middle of the box stands for, and its value."""
         chosen = self.inside.copy()
         chosen[self.open] = p[self.open] <= ((self.lower + self.upper) / 2).dot(laws[:, self.open])
-        return chosen, p[chosen].sum() - _product(laws[:, chosen].sum(-1))
+        return chosen, p[chosen].sum() - laws[:, chosen].sum(-1).prod()
 
     def bound(self, p: np.ndarray, laws: np.ndarray) -> Any:
         """No set in the box has a smaller value."""
         further = p[self.open] - _slopes(self.low, self.high).dot(laws[:, self.open])
         best = xp.minimum(further, 0).sum(-1).max()
-        return p[self.inside].sum() - _product(self.low) + best
+        return p[self.inside].sum() - self.low.prod() + best
 
     def halves(self, laws: np.ndarray) -> list[_Box]:
         """Split at a token that makes much of the doubt, or else between prices."""
@@ -239,8 +213,7 @@ def _slopes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     k = len(low)
     orders = [[(first + sign * i) % k for i in range(k)] for sign in (1, -1) for first in range(k)]
     rows = [
-        [_product(high[order[:i]]) * _product(low[order[i + 1 :]]) for i in map(order.index, range(k))]
-        for order in orders
+        [high[order[:i]].prod() * low[order[i + 1 :]].prod() for i in map(order.index, range(k))] for order in orders
     ]
     bounds = np.array(rows, dtype=low.dtype)
     return np.concatenate((bounds, bounds.sum(0, keepdims=True) / len(bounds)))
@@ -248,8 +221,4 @@ def _slopes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def _prices(masses: np.ndarray) -> np.ndarray:
     """For each law the product of the other laws' masses: (k,) -> (k,)."""
-    return np.array([_product(np.delete(masses, i)) for i in range(len(masses))], dtype=masses.dtype)
-
-
-def _product(factors: np.ndarray) -> Any:
-    return np.multiply.reduce(factors)
+    return np.array([np.delete(masses, i).prod() for i in range(len(masses))], dtype=masses.dtype)

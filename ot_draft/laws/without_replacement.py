@@ -10,11 +10,8 @@ a smooth integral, for which the trapezoid in log t converges geometrically. N_H
 symmetric functions of their odds are prefix sums over the tokens, so all prefixes H come out of one pass.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from itertools import combinations
 from math import comb
 from typing import Any, ClassVar
 
@@ -41,38 +38,46 @@ class WithoutReplacement(DraftLaw):
     first_follows_q: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True
     remedy: ClassVar[str] = "take TokenWise(RecursiveRejectionWithoutReplacement()) or Traversal()"
+    title: ClassVar[str] = "drafts without replacement"
 
     def count(self, n: int, k: int) -> int:
         return min(n, k)
 
-    def probability(self, q: Array, drafts: Array) -> Array:
-        return chance_of(q, drafts)
+    def fixed(self, q: Array, k: int) -> Array:
+        """Tokens that stand behind the draws, int (j,), and are not drawn: none, but for `FixedLast`."""
+        return xp.positions(0, q)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
-        n, k = q.shape[-1], uniforms.shape[-1]
-        drafts = xp.broadcast(xp.positions(0, q), (*xp.batch_shape(q, uniforms), 0))
-        for i in range(min(n, k)):
-            token = xp.inverse_cdf(outside(q, drafts), uniforms[..., i : i + 1])
-            drafts = xp.concatenate((drafts, token))
-        return padded(drafts, k)
+        n, k, fixed = q.shape[-1], uniforms.shape[-1], self.fixed(q, uniforms.shape[-1])
+        number = len(fixed)
+        gone = fixed = xp.broadcast(fixed, (*xp.batch_shape(q, uniforms), number))
+        for i in range(min(n, k) - number):
+            gone = xp.concatenate((gone, xp.inverse_cdf(outside(q, gone), uniforms[..., i : i + 1])))
+        drawn = padded(gone[..., number:], k - number)
+        return xp.concatenate((drawn, fixed)) if number else drawn
 
     def order(self, p: Array, q: Array, k: int) -> Array:
-        return lightest_first(p, xp.ratio(p, q))  # tokens with q = 0 come last
+        # Tokens with q = 0 come last, where the fallback draws uniformly: the lightest under p first. A set without all fixed
+        # tokens holds no draft tuple.
+        fixed, by_target = self.fixed(q, k), xp.argsort(p)
+        key = xp.ratio(p, q)
+        key = xp.where(xp.members(fixed, q.shape[-1], q), -1, key) if len(fixed) else key
+        return xp.take(by_target, xp.argsort(xp.take(key, by_target), stable=True))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
-        return prefixes(xp.take(q, order), k)
-
-    @property
-    def title(self) -> str:
-        return "drafts without replacement"
+        fixed, n = self.fixed(q, k), q.shape[-1]
+        if not len(fixed):
+            return prefixes(xp.take(q, order), k)
+        is_fixed = xp.where(xp.take(xp.broadcast(xp.members(fixed, n, q), q.shape), order), 1, 0)
+        others = xp.argsort(is_fixed, stable=True)[..., : n - len(fixed)]
+        masses = prefixes(xp.take(q, xp.take(order, others)), k - len(fixed))
+        held = xp.concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)))
+        return xp.where(held == len(fixed), xp.gather(masses, xp.positions(n + 1, q) - held), 0)
 
     def plain(self, k: int) -> DraftLaw:
         return IID() if k <= 1 else self
 
-    def child(self, q: Array, earlier: Array, token: Array, count: int, number: Any = None) -> Array:
-        return outside(q, earlier)
-
-    def at_place(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
         if xp.settled(place <= 0):
             return q
         return outside(q, xp.where(xp.positions(siblings.shape[-1], siblings) < place, siblings, -1))
@@ -81,27 +86,8 @@ class WithoutReplacement(DraftLaw):
         return None  # n integrals of O(n)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
-        def following(drawn: int) -> Array:
-            return outside(q, np.array(sets.tokens_of(drawn), dtype=np.int64))
-
-        return sets.chain(0, self.count(len(q), k), following)
-
-
-def chance_of(q: Array, drafts: Array, gone: Array | None = None) -> Array:
-    """Probability (...) of drafts drawn without replacement, int (..., k), where tokens int (j,) were gone before."""
-    probability = xp.full(xp.batch_shape(q, drafts), 1, q)
-    for i in range(drafts.shape[-1]):
-        before = drafts[..., :i] if gone is None else xp.concatenate((gone, drafts[..., :i]))
-        token, left = drafts[..., i : i + 1], outside(q, before)
-        drawn = xp.where(xp.total(left) > 0, xp.gather(left, token), xp.as_number(token == -1, q))
-        probability = probability * drawn[..., 0]
-    return probability
-
-
-def lightest_first(p: Array, key: Array) -> Array:
-    """The tokens by a key, those of one key with the lightest under p first: among tokens with q = 0 the fallback draws uniformly."""
-    by_target = xp.argsort(p)
-    return xp.take(by_target, xp.argsort(xp.take(key, by_target), stable=True))
+        fixed = self.fixed(q, k)
+        return sets.chain(sets.bits_of(fixed), self.count(len(q), k) - len(fixed), _next_of(q))
 
 
 def prefixes(q: Array, k: int) -> Array:
@@ -113,39 +99,29 @@ def prefixes(q: Array, k: int) -> Array:
     k = min(k, q.shape[-1])
     if k == 0:
         return 1 + 0 * xp.prefix_sums(q)
-    if xp.is_exact(q):
-        return _by_sets(q, k)
-    host = xp.to_host(q).astype(np.float64)
-    rows = [_by_race(row / row.sum(), k) for row in host.reshape(-1, q.shape[-1])]
-    out = np.stack(rows).reshape(*q.shape[:-1], -1) if rows else np.zeros((*q.shape[:-1], q.shape[-1] + 1))
+    n, exact = q.shape[-1], xp.is_exact(q)
+    size = min(k, n // 2)
+    if exact and comb(n, size) > MAX_SETS:
+        raise InvalidArgument(
+            f"exact probabilities without replacement visit {comb(n, size)} sets of {size} among {n} tokens (limit {MAX_SETS}): give floats"
+        )
+    host = xp.to_host(q) if exact else xp.to_host(q).astype(np.float64)
+    rows = [_by_sets(row, k) if exact else _by_race(row / row.sum(), k) for row in host.reshape(-1, n)]
+    out = np.array(rows, dtype=host.dtype).reshape(*q.shape[:-1], n + 1)
     return xp.namespace(q).as_tensor(out, device=q.device) if xp.is_torch(q) else out
 
 
 def _by_sets(q: Array, k: int) -> Array:
-    """Sum over the sets S of k tokens of P(the drafts are S, in any order), booked at the last token of S."""
-    n = q.shape[-1]
-    if comb(n, k) > MAX_SETS:
-        raise InvalidArgument(
-            f"exact probabilities without replacement visit {comb(n, k)} sets of {k} among {n} tokens (limit {MAX_SETS}): give floats"
-        )
-    heads = (*q.shape[:-1], 1)  # the last axis stays: a 1-D object array would collapse to a bare Fraction
-    column = [q[..., y : y + 1] for y in range(n)]
-    # Set -> probability that the first draws are this set.
-    drawn: dict[tuple[int, ...], Array] = {(): xp.full(heads, 1, q)}
-    for size in range(k):
-        following = {s: xp.full(heads, 0, q) for s in combinations(range(n), size + 1)}
-        for s, probability in drawn.items():
-            free = [y for y in range(n) if y not in s]
-            left = sum((column[y] for y in free), xp.full(heads, 0, q))
-            for y in free:
-                key = tuple(sorted((*s, y)))
-                share = xp.divide(column[y], left, Fraction(1, len(free)))
-                following[key] = following[key] + probability * share
-        drawn = following
-    out = xp.full((*q.shape[:-1], n + 1), 0, q)
-    for s, probability in drawn.items():
-        out[..., s[-1] + 1 :] += probability
-    return out
+    """One row: the law of the drafted set, the mass of each set booked at its last token."""
+    out = xp.full((len(q) + 1,), 0, q)
+    for drawn, probability in sets.chain(0, k, _next_of(q)).items():
+        out[drawn.bit_length()] += probability
+    return out.cumsum()
+
+
+def _next_of(q: Array) -> Callable[[int, int], Array]:
+    """Law of the next draw, given its place and the set of tokens that are gone."""
+    return lambda place, gone: outside(q, np.array(sets.tokens_of(gone), dtype=np.int64))
 
 
 def _by_race(q: np.ndarray, k: int) -> np.ndarray:

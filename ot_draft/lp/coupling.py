@@ -1,23 +1,27 @@
 """A coupling of draft sets and outputs: exactly feasible, in integers over one denominator."""
 
-from __future__ import annotations
-
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidArgument
+from ..exact import all_drafts
 from .program import Program, RawSolution
-from .textbook import tuples_of
 
 GRID = 1 << 256  # denominator of flows that come as floats; masses below 1e-77 are not worth coupling
+MAX_ENTRIES = 200_000  # of a coupling over all draft tuples
 
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
     """Mass that goes from the draft set S to the output y in S, for every pair of the program, and what is left.
 
+    program: its token_sets S, (sets,), and of every pair rows, the index of S, and tokens, the output y: (pairs,) each.
     numerators: (pairs,) flow in units of 1 / denominator. It meets every constraint of the exact program, whatever
     solver it comes from, so that the rule read off it is valid: given S, output y in S with probability `accept`, and
     else draw from `residual`. The properties are in the numbers of the problem (Fractions, or float64).
@@ -26,21 +30,6 @@ class Coupling:
     program: Program
     numerators: tuple[int, ...]
     denominator: int
-
-    @property
-    def token_sets(self) -> tuple[tuple[int, ...], ...]:
-        """(sets,) the draft sets S of positive probability."""
-        return self.program.token_sets
-
-    @property
-    def rows(self) -> np.ndarray:
-        """(pairs,) index of S."""
-        return self.program.rows
-
-    @property
-    def tokens(self) -> np.ndarray:
-        """(pairs,) output y."""
-        return self.program.tokens
 
     @property
     def flow(self) -> np.ndarray:
@@ -65,8 +54,9 @@ class Coupling:
     @cached_property
     def exact_accept(self) -> np.ndarray:
         """(sets, n) `accept` in Fractions."""
-        accept = np.full((len(self.token_sets), self.program.exact.n), Fraction(0), dtype=object)
-        for row, token, mass in zip(self.rows.tolist(), self.tokens.tolist(), self.numerators, strict=True):
+        accept = np.full((len(self.program.token_sets), self.program.exact.n), Fraction(0), dtype=object)
+        pairs = zip(self.program.rows.tolist(), self.program.tokens.tolist(), strict=True)
+        for (row, token), mass in zip(pairs, self.numerators, strict=True):
             if mass:
                 accept[row, token] = Fraction(mass, self.denominator) / self.program.set_mass[row]
         return accept
@@ -74,12 +64,8 @@ class Coupling:
     @cached_property
     def exact_residual(self) -> np.ndarray:
         """(n,) `residual` in Fractions."""
-        taken = [0] * self.program.exact.n
-        for token, mass in zip(self.tokens.tolist(), self.numerators, strict=True):
-            taken[token] += mass
-        left = np.array(
-            [p - Fraction(mass, self.denominator) for p, mass in zip(self.program.token_mass, taken, strict=True)]
-        )
+        taken = totals(self.program.tokens, self.numerators, self.program.exact.n)
+        left = np.array(self.program.token_mass) - np.array([Fraction(mass, self.denominator) for mass in taken])
         return left / left.sum() if left.any() else np.array(self.program.token_mass, dtype=object)
 
     def full(self) -> tuple[np.ndarray, np.ndarray]:
@@ -90,8 +76,14 @@ class Coupling:
         too many.
         """
         exact = self.program.exact
-        drafts = tuples_of(exact)
-        row_of = {tokens: row for row, tokens in enumerate(self.token_sets)}
+        n, drawn = exact.n, exact.law.count(exact.n, exact.k)
+        if n ** (drawn + 1) > MAX_ENTRIES:
+            raise InvalidArgument(
+                f"the coupling of all draft tuples has {n}^{drawn + 1} entries (limit {MAX_ENTRIES}): the reduced form,"
+                " merged by token set, has far fewer"
+            )
+        drafts = np.concatenate(list(all_drafts(exact)))
+        row_of = {tokens: row for row, tokens in enumerate(self.program.token_sets)}
         mass = np.full((len(drafts), exact.n), Fraction(0), dtype=object)
         for i, weight in enumerate(exact.law.probability(exact.q[None, :], drafts)):
             if weight:
@@ -104,8 +96,8 @@ def feasible(program: Program, raw: RawSolution) -> Coupling:
     """The solver's flow, rounded down until every constraint holds exactly."""
     flow, unit = in_units(raw)
     sets, tokens = program.capacities(unit)
-    flow = _trimmed([max(0, mass) for mass in flow], program.rows.tolist(), sets)
-    return Coupling(program, tuple(_trimmed(flow, program.tokens.tolist(), tokens)), unit)
+    flow = scaled_down([max(0, mass) for mass in flow], program.rows.tolist(), sets)
+    return Coupling(program, tuple(scaled_down(flow, program.tokens.tolist(), tokens)), unit)
 
 
 def in_units(raw: RawSolution) -> tuple[list[int], int]:
@@ -116,12 +108,20 @@ def in_units(raw: RawSolution) -> tuple[list[int], int]:
     return [numerator * GRID // denominator for numerator, denominator in ratios], GRID
 
 
-def _trimmed(flow: list[int], groups: list[int], capacities: list[int]) -> list[int]:
-    """Scale down, rounding down, the flow of every group that exceeds its capacity."""
-    totals = [0] * len(capacities)
-    for group, mass in zip(groups, flow, strict=True):
-        totals[group] += mass
+def totals(groups: np.ndarray, flow: Sequence[int], count: int) -> list[int]:
+    """The flow of every group: (pairs,) numbers of groups, (pairs,) -> (count,)."""
+    sums = [0] * count
+    for group, mass in zip(groups.tolist(), flow, strict=True):
+        sums[group] += mass
+    return sums
+
+
+def scaled_down(masses: Collection[int], groups: Sequence[Any], limits: Any) -> list[int]:
+    """Scale down, rounding down, the masses of every group that exceeds its limit. groups: one a mass; limits: by group."""
+    sums: dict[Any, int] = defaultdict(int)
+    for group, mass in zip(groups, masses, strict=True):
+        sums[group] += mass
     return [
-        mass * capacities[group] // totals[group] if totals[group] > capacities[group] else mass
-        for group, mass in zip(groups, flow, strict=True)
+        mass * limits[group] // sums[group] if sums[group] > limits[group] else mass
+        for group, mass in zip(groups, masses, strict=True)
     ]

@@ -1,7 +1,5 @@
 """Linear programs in float64, handed to general solvers: masses, prices and the solver's own status. Of tokens and of paths alike."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -71,14 +69,6 @@ def pulp_cbc(program: LinearProgram, other: str = "flow") -> Answer:
         terms = zip(rows.indices[entries], rows.data[entries], strict=True)
         left = pulp.LpAffineExpression([(mass[column], float(value)) for column, value in terms])
         model += left <= float(program.bounds[row] * UNIT)
-    run_cbc(pulp, model, "program", other)
-    prices = np.zeros(len(program.bounds))
-    prices[bounded] = [constraint.pi for constraint in model.constraints()]
-    return np.array([variable.value() for variable in mass], dtype=float) / UNIT, prices, "optimal"
-
-
-def run_cbc(pulp: Any, model: Any, name: str, other: str) -> None:
-    """Solve a PuLP model by CBC. Raises SolverFailed, which names the program and another solver for it."""
     with warnings.catch_warnings():  # PuLP 3 announces that PuLP 4 will not carry the CBC program
         warnings.filterwarnings("ignore", message="PULP_CBC_CMD is deprecated", category=DeprecationWarning)
         cbc = pulp.PULP_CBC_CMD(msg=False)
@@ -88,7 +78,10 @@ def run_cbc(pulp: Any, model: Any, name: str, other: str) -> None:
         raise SolverFailed(f'CBC: {error}; take solver="{other}"') from error
     status = pulp.LpStatus[model.status]
     if status != "Optimal":
-        raise SolverFailed(f'CBC ended "{status}"; the {name} is always solvable: take solver="{other}"')
+        raise SolverFailed(f'CBC ended "{status}"; the program is always solvable: take solver="{other}"')
+    prices = np.zeros(len(program.bounds))
+    prices[bounded] = [constraint.pi for constraint in model.constraints()]
+    return np.array([variable.value() for variable in mass], dtype=float) / UNIT, prices, "optimal"
 
 
 SOLVERS: dict[str, Callable[..., Answer]] = {  # of a LinearProgram, and of the name of another solver for errors

@@ -1,15 +1,8 @@
-"""The program as a maximum flow, in integers: exact in pure Python, or through ortools."""
-
-from __future__ import annotations
-
-from typing import Any
+"""The program as a maximum flow, in integers: exact, in pure Python."""
 
 import numpy as np
 
-from ..optional import load
 from .program import Program, RawSolution
-
-ORTOOLS_UNIT = 1 << 60  # ortools counts in int64; all masses together are 2 at most
 
 
 class Network:
@@ -87,28 +80,7 @@ def flow(program: Program) -> RawSolution:
     levels = network.saturate(source, sink)
     pushed = network.capacity[1 : 2 * len(program.rows) : 2]  # what the reverse arcs hold
     reachable = np.array(levels[first_token:source]) >= 0
-    return _priced(program, pushed, reachable, program.denominator)
-
-
-def ortools(program: Program) -> RawSolution:
-    """ortools' push-relabel on capacities in units of 2^-60."""
-    solver: Any = load("ortools.graph.python.max_flow", "ortools").SimpleMaxFlow()
-    sets, tokens = (np.array(masses, dtype=np.int64) for masses in program.capacities(ORTOOLS_UNIT))
-    first_token, source = len(sets), len(sets) + len(tokens)
-    rows = np.arange(len(sets))
-    columns = first_token + np.arange(len(tokens))
-    pairs = solver.add_arcs_with_capacity(program.rows, first_token + program.tokens, sets[program.rows])
-    solver.add_arcs_with_capacity(np.full(len(sets), source), rows, sets)
-    solver.add_arcs_with_capacity(columns, np.full(len(tokens), source + 1), tokens)
-    status = solver.solve(source, source + 1)
-    reachable = np.isin(columns, solver.get_source_side_min_cut())
-    return _priced(program, [int(f) for f in solver.flows(pairs)], reachable, ORTOOLS_UNIT, status.name.lower())
-
-
-def _priced(
-    program: Program, pushed: list[int], token_set: np.ndarray, unit: int, status: str = "optimal"
-) -> RawSolution:
-    """The cut as 0/1 prices: 1 for the tokens in H, 1 for the draft sets not inside H."""
-    set_prices = np.zeros(len(program.token_sets))
-    np.maximum.at(set_prices, program.rows, (~token_set[program.tokens]).astype(float))
-    return RawSolution(pushed, set_prices, token_set.astype(float), status, unit)
+    # The cut as 0/1 prices: 1 for the tokens in H, 1 for the draft sets not inside H.
+    set_prices = np.zeros(len(sets))
+    np.maximum.at(set_prices, program.rows, (~reachable[program.tokens]).astype(float))
+    return RawSolution(pushed, np.concatenate((set_prices, reachable)), "optimal", program.denominator)

@@ -1,7 +1,5 @@
 """The linear program in reduced flow form, built once and in rationals, whatever solver takes it; and what a solver answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,9 +16,8 @@ from ..laws import DraftLaw, sets
 from ..optional import load
 from ..problem import Problem
 
-SECONDS = (
-    25e-6  # a draft set: 10e-6 to 20e-6 were measured of i.i.d. drafts, 20e-6 to 90e-6 without replacement (HiGHS)
-)
+# A draft set: 10e-6 to 20e-6 were measured of i.i.d. drafts, 20e-6 to 90e-6 without replacement (HiGHS).
+SECONDS = 25e-6
 MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte
 
 
@@ -105,12 +102,11 @@ class RawSolution:
     """A solver's own numbers, unchecked.
 
     flow: (pairs,) mass on every pair (draft set, token of it); floats, or integers over `denominator`.
-    set_prices: (sets,), token_prices: (n,) dual variables of the two families of constraints, >= 0 in exact arithmetic.
+    prices: (sets + n,) dual variables of the constraints, of draft sets and then of tokens, >= 0 in exact arithmetic.
     """
 
     flow: Any
-    set_prices: np.ndarray
-    token_prices: np.ndarray
+    prices: np.ndarray
     status: str
     denominator: int | None = None
 

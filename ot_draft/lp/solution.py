@@ -1,7 +1,5 @@
 """solve(problem, solver): the optimum by linear programming; a coupling and a token set whose values agree certify it in rationals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,27 +13,20 @@ from ..errors import InvalidArgument, SolverFailed
 from ..optimum import cut_value
 from ..problem import Problem
 from . import float_solvers
-from .coupling import Coupling, feasible, in_units
-from .maximum_flow import flow, ortools
+from .coupling import Coupling, feasible, in_units, totals
+from .maximum_flow import flow
 from .program import Program, RawSolution, build
-from .textbook import textbook_highs
 
 
-def _in_floats(solve: Callable[..., float_solvers.Answer], program: Program) -> RawSolution:
-    mass, prices, status = solve(program)
-    prices, count = np.asarray(prices, dtype=float), len(program.token_sets)
-    return RawSolution(np.asarray(mass, dtype=float), prices[:count], prices[count:], status)
+def _in_floats(solver: str, program: Program) -> RawSolution:
+    return RawSolution(*float_solvers.SOLVERS[solver](program))
 
 
 SOLVERS: dict[str, Callable[[Program], RawSolution]] = {
-    "highs": partial(_in_floats, float_solvers.SOLVERS["highs"]),
     "flow": flow,
-    "cvxpy": partial(_in_floats, float_solvers.SOLVERS["cvxpy"]),
-    "cvxpy-highs": partial(_in_floats, float_solvers.SOLVERS["cvxpy-highs"]),
-    "pulp": partial(_in_floats, float_solvers.SOLVERS["pulp"]),
-    "ortools": ortools,
+    **{name: partial(_in_floats, name) for name in float_solvers.SOLVERS},
 }
-TOLERANCE = {"flow": 0.0, "highs": 1e-9, "ortools": 1e-9}  # largest gap that is let through; 1e-6 for the others
+TOLERANCE = {"flow": 0.0, "highs": 1e-9}  # largest gap that is let through; 1e-6 for the others
 
 
 @dataclass(frozen=True)
@@ -110,21 +101,24 @@ class Solution:
         return certify(self.coupling, self.token_set)
 
 
-def solve(problem: Problem, solver: str = "highs", *, form: str = "reduced") -> Solution:
+def solve(problem: Problem, solver: str = "highs") -> Solution:
     """Largest acceptance of any rule that keeps the target's law, by linear programming (SpecTr; Sun et al. 2023).
 
-    solver: "flow" (pure Python, exact: gap 0), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC),
-    "ortools". form: "reduced" (draft sets, inequalities), or "textbook" (all n^k tuples, equalities; HiGHS only, small
-    cases). Fractions stay exact with "flow"; other solvers get them rounded, and their answer is still checked against
-    the exact problem. Raises SolverFailed where acceptance and cut differ by more than 0 (flow), 1e-9 (highs, ortools), 1e-6
-    (others), InvalidArgument for a solver or a form that is none.
+    solver: "flow" (pure Python, exact: gap 0), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC).
+    Fractions stay exact with "flow"; other solvers get them rounded, and their answer is still checked against the exact
+    problem. Raises SolverFailed where acceptance and cut differ by more than 0 (flow), 1e-9 (highs), 1e-6 (others),
+    InvalidArgument for a solver that is none.
     """
-    method = _method(solver, form)
+    if solver not in SOLVERS:
+        raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join(SOLVERS)}")
     program = build(problem)
-    raw = method(program) if len(program.rows) else _nothing_drafted(program)
+    if len(program.rows):
+        raw = SOLVERS[solver](program)
+    else:  # k = 0: a program without variables, which some solvers refuse
+        raw = RawSolution(np.zeros(0), np.repeat([1.0, 0.0], (len(program.token_sets), problem.n)), "optimal")
     _check_answer(program, raw, solver)
     coupling = feasible(program, raw)
-    token_set, cut = program.lowest_cut(raw.token_prices, coupling.denominator)
+    token_set, cut = program.lowest_cut(raw.prices[-problem.n :], coupling.denominator)
     gap = Fraction(cut, coupling.denominator) - coupling.value
     tolerance = TOLERANCE.get(solver, 1e-6)
     if gap > tolerance:
@@ -134,48 +128,22 @@ def solve(problem: Problem, solver: str = "highs", *, form: str = "reduced") -> 
             ' take solver="flow", which is exact'
         )
     acceptance = coupling.value if xp.is_exact(problem.p) else float(coupling.value)
-    residuals = Residuals(_primal_residual(program, raw), _dual_residual(program, raw), float(gap))
+    units, unit = in_units(raw)
+    sets, tokens = program.capacities(unit)
+    used = totals(program.rows, units, len(sets)) + totals(program.tokens, units, len(tokens))
+    over = max(mass - capacity for mass, capacity in zip(used, sets + tokens, strict=True))
+    primal = float(Fraction(max(0, over, -min(units, default=0)), unit))
+    reduced = raw.prices[program.rows] + raw.prices[len(program.token_sets) + program.tokens] - 1
+    dual = max(0.0, *(-float(part.min()) for part in (reduced, raw.prices) if part.size))
+    residuals = Residuals(primal, dual, float(gap))
     return Solution(acceptance, coupling, token_set, residuals, solver, raw.status, problem)
 
 
-def _method(solver: str, form: str) -> Callable[[Program], RawSolution]:
-    if solver not in SOLVERS:
-        raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join(SOLVERS)}")
-    if form == "reduced":
-        return SOLVERS[solver]
-    if form == "textbook" and solver == "highs":
-        return textbook_highs
-    raise InvalidArgument(
-        f'form {form!r} with solver {solver!r}: take form="reduced" (every solver), or "textbook" with "highs"'
-    )
-
-
-def _nothing_drafted(program: Program) -> RawSolution:
-    """k = 0: a program without variables, which some solvers refuse."""
-    return RawSolution(np.zeros(0), np.ones(len(program.token_sets)), np.zeros(len(program.token_mass)), "optimal")
-
-
 def _check_answer(program: Program, raw: RawSolution, solver: str) -> None:
-    prices = np.concatenate((raw.set_prices, raw.token_prices))
-    sizes = (len(raw.flow), len(prices)) == (len(program.rows), len(program.bounds))
-    finite = sizes and np.isfinite(prices).all() and (raw.denominator is not None or np.isfinite(raw.flow).all())
+    sizes = (len(raw.flow), len(raw.prices)) == (len(program.rows), len(program.bounds))
+    finite = sizes and np.isfinite(raw.prices).all() and (raw.denominator is not None or np.isfinite(raw.flow).all())
     if not finite:
         raise SolverFailed(f'{solver} ended "{raw.status}" with numbers missing or not finite: take solver="flow"')
-
-
-def _primal_residual(program: Program, raw: RawSolution) -> float:
-    flow, unit = in_units(raw)
-    sets, tokens = program.capacities(unit)
-    slack = sets + tokens
-    for row, token, mass in zip(program.rows.tolist(), program.tokens.tolist(), flow, strict=True):
-        slack[row] -= mass
-        slack[len(sets) + token] -= mass
-    return float(Fraction(max(0, -min(slack), -min(flow, default=0)), unit))
-
-
-def _dual_residual(program: Program, raw: RawSolution) -> float:
-    reduced = raw.set_prices[program.rows] + raw.token_prices[program.tokens] - 1
-    return max(0.0, *(-float(part.min()) for part in (reduced, raw.set_prices, raw.token_prices) if part.size))
 
 
 def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
@@ -186,9 +154,8 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
     """
     program = coupling.program
     upper = Fraction(cut_value(program.exact, token_set))
-    inside = sum(
-        (q for s, q in zip(program.token_sets, program.set_mass, strict=True) if token_set[list(s)].all()), Fraction(0)
-    )
+    masses = zip(program.token_sets, program.set_mass, strict=True)
+    inside = sum((mass for tokens, mass in masses if token_set[list(tokens)].all()), Fraction(0))
     if upper != 1 + sum(program.exact.p[token_set], Fraction(0)) - inside:
         raise SolverFailed(
             f"{program.exact.law.name}: the draft tuples and the law's own P(all drafts in H) disagree: report a bug"
@@ -206,15 +173,14 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
 
 def _check_feasible(coupling: Coupling) -> None:
     program = coupling.program
-    rows, columns = [0] * len(program.set_mass), [0] * len(program.token_mass)
     for row, token, mass in zip(program.rows.tolist(), program.tokens.tolist(), coupling.numerators, strict=True):
         if mass < 0 or token not in program.token_sets[row]:
             raise SolverFailed(
                 f"the flow from {program.token_sets[row]} to {token} is not allowed: {mass} / {coupling.denominator}"
             )
-        rows[row] += mass
-        columns[token] += mass
-    for name, used, bounds in (("draft set", rows, program.set_mass), ("token", columns, program.token_mass)):
+    sides = (("draft set", program.rows, program.set_mass), ("token", program.tokens, program.token_mass))
+    for name, groups, bounds in sides:
+        used = totals(groups, coupling.numerators, len(bounds))
         for i, (mass, bound) in enumerate(zip(used, bounds, strict=True)):
             if mass * bound.denominator > bound.numerator * coupling.denominator:
                 raise SolverFailed(f"the flow of {name} {i} exceeds its mass {bound}: report a bug")

@@ -14,41 +14,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..array_files import array_names, read_array, reading, stored_array
+from ..array_files import Stored, array_names, hash_of, read_array, reading, stored_array
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..optional import load
 
 HOLDS = "p and q, or target_logits and draft_logits, of shape (..., n)"
+LAWS = ("p", "q", "target", "draft")
 EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
 AT_ONCE = 1 << 24  # numbers that are hashed at once
 
 
-class Column(Protocol):
-    """An array of a file. shape: of all of it."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def rows(self, start: int, stop: int) -> Array:
-        """Rows start .. stop - 1, all leading axes taken together, (stop - start, n)."""
-
-    def whole(self) -> Array:
-        """All of it."""
-
-    def digest(self) -> str:
-        """Hash of all its numbers; checksums that the file has are checked on the way."""
-
-
 @dataclass(frozen=True)
 class Loaded:
-    """An array that is in memory, or mapped there."""
+    """An array that is in memory, or mapped there.
+
+    shape: of all of it. rows(start, stop): these rows, all leading axes taken together, (stop - start, n). whole: all of it.
+    digest: hash of all its numbers; checksums that the file has are checked on the way. `Tensor` and `Stored` have the same.
+    """
 
     array: Array
 
@@ -57,48 +45,45 @@ class Loaded:
         return tuple(self.array.shape)
 
     def rows(self, start: int, stop: int) -> Array:
-        """See `Column`."""
         return self.array.reshape(-1, self.shape[-1])[start:stop]
 
     def whole(self) -> Array:
-        """See `Column`."""
         return self.array
 
     def digest(self) -> str:
-        """See `Column`."""
         exact = self.array.dtype.hasobject
         numbers = " ".join(map(str, self.array.ravel())).encode() if exact else np.ascontiguousarray(self.array).data
-        return _hash(f"{self.shape} {self.array.dtype}", [numbers])
+        return hash_of(f"{self.shape} {self.array.dtype}", [numbers])
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An array of a .safetensors file."""
+    """An array of a .safetensors file, which has no checksums; of two axes, rows are read without the rest."""
 
     file: Path
     name: str
     shape: tuple[int, ...]
 
     def rows(self, start: int, stop: int) -> Array:
-        """See `Column`; only these are read of an array of two axes."""
         with _safetensors(self.file) as tensors:
             if len(self.shape) == 2:
                 return np.asarray(tensors.get_slice(self.name)[start:stop])
             return np.asarray(tensors.get_tensor(self.name)).reshape(-1, self.shape[-1])[start:stop]
 
     def whole(self) -> Array:
-        """See `Column`."""
         with _safetensors(self.file) as tensors:
             return np.asarray(tensors.get_tensor(self.name))
 
     def digest(self) -> str:
-        """See `Column`; there are no checksums."""
         with _safetensors(self.file) as tensors:
             slices, first = tensors.get_slice(self.name), max(1, self.shape[0])
             step = max(1, AT_ONCE * first // max(1, int(np.prod(self.shape))))
             ends = ((start, min(start + step, self.shape[0])) for start in range(0, self.shape[0], step))
             pieces = (np.ascontiguousarray(slices[start:end]).data for start, end in ends)
-            return _hash(f"{self.shape} {slices.get_dtype()}", pieces)
+            return hash_of(f"{self.shape} {slices.get_dtype()}", pieces)
+
+
+Column = Loaded | Tensor | Stored  # an array of a file
 
 
 def columns(file: Path) -> dict[str, Column]:
@@ -117,14 +102,6 @@ def _columns(file: Path, as_it_is: tuple[int, ...]) -> dict[str, Column]:
     """Kept for the next rows of the same file, as long as that is not written to."""
     with reading(file, HOLDS):
         return READERS[file.suffix](file)
-
-
-def _read_npz(file: Path) -> dict[str, Column]:
-    return {name: stored_array(file, name, HOLDS) for name in array_names(file, HOLDS)}
-
-
-def _read_npy(file: Path) -> dict[str, Column]:
-    return _stacked(read_array(file, f"{HOLDS}, stacked"), file)
 
 
 def _stacked(array: Array, file: Path) -> dict[str, Column]:
@@ -172,32 +149,28 @@ def _as_numpy(tensor: Any) -> Array:
 
 def _read_parquet(file: Path) -> dict[str, Column]:
     table = load("pyarrow.parquet", "sweep").read_table(file, page_checksum_verification=True)
-    return {
-        name: Loaded(_of_lists(table[name].combine_chunks(), f"{file}: column {name}")) for name in table.column_names
-    }
-
-
-def _of_lists(column: Any, where: str) -> Array:
-    if column.null_count or not hasattr(column, "value_lengths"):
-        return np.asarray(column.to_pylist())
-    lengths = set(column.value_lengths().to_pylist())
-    if len(lengths) != 1:
-        raise InvalidDistribution(f"{where} has lists of {len(lengths)} lengths: give all rows n masses")
-    return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), *lengths)
+    found: dict[str, Column] = {}
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        if column.null_count or not hasattr(column, "value_lengths"):
+            found[name] = Loaded(np.asarray(column.to_pylist()))
+            continue
+        lengths = set(column.value_lengths().to_pylist())
+        if len(lengths) != 1:
+            seen = f"column {name} has lists of {len(lengths)} lengths"
+            raise InvalidDistribution(f"{file}: {seen}: give all rows n masses")
+        numbers = np.asarray(column.flatten().to_numpy(zero_copy_only=False))
+        found[name] = Loaded(numbers.reshape(len(column), *lengths))
+    return found
 
 
 def _read_json(file: Path) -> dict[str, Column]:
     content = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise InvalidDistribution(f'{file}: give one object {{"p": [...], "q": [...]}}')
-    exact = any('"' in json.dumps(content[name]) for name in ("p", "q", "target", "draft") if name in content)
-    kind = object if exact else None
+    exact = any('"' in json.dumps(content[name]) for name in LAWS if name in content)
     laws = {name: _numbers(value, exact, file) for name, value in content.items() if isinstance(value, list)}
-    return {name: Loaded(np.array(value, kind if _is_law(name) else None)) for name, value in laws.items()}
-
-
-def _is_law(name: str) -> bool:
-    return name in ("p", "q", "target", "draft")
+    return {name: Loaded(np.array(value, object if exact and name in LAWS else None)) for name, value in laws.items()}
 
 
 def _numbers(values: Any, exact: bool, file: Path) -> Any:
@@ -220,9 +193,8 @@ def as_fraction(text: str, where: str = "") -> Fraction:
             raise ValueError
         return Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
-        raise InvalidDistribution(
-            f"{where}{': ' if where else ''}{text.strip()!r} is no mass: write 1/3 or 0.25"
-        ) from None
+        where = f"{where}: " if where else ""
+        raise InvalidDistribution(f"{where}{text.strip()!r} is no mass: write 1/3 or 0.25") from None
 
 
 def _read_csv(file: Path) -> dict[str, Column]:
@@ -233,38 +205,27 @@ def _read_csv(file: Path) -> dict[str, Column]:
         except csv.Error as error:
             raise InvalidDistribution(f"{file} cannot be read: {error}") from error
     if not rows or not {"p", "q"} <= set(header) or len(set(header)) < len(header):
-        raise InvalidDistribution(
-            f"{file}: give a header with the columns p and q (and pair), each once, then one token a row"
-        )
-    for number, row in enumerate(rows):
-        if None in row:
-            raise InvalidDistribution(
-                f"{file}: token row {number} has more cells than the header: write decimals as 0.5 or 1/2"
-            )
+        wanted = "the columns p and q (and pair), each once, then one token a row"
+        raise InvalidDistribution(f"{file}: give a header with {wanted}")
+    if longer := [number for number, row in enumerate(rows) if None in row]:
+        seen = f"token row {longer[0]} has more cells than the header"
+        raise InvalidDistribution(f"{file}: {seen}: write decimals as 0.5 or 1/2")
     pairs: dict[str, dict[str, list[Fraction]]] = {}
     for row in rows:
         for name, masses in pairs.setdefault(row.get("pair") or "", {"p": [], "q": []}).items():
             masses.append(as_fraction(row[name] or "", str(file)))
     sizes = {len(pair["p"]) for pair in pairs.values()}
     if len(sizes) > 1:
-        raise InvalidDistribution(
-            f"{file}: pairs of {sorted(sizes)} tokens in one file: fill the shorter ones up with mass 0"
-        )
+        seen = f"pairs of {sorted(sizes)} tokens in one file"
+        raise InvalidDistribution(f"{file}: {seen}: fill the shorter ones up with mass 0")
     exact = any("/" in (row["p"] or "") + (row["q"] or "") for row in rows)
     stacked = {name: [pair[name] for pair in pairs.values()] for name in ("p", "q")}
     return {name: Loaded(np.array(masses, dtype=object if exact else np.float64)) for name, masses in stacked.items()}
 
 
-def _hash(about: str, pieces: Any) -> str:
-    hashed = blake2b(about.encode(), digest_size=16)
-    for piece in pieces:
-        hashed.update(piece)
-    return hashed.hexdigest()
-
-
 READERS: dict[str, Callable[[Path], dict[str, Column]]] = {
-    ".npz": _read_npz,
-    ".npy": _read_npy,
+    ".npz": lambda file: {name: stored_array(file, name, HOLDS) for name in array_names(file, HOLDS)},
+    ".npy": lambda file: _stacked(read_array(file, f"{HOLDS}, stacked"), file),
     ".json": _read_json,
     ".csv": _read_csv,
     ".safetensors": _read_safetensors,

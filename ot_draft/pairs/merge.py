@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TAIL", "TAIL_CLASSES", "Masses", "Tokens", "merge", "optimum", "top_tokens"]
+__all__ = ["TAIL", "TAIL_CLASSES", "Masses", "Tokens", "merge", "on_top_tokens", "optimum", "top_tokens"]
 
 Masses = NDArray[np.float64]
 Tokens = NDArray[np.int32]
@@ -45,6 +45,19 @@ def merge(p: Masses, q: Masses, tokens: Tokens, classes: int) -> tuple[Masses, M
     tails = (np.bincount(number, law[rest], classes) for law in (p, q))
     on_p, on_q = (_on_grid(np.append(law[tokens], tail)) for law, tail in zip((p, q), tails, strict=True))
     return on_p, on_q
+
+
+def on_top_tokens(p: Masses, q: Masses, count: int) -> tuple[Masses, Masses, Tokens]:
+    """p and q, (n,) each, on their top tokens and TAIL_CLASSES of the others, and the token of each of these slots, TAIL for a class.
+
+    Of truncated laws nothing may be left: the classes are then empty.
+    """
+    tokens = top_tokens(p, q, count)
+    slots = np.append(tokens, np.full(TAIL_CLASSES, TAIL, dtype=np.int32))
+    if np.delete(p, tokens).any() or np.delete(q, tokens).any():
+        return (*merge(p, q, tokens, TAIL_CLASSES), slots)
+    nothing = np.zeros(TAIL_CLASSES)
+    return np.append(p[tokens], nothing), np.append(q[tokens], nothing), slots
 
 
 def optimum(p: Masses, q: Masses, k: int) -> Masses:

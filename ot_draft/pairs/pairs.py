@@ -1,10 +1,15 @@
-"""Pairs (p, q) in memory, read from a file or from the command line: which arrays are a pair, masses or logits as laws."""
+"""Pairs (p, q) in memory, or in shards, read by rows, so that one larger than the memory is no trouble.
+
+From a file or from the command line: which arrays are a pair, masses or logits as laws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
-from .formats import Column, as_fraction, columns
+from .formats import READERS, Column, columns
 
 LAWS = (("p", "q"), ("target", "draft"))  # target first
 LOGITS = (("target_logits", "draft_logits"), ("p_logits", "q_logits"))
@@ -43,15 +48,9 @@ class Pairs:
 
     def choose(self, rows: list[int]) -> Pairs:
         """Some of the pairs."""
-        return Pairs(
-            p=self.p[rows],
-            q=self.q[rows],
-            source=self.source,
-            index=tuple(self.index[row] for row in rows),
-            group=tuple(self.group[row] for row in rows),
-            text=tuple(self.text[row] for row in rows),
-            labels={name: tuple(values[row] for row in rows) for name, values in self.labels.items()},
-        )
+        of_rows = {name: tuple(getattr(self, name)[row] for row in rows) for name in ("index", "group", "text")}
+        labels = {name: tuple(values[row] for row in rows) for name, values in self.labels.items()}
+        return Pairs(self.p[rows], self.q[rows], self.source, **of_rows, labels=labels)
 
     def at_temperature(self, temperature: float) -> Pairs:
         """The pairs of one temperature."""
@@ -140,11 +139,6 @@ def _divided(masses: Array) -> Array:
     return masses / masses.sum(-1, keepdims=True)
 
 
-def exact_masses(text: str) -> list[Fraction]:
-    """Masses like 1/2,1/4,0.25 as Fractions; decimals are read as written."""
-    return [as_fraction(part) for part in text.split(",")]
-
-
 def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
     """The first two of these names that the file has. Raises InvalidDistribution where there are none."""
     for names in (*LAWS, *LOGITS):
@@ -182,12 +176,11 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
 def _check_sums(masses: Array, where: str, start: int) -> None:
     """Masses of float16 are off by 2^-11 of themselves, those near 0 by 2^-25."""
     sums, allowed = masses.astype(np.float64).sum(-1), 2.0**-11 + masses.shape[-1] * 2.0**-25
-    wrong = np.flatnonzero(~(abs(sums - 1) <= allowed).ravel())  # NaN is wrong, too
-    if len(wrong) or (masses < 0).any():
-        row = int(wrong[0]) if len(wrong) else int(np.flatnonzero((masses < 0).any(-1).ravel())[0])
-        raise InvalidDistribution(
-            f"{where}row {start + row}: masses of float16 that sum to {sums.ravel()[row]:.6g}, or negative ones: give laws"
-        )
+    wrong = np.flatnonzero((~(abs(sums - 1) <= allowed) | (masses < 0).any(-1)).ravel())  # NaN is wrong, too
+    if len(wrong):
+        row = int(wrong[0])
+        seen = f"masses of float16 that sum to {sums.ravel()[row]:.6g}, or negative ones"
+        raise InvalidDistribution(f"{where}row {start + row}: {seen}: give laws")
 
 
 def laws_of_logits(logits: Array, temperature: float = 1.0, source: str = "", start: int = 0) -> Array:
@@ -196,18 +189,116 @@ def laws_of_logits(logits: Array, temperature: float = 1.0, source: str = "", st
     -inf is a token without mass. Raises InvalidDistribution for NaN, +inf, and rows that are -inf throughout.
     """
     if logits.dtype.kind not in "fiu" or not logits.shape[-1:] or not logits.shape[-1]:
-        raise InvalidDistribution(
-            f"{source}: logits have dtype {logits.dtype}, shape {logits.shape}: give real numbers (..., n), n >= 1"
-        )
+        seen = f"logits have dtype {logits.dtype}, shape {logits.shape}"
+        raise InvalidDistribution(f"{source}: {seen}: give real numbers (..., n), n >= 1")
     logits = logits.astype(np.float64)
     highest = logits.max(-1, keepdims=True)
     sound = np.isfinite(highest[..., 0]) & ~np.isnan(logits).any(-1)
     if not sound.all():
         row = start + int(np.flatnonzero(~sound)[0])
-        raise InvalidDistribution(
-            f"{source}, row {row}: its logits hold NaN or inf, or are -inf throughout: capture the row again, or leave it out"
-        )
+        seen = "its logits hold NaN or inf, or are -inf throughout"
+        raise InvalidDistribution(f"{source}, row {row}: {seen}: capture the row again, or leave it out")
     with np.errstate(over="ignore"):  # what is as far below the highest as no float64 can say has mass 0
         masses = np.exp((logits - highest) / temperature)
     law: Array = masses / masses.sum(-1, keepdims=True)
     return law
+
+
+IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # others are named one by one
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file. names: its two arrays, target first. rows: pairs in it, all leading axes taken together. n: tokens.
+
+    label: as much of its path as tells it from the other shards; where that is unique, the file's name. digest: of its numbers.
+    """
+
+    file: Path
+    names: tuple[str, str]
+    rows: int
+    n: int
+    label: str
+    digest: str
+
+    @property
+    def holds_logits(self) -> bool:
+        return self.names in LOGITS
+
+    def read(self, start: int, stop: int, temperature: float = 1.0) -> tuple[Array, Array]:
+        """Rows start .. stop - 1 as laws (p, q), (rows, n) each, in float64; logits divided by the temperature first.
+
+        Raises InvalidDistribution for a row that is no law, to the precision in which it is stored.
+        """
+        found, where = columns(self.file), f"{self.file}, in the rows from {start} on"
+        arrays = [found[name].rows(start, stop) for name in self.names]
+        if self.holds_logits:
+            p, q = (as_laws(x, self.names[0], str(self.file), start, temperature) for x in arrays)
+            return p, q
+        try:
+            p, q = (as_laws(x, name, "", start) for x, name in zip(arrays, self.names, strict=True))
+            problem = Problem(p, q, 1)
+        except InvalidDistribution as error:
+            raise InvalidDistribution(f"{where}: {error}") from error
+        if problem.p.dtype.hasobject:
+            return problem.p.astype(float), problem.q.astype(float)
+        return problem.p, problem.q
+
+
+def open_shards(paths: Iterable[Path | str], temperature: float = 1.0) -> list[Shard]:
+    """The shards of files and folders (of which all .npz, .safetensors and .parquet files, by name). Raises InvalidDistribution.
+
+    All of every file is read once, to check its checksums, which reading single rows cannot do, and for the digest.
+    """
+    files = [file for path in map(Path, paths) for file in _files(path)]
+    if not files:
+        raise InvalidDistribution("no shard: name .npz, .safetensors or other files, or a folder that holds some")
+    places = [os.path.realpath(file) for file in files]
+    twice = [file for number, file in enumerate(files) if places[number] in places[:number]]
+    if twice:
+        raise InvalidDistribution(f"{twice[0]} is named twice: its pairs would count twice; name it once")
+    shards = [replace(_open(file), label=label) for file, label in zip(files, _labels(files), strict=True)]
+    if not any(shard.rows for shard in shards):
+        raise InvalidDistribution(f"{files[0]}{' and all others hold' if len(files) > 1 else ' holds'} no pair")
+    for shard in shards:
+        if not shard.holds_logits and temperature != 1:
+            raise InvalidDistribution(
+                f"{shard.file} holds laws p and q, and temperature {temperature} was asked for: give logits"
+                f" ({' and '.join(LOGITS[0])}), or temperature 1"
+            )
+    return shards
+
+
+def _labels(files: Sequence[Path]) -> list[str]:
+    """The end of every path that no other one has."""
+    parts = [file.absolute().parts for file in files]
+    depths = [1] * len(files)
+    ends = [mine[-1:] for mine in parts]
+    while len(set(ends)) < len(ends):
+        depths = [depth + (ends.count(end) > 1) for depth, end in zip(depths, ends, strict=True)]
+        ends = [mine[-depth:] for mine, depth in zip(parts, depths, strict=True)]
+    return ["/".join(end) for end in ends]
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if path.is_dir():
+        shards = (file for file in path.iterdir() if file.suffix in IN_FOLDERS)
+        return sorted(file for file in shards if not file.name.startswith("."))  # such are half written
+    if not path.is_file():
+        raise InvalidDistribution(f"{path} is not there")
+    if path.suffix not in READERS:
+        raise InvalidDistribution(f"{path}: a shard is one of {', '.join(READERS)}")
+    return [path]
+
+
+def _open(file: Path) -> Shard:
+    found = columns(file)
+    names = names_in(found, file)
+    target, draft = (found[name].shape for name in names)
+    if target != draft or len(target) < 2 or not target[-1]:
+        raise InvalidDistribution(
+            f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}: give both one shape (..., n),"
+            " of two axes at least, n >= 1"
+        )
+    digest = " ".join(found[name].digest() for name in names)
+    return Shard(file, names, prod(target[:-1]), target[-1], file.name, digest)

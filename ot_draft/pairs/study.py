@@ -1,9 +1,13 @@
-"""A study of pairs of laws: which rules with how many drafts, toward which target; and its numbers on a block of pairs."""
+"""A study of pairs of laws: which rules with how many drafts, toward which target.
+
+Its numbers on a block of pairs, and on pairs in memory (`compare_rules`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ from ..problem import Problem
 from ..selection import SelectionRule
 from ..targets.base import Target
 from .estimate import Place, evaluate_pairs
+from .pairs import Pairs
 
 # Without those that take up to seconds a pair.
 DEFAULT_RULES: tuple[SelectionRule, ...] = (
@@ -92,26 +97,34 @@ TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
 
 
 @dataclass(frozen=True)
-class Cells:
-    """One rule (or optimum) with k drafts on the R pairs of a block.
+class Row:
+    """One rule (or optimum) with k drafts on one pair, Fractions or Python floats; or on the R pairs of a block, arrays (R,).
 
-    accepted, taken, error: (R,) each, see `estimate.Acceptance`; None where it was left out, and `method` says why. optimum: (R,),
-    of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
+    pair: what the pair is called; None of a block. accepted, taken, error: see `estimate.Acceptance`; None where it was left
+    out, and `method` says why. optimum: of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
     """
 
+    pair: Any
     k: int
     rule: str
     law: str
-    method: str
+    accepted: Any
+    taken: Any
+    error: Any
     optimum: Any
-    accepted: Any = None
-    taken: Any = None
-    error: Any = None
+    method: str
+
+    def at(self, place: int, pair: int) -> Row:
+        """Of a block, one pair."""
+        numbers = [x if x is None else x[place] for x in (self.accepted, self.taken, self.optimum)]
+        accepted, taken, optimum = (x if x is None or isinstance(x, Fraction) else float(x) for x in numbers)
+        error = 0.0 if self.error is None else float(self.error[place])
+        return Row(pair, self.k, self.rule, self.law, accepted, taken, error, optimum, self.method)
 
 
 def block(
     study: Study, p: Array, q: Array, place_of: Callable[[int], Place], lp_seconds: float | None = None
-) -> Iterator[Cells]:
+) -> Iterator[Row]:
     """For each k the optima of all laws, then all rules in the study's order; p, q: (R, n), floats or Fractions.
 
     place_of: place of a row, which seeds its random drafts. lp_seconds: that a linear program may take, of which each optimum then
@@ -122,32 +135,66 @@ def block(
         problems = {law: study.problem(p, q, k, law) for law in laws}
         optima = {law: optimal_acceptance(problem.p, q, k, law) for law, problem in problems.items()}
         for law, best in optima.items():
-            yield Cells(k, DUAL, law.spelling, "dual", best, best, best, 0 * best)
+            yield Row(None, k, DUAL, law.spelling, best, best, 0 * best, best, "dual")
             if lp_seconds is not None:
                 yield _linear_program(problems[law], best, lp_seconds)
         for rule in study.rules:
             problem = problems.get(rule.law)
             if problem is None:
-                yield Cells(k, rule.name, rule.law.spelling, UNDEFINED, None)
+                yield Row(None, k, rule.name, rule.law.spelling, None, None, None, None, UNDEFINED)
             else:
                 yield _rule(study, rule, problem, optima[rule.law], place_of, lp_seconds)
 
 
-def _linear_program(problem: Problem, best: Array, seconds: float) -> Cells:
-    about = (problem.k, LINEAR_PROGRAM, problem.law.spelling)
+def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
+    about = (None, problem.k, LINEAR_PROGRAM, problem.law.spelling)
     if max(program_seconds(problem.law, q, problem.k) for q in problem.q) > seconds:
-        return Cells(*about, TOO_LARGE, best)
+        return Row(*about, None, None, None, best, TOO_LARGE)
     solver = "flow" if is_exact(problem.p) else "highs"
     alone = (Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True))
     values = np.array([solve(each, solver).acceptance for each in alone])
-    return Cells(*about, "lp", best, values, values, 0 * values)
+    return Row(*about, values, values, 0 * values, best, "lp")
 
 
 def _rule(
     study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
-) -> Cells:  # fmt: skip
-    about = (problem.k, rule.name, rule.law.spelling)
+) -> Row:  # fmt: skip
+    about = (None, problem.k, rule.name, rule.law.spelling)
     if seconds is not None and max(rule.program_seconds(q, problem.k) for q in problem.q) > seconds:
-        return Cells(*about, TOO_LARGE, best)
+        return Row(*about, None, None, None, best, TOO_LARGE)
     found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
-    return Cells(*about, found.method, best, found.value, found.taken, found.error)
+    return Row(*about, found.value, found.taken, found.error, best, found.method)
+
+
+CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
+
+
+def compare_rules(
+    pairs: Pairs, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
+) -> list[Row]:
+    """All rows, in order of pairs, ks and rules; the same to the last bit for any number of jobs.
+
+    advance is called with the number of pairs just done.
+    """
+    study = study or Study()
+    chunks = [range(start, min(start + CHUNK, len(pairs))) for start in range(0, len(pairs), CHUNK)]
+    parts = [(pairs.p[list(c)], pairs.q[list(c)], [pairs.index[row] for row in c]) for c in chunks]
+    seconds = study.lp_limit / len(pairs)
+    if jobs == 1 or len(chunks) == 1:
+        work = (_compare_chunk(*part, study, seconds) for part in parts)
+    else:
+        from joblib import Parallel, delayed
+
+        parallel = Parallel(n_jobs=min(jobs, len(chunks)), return_as="generator")
+        work = parallel(delayed(_compare_chunk)(*part, study, seconds) for part in parts)
+    rows: list[Row] = []
+    for chunk, done in zip(chunks, work, strict=True):
+        rows += done
+        if advance:
+            advance(len(chunk))
+    return rows
+
+
+def _compare_chunk(p: Any, q: Any, index: list[int], study: Study, seconds: float) -> list[Row]:
+    found = list(block(study, p, q, lambda row: (index[row],), seconds))
+    return [row.at(place, pair) for place, pair in enumerate(index) for row in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,9 +13,8 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from .pairs import Pairs
-from .rows import Key, Row
-from .sharded import MANIFEST, read_part
-from .study import Study
+from .study import Row, Study
+from .sweep import MANIFEST, read_part
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Summary:
     accepted, taken, optimum: means over the pairs (exact if all are Fractions); None where no pair has a value. error: standard
     error of `accepted` over texts; NaN for a single one. sampling_error: the part of it that comes from estimating by random
     drafts, 0 where nothing was estimated. share: accepted / optimum, of the means. least_share: smallest
-    taken / optimum of all pairs, to be held against K-SEQ's bound. microseconds: of one selection (or optimum). target: name of
+    taken / optimum of all pairs, to be held against K-SEQ's bound. target: name of
     what stood in the place of p, whose acceptance and optimum these are; "" for p itself.
     """
 
@@ -42,13 +41,10 @@ class Summary:
     share: float | None
     least_share: float | None
     method: str
-    microseconds: float | None
     target: str = ""
 
 
-def summarise(
-    rows: Iterable[Row], pairs: Pairs, times: Mapping[Key, float] | None = None, study: Study | None = None
-) -> list[Summary]:
+def summarise(rows: Iterable[Row], pairs: Pairs, study: Study | None = None) -> list[Summary]:
     """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target."""
     target = study.target_name if study else ""
     place = {index: row for row, index in enumerate(pairs.index)}
@@ -56,21 +52,19 @@ def summarise(
     for row in rows:
         group = pairs.group[place[row.pair]]
         collected.setdefault((group, row.k, row.rule, row.law), []).append(row)
-    return [
-        replace(
-            _summary(group, found, [pairs.text[place[row.pair]] for row in found], (times or {}).get((rule, law, k))),
-            target=target,
-        )
-        for (group, k, rule, law), found in collected.items()
-    ]
+    lines = []
+    for (group, *_), found in collected.items():
+        text = [pairs.text[place[row.pair]] for row in found]
+        lines.append(replace(_summary(group, found, text), target=target))
+    return lines
 
 
-def _summary(group: str, rows: list[Row], text: list[int], time: float | None) -> Summary:
+def _summary(group: str, rows: list[Row], text: list[int]) -> Summary:
     first = rows[0]
     left_out = [row for row in rows if row.accepted is None]
     if left_out:  # a mean over the other pairs would stand beside means over all
         nothing = (None, float("nan"), 0.0, None, None, None, None)
-        return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, left_out[0].method, None)
+        return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, left_out[0].method)
     numbers = tuple(_mean([getattr(row, name) for row in rows]) for name in ("accepted", "taken", "optimum"))
     return _means(
         (group, first.k, first.rule, first.law, len(rows)),
@@ -79,7 +73,6 @@ def _summary(group: str, rows: list[Row], text: list[int], time: float | None) -
         error=clustered_error([float(row.accepted) for row in rows], text),
         sampling_error=float(np.sqrt(sum(row.error**2 for row in rows)) / len(rows)),
         method="estimated" if any(row.method == "estimated" for row in rows) else first.method,
-        microseconds=time,
     )
 
 
@@ -88,9 +81,7 @@ def _means(
 ) -> Summary:
     accepted, taken, optimum = numbers
     share = float(accepted / optimum) if optimum > 0 else None
-    return Summary(
-        *about, accepted=accepted, taken=taken, optimum=optimum, share=share, least_share=least_share, **more
-    )
+    return Summary(*about, accepted, taken=taken, optimum=optimum, share=share, least_share=least_share, **more)
 
 
 def summarise_sweep(out: Path | str) -> list[Summary]:
@@ -98,53 +89,39 @@ def summarise_sweep(out: Path | str) -> list[Summary]:
     out = Path(out)
     if not (out / MANIFEST).is_file():
         raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
-    found: dict[tuple[str, int, str, str], _Sums] = defaultdict(_Sums)
+    found: dict[tuple[str, int, str, str], list[Any]] = defaultdict(list)
     for file in sorted(out.glob("part-*.parquet")):
-        for key, part in _sums(read_part(file)):
-            found[key].add(part)
-    return [sums.summary(*key) for key, sums in sorted(found.items(), key=lambda item: item[0][:2])]
+        for key, sums in _sums(read_part(file)):
+            found[key].append(sums)
+    return [_of_sums(*key, np.array(parts)) for key, parts in sorted(found.items(), key=lambda item: item[0][:2])]
 
 
-class _Sums:
-    """Of one rule under one law with k drafts: sums over pairs, and the least share."""
-
-    def __init__(self) -> None:
-        self.sums = np.zeros(6)  # pairs, acceptance, its square, squared error, taken, optimum
-        self.least_share = np.inf
-
-    def add(self, part: tuple[Any, float]) -> None:
-        self.sums = self.sums + part[0]
-        self.least_share = min(self.least_share, part[1])
-
-    def summary(self, law: str, k: int, rule: str, target: str) -> Summary:
-        pairs = int(self.sums[0])
-        accepted, square, noise, taken, optimum = (self.sums[1:] / pairs).tolist()
-        return _means(
-            ("", k, rule, law, pairs),
-            (accepted, taken, optimum),
-            None if np.isinf(self.least_share) else float(self.least_share),
-            error=float(np.sqrt(max(square - accepted**2, 0.0) / pairs)),
-            sampling_error=float(np.sqrt(noise / pairs)),
-            method="estimated" if noise > 0 else "formula",
-            microseconds=None,
-            target=target,
-        )
-
-
-def _sums(table: Any) -> Iterator[tuple[tuple[str, int, str, str], tuple[Any, float]]]:
-    """Of one file, per law, k, rule and target."""
+def _sums(table: Any) -> Iterator[tuple[tuple[str, int, str, str], list[Any]]]:
+    """Of one part, per law, k, rule and target: pairs, sums of acceptance, its square, squared error, taken, optimum; least share."""
     target = table["target"][0].as_py() if "target" in table.column_names else ""  # one in all of a sweep
-    words = {name: np.asarray(table[name].cast("string").to_pylist()) for name in ("law", "rule")}
-    ks, numbers = (
-        table["k"].to_numpy(),
-        [table[name].to_numpy() for name in ("acceptance", "error", "taken", "optimum")],
-    )
-    for law, k, rule in sorted(set(zip(words["law"].tolist(), ks.tolist(), words["rule"].tolist(), strict=True))):
-        here = (words["law"] == law) & (ks == k) & (words["rule"] == rule)
+    law, rule = (np.asarray(table[name].cast("string").to_pylist()) for name in ("law", "rule"))
+    k, *numbers = (table[name].to_numpy() for name in ("k", "acceptance", "error", "taken", "optimum"))
+    for key in sorted(set(zip(law.tolist(), k.tolist(), rule.tolist(), strict=True))):
+        here = (law == key[0]) & (k == key[1]) & (rule == key[2])
         accepted, error, taken, optimum = (values[here] for values in numbers)
-        sums = [accepted, accepted**2, error**2, taken, optimum]
         shares = taken[optimum > 0] / optimum[optimum > 0]
-        yield (law, k, rule, target), (np.array([len(accepted), *(x.sum() for x in sums)]), shares.min(initial=np.inf))
+        sums = [x.sum() for x in (here, accepted, accepted**2, error**2, taken, optimum)]
+        yield (*key, target), [*sums, shares.min(initial=np.inf)]
+
+
+def _of_sums(law: str, k: int, rule: str, target: str, parts: Any) -> Summary:
+    pairs, *sums = parts[:, :-1].sum(0).tolist()
+    accepted, square, noise, taken, optimum = (x / pairs for x in sums)
+    least = float(parts[:, -1].min())
+    return _means(
+        ("", k, rule, law, int(pairs)),
+        (accepted, taken, optimum),
+        None if np.isinf(least) else least,
+        error=float(np.sqrt(max(square - accepted**2, 0.0) / pairs)),
+        sampling_error=float(np.sqrt(noise / pairs)),
+        method="estimated" if noise > 0 else "formula",
+        target=target,
+    )
 
 
 def _mean(values: Sequence[Any]) -> Any:

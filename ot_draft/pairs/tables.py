@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from math import isnan
 from textwrap import wrap
@@ -21,24 +21,24 @@ from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
 from .pairs import Pairs
-from .rows import Row
-from .study import DUAL, LINEAR_PROGRAM, Study
+from .study import DUAL, LINEAR_PROGRAM, Row, Study
 from .summary import Summary
 
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 SHORT = 12  # characters of a fraction that a cell still shows
 NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
+MATH = str.maketrans({"±": r"\pm", "≈": r"\approx "})
 LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
 
 
 def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableType:
     """One group's summary for a terminal, within its width: a section a draft law, a column a k; the last k last.
 
-    Share and time are those at the largest k that has them. What does not fit goes into tables below; standard errors are shown
+    The share is that at the largest k that has one. What does not fit goes into tables below; standard errors are shown
     where there is room for all ks.
     """
     ks = sorted({line.k for line in lines})
-    room = width - NAME - 2 * CELL
+    room = width - NAME - CELL
     across = {
         errors: room // max([CELL, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
         for errors in (False, True)
@@ -52,15 +52,14 @@ def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableTy
 def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool) -> Table:
     out = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
     out.add_column("rule", max_width=NAME, overflow="fold")
-    for name in (*(f"k = {k}" for k in ks), *(("share", "µs") if last else ())):
+    for name in (*(f"k = {k}" for k in ks), *(("share",) if last else ())):
         out.add_column(name, justify="right", no_wrap=True)
     for law, rows in _sections(lines, ks, lambda line: _cell(line, errors)):
         out.add_row(f"[bold]{law}[/bold]")
         for (name, *cells), note in rows:
-            shown = (
-                "\n    ".join(wrap(re.sub("(?<=[a-z])(?=W)", " ", name), NAME - 4)) if len(name) > NAME - 2 else name
-            )
-            out.add_row(f"  {shown}", *(cells if last else cells[:-2]), style="dim" if note else "")
+            folded = wrap(re.sub("(?<=[a-z])(?=W)", " ", name), NAME - 4) if len(name) > NAME - 2 else [name]
+            shown = "\n    ".join(folded)
+            out.add_row(f"  {shown}", *(cells if last else cells[:-1]), style="dim" if note else "")
         out.add_section()
     return out
 
@@ -68,20 +67,19 @@ def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool
 def _sections(
     lines: Sequence[Summary], ks: Sequence[int], cell: Callable[[Summary], str]
 ) -> Iterator[tuple[str, list[tuple[list[str], bool]]]]:
-    """Of every law its title and rows: name, a cell a k, share, time; and whether the row is a note on the one above."""
+    """Of every law its title and rows: name, a cell a k, share; and whether the row is a note on the one above."""
     for law in dict.fromkeys(line.law for line in lines):
         members = [line for line in lines if line.law == law]
         rows = []
         for rule in sorted(dict.fromkeys(line.rule for line in members), key=lambda name: name not in NAMES):
             by_k = {line.k: line for line in members if line.rule == rule and line.accepted is not None}
             last = by_k[max(by_k)] if by_k else None
-            time = f"{last.microseconds:,.0f}" if last and last.microseconds is not None else "-"
             cells = [cell(by_k[k]) if k in by_k else "-" for k in ks]
-            rows.append(([NAMES.get(rule, rule), *cells, _share(last.share if last else None), time], False))
+            rows.append(([NAMES.get(rule, rule), *cells, _share(last.share if last else None)], False))
             if rule == "KSeq":
                 least = [_share(by_k[k].least_share) if k in by_k else "-" for k in ks]
-                rows.append((["least share of the optimum", *least, "", ""], True))
-                rows.append((["guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), "", ""], True))
+                rows.append((["least share of the optimum", *least, ""], True))
+                rows.append((["guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), ""], True))
         yield _title(law), rows
 
 
@@ -110,93 +108,66 @@ def _share(value: Any) -> str:
 
 def notes(study: Study, single: bool) -> str:
     """What the signs in the table mean, and which option changes them."""
-    error = (
-        ""
-        if single
-        else " ±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, as"
-        " --csv does."
-    )
+    spread = " ±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, "
+    error = "" if single else f"{spread}as --csv does."
     return (
         f"Acceptance: the output is a drafted token, whichever way it got there.{error}"
         f" ≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact. -: the law has no such k, or the"
-        f" linear program of all pairs would take over {study.lp_limit:g} s by its size (--lp-limit). Share of the law's optimum, and"
-        " time a pair in µs, at the largest k. K-SEQ's least share and guarantee are about the drafts that it takes."
+        f" linear program of all pairs would take over {study.lp_limit:g} s by its size (--lp-limit). Share of the law's optimum, at"
+        " the largest k. K-SEQ's least share and guarantee are about the drafts that it takes."
     )
 
 
 def latex(lines: Sequence[Summary], title: str) -> str:
     """The table for a paper, `booktabs`: acceptance with standard errors, and the share of the optimum at the largest k."""
-
-    def cell(line: Summary) -> str:
-        value = _cell(line, errors=False).replace("≈", r"\approx ")
-        return f"${value} \\pm {_error(line):.4f}$" if _error(line) else f"${value}$"
-
     ks = sorted({line.k for line in lines})
     head = " & ".join(["rule", *(f"$k = {k}$" for k in ks), "share"])
     out = [f"% {title}", f"\\begin{{tabular}}{{l{'r' * (len(ks) + 1)}}}", "\\toprule", f"{head} \\\\"]
-    for law, rows in _sections(lines, ks, cell):
+    for law, rows in _sections(lines, ks, lambda line: f"${_with_error(line)}$".translate(MATH)):
         out += ["\\midrule", f"\\multicolumn{{{len(ks) + 2}}}{{l}}{{\\emph{{{law.translate(LATEX)}}}}} \\\\"]
         for (name, *cells), _ in rows:
             words, _, formula = name.partition(", ")
-            out.append(f"{words.translate(LATEX)}{f', ${formula}$' if formula else ''} & {' & '.join(cells[:-1])} \\\\")
+            out.append(f"{words.translate(LATEX)}{f', ${formula}$' if formula else ''} & {' & '.join(cells)} \\\\")
     return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
 
 
 def markdown(lines: Sequence[Summary], title: str) -> str:
     """The same as a table of Markdown."""
-
-    def cell(line: Summary) -> str:
-        return _cell(line, errors=False) + (f" ± {_error(line):.4f}" if _error(line) else "")
-
     ks = sorted({line.k for line in lines})
     out = [title, "", f"| rule | {' | '.join(f'k = {k}' for k in ks)} | share |", f"|---{'|---:' * (len(ks) + 1)}|"]
-    for law, rows in _sections(lines, ks, cell):
+    for law, rows in _sections(lines, ks, _with_error):
         out.append(f"| **{law}** {'| ' * (len(ks) + 1)}|")
-        out += [f"| {' | '.join([name, *cells[:-1]])} |" for (name, *cells), _ in rows]
+        out += [f"| {' | '.join([name, *cells])} |" for (name, *cells), _ in rows]
     return "\n".join([*out, ""])
 
 
+def _with_error(line: Summary) -> str:
+    return _cell(line, errors=False) + (f" ± {_error(line):.4f}" if _error(line) else "")
+
+
 FORMS: dict[str, Callable[[Sequence[Summary], str], str]] = {
-    "csv": lambda lines, title: csv_text(lines),
+    "csv": lambda lines, title: csv_text(as_records(lines)),
     "latex": latex,
     "markdown": markdown,
 }
 
 
-def csv_text(records: Iterable[Any], pairs: Pairs | None = None) -> str:
-    """One line a record: decimals, and beside them the exact fractions where there are. pairs: those of the rows, for their labels."""
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of one kind, the names of their columns first."""
     stream = io.StringIO()
-    places = {index: row for row, index in enumerate(pairs.index)} if pairs else {}
-    entries = []
-    for record in records:
-        entry = _record(record)
-        if pairs:
-            place = places[record.pair]
-            labels = {name: values[place] for name, values in pairs.labels.items()}
-            entry = {"pair": record.pair, "temperature": pairs.group[place], **labels, **entry}
-        entries.append(entry)
-    writer = csv.DictWriter(stream, list(entries[0]) if entries else [], lineterminator="\n")
-    if entries:
+    if rows:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-    writer.writerows(entries)
+        writer.writerows(rows)
     return stream.getvalue()
 
 
 def as_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study) -> dict[str, Any]:
     """Settings, summary and, a record each, all pairs; what is unknown is None."""
-    return {
-        "source": pairs.source,
-        "n": int(pairs.p.shape[-1]),
-        "settings": {
-            "ks": study.ks,
-            "samples": study.samples,
-            "seed": study.seed,
-            "lp_limit": study.lp_limit,
-            "target": study.target.name if study.target else None,  # in the place of p
-        },
-        "summary": [_record(line) for line in lines],
-        "pairs": [_record(row) for row in rows],
-    }
+    settings = {name: getattr(study, name) for name in ("ks", "samples", "seed", "lp_limit")}
+    settings["target"] = study.target_name or None  # in the place of p
+    about = {"source": pairs.source, "n": int(pairs.p.shape[-1]), "settings": settings}
+    return about | {"summary": as_records(lines), "pairs": as_records(rows)}
 
 
 def _record(record: Row | Summary) -> dict[str, Any]:
@@ -211,26 +182,13 @@ def _record(record: Row | Summary) -> dict[str, Any]:
     return out
 
 
-def as_records(lines: Iterable[Summary]) -> list[dict[str, Any]]:
-    """Summaries as the rows of summary.csv."""
-    return [_record(line) for line in lines]
-
-
-def as_summaries(rows: Iterable[dict[str, str]]) -> list[Summary]:
-    """The rows of summary.csv, as a csv.DictReader gives them, as summaries again; exact values as Fractions."""
-    return [_parsed(row) for row in rows]
-
-
-def _parsed(row: dict[str, str]) -> Summary:
-    values: dict[str, Any] = {}
-    for name in (field.name for field in fields(Summary)):
-        text = row.get(name) or ""
-        if name in ("group", "rule", "law", "method", "target"):
-            values[name] = text
-        elif row.get(f"{name}_exact"):
-            values[name] = Fraction(row[f"{name}_exact"])
-        elif name in ("k", "pairs"):
-            values[name] = int(text)
-        else:
-            values[name] = float(text) if text else (float("nan") if name == "error" else None)
-    return Summary(**values)
+def as_records(records: Iterable[Row | Summary], pairs: Pairs | None = None) -> list[dict[str, Any]]:
+    """The rows of summary.csv and pairs.csv: decimals, and the exact fractions where there are. pairs: for the labels of rows."""
+    if pairs is None:
+        return [_record(record) for record in records]
+    places, entries = {index: row for row, index in enumerate(pairs.index)}, []
+    for entry in map(_record, records):
+        place = places[entry["pair"]]
+        labels = {name: values[place] for name, values in pairs.labels.items()}
+        entries.append({"pair": entry["pair"], "temperature": pairs.group[place], **labels, **entry})
+    return entries

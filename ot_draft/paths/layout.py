@@ -1,11 +1,11 @@
-"""Where the nodes of drafted trees stand, worked out from their parents; and what is known of trees before they are drafted."""
+"""Where the nodes of drafted trees stand, worked out from their parents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from .. import arrays as xp
 from ..arrays import Array
@@ -42,15 +42,11 @@ class Layout:
         if len(self.parents) == batch:
             return self
         if batch not in self._of:
-            self._of[batch] = self._repeated(batch)
+            self._of[batch] = other = copy(self)
+            for name in ("parents", "counts", "firsts", "places", "ranks", "upward", "sees", "depths", "post_order"):
+                value = getattr(self, name)
+                vars(other)[name] = xp.broadcast(value, (batch, *value.shape[1:]))
         return self._of[batch]
-
-    def _repeated(self, batch: int) -> Layout:
-        other = copy(self)
-        for name in ("parents", "counts", "firsts", "places", "ranks", "upward", "sees", "depths", "post_order"):
-            value = getattr(self, name)
-            vars(other)[name] = xp.broadcast(value, (batch, *value.shape[1:]))
-        return other
 
     @cached_property
     def upward(self) -> Array:
@@ -77,45 +73,10 @@ class Layout:
         size = self.parents.shape[1]
         sizes = self.sees[:, 1:, 1:].sum(1)  # of every node, itself and all below it
         before = sizes.cumsum(-1) - sizes
-        elder = before - xp.take(
-            before, xp.minimum(xp.take(self.firsts, self.parents), size) - 1
-        )  # at and below its elder siblings
+        # At and below its elder siblings.
+        elder = before - xp.take(before, xp.minimum(xp.take(self.firsts, self.parents), size) - 1)
         all_elder = xp.concatenate((0 * elder[:, :1], elder))
         stand_before = elder
         for steps in range(1, self.length):
             stand_before = stand_before + xp.take(all_elder, self.upward[:, 1:, steps])
         return 1 + xp.argsort(stand_before + sizes, stable=True)
-
-
-class Bounds(Protocol):
-    """What is known of trees before they are drafted: path rules decide by it whether they are valid on them.
-
-    size: N nodes, at most. length: L, depth of the deepest node, at most. most: children of a node, at most. inner: number of the first
-    nodes among which are all that have children. branching: numbers of children that may occur, other than 0. is_even: whether all nodes
-    of a level that have children are known to have equally many. children_by_level: number of children by depth, without the last,
-    where all nodes of a depth are known to have equally many; else None.
-    """
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def most(self) -> int: ...
-    @property
-    def inner(self) -> int: ...
-    @property
-    def branching(self) -> frozenset[int]: ...
-    @property
-    def is_even(self) -> bool: ...
-    @property
-    def children_by_level(self) -> tuple[int, ...] | None: ...
-
-    def layout(self, parents: Array) -> Layout:
-        """Where the nodes of trees with these parents (B, N) stand."""
-
-    def fit(self, tokens: Array) -> Bounds:
-        """The bounds of trees with these tokens (B, N) cut behind their last node, where asking for it is free."""
-
-    def cut(self, size: int) -> Bounds:
-        """The bounds of trees without the nodes behind these, which are absent."""

@@ -58,9 +58,8 @@ class MarkovModel:
 
     def in_floats(self) -> MarkovModel:
         """The same model in float64."""
-        targets, drafts = (
-            {context: row.astype(np.float64) for context, row in table.items()} for table in (self.targets, self.drafts)
-        )
+        targets = {context: row.astype(np.float64) for context, row in self.targets.items()}
+        drafts = {context: row.astype(np.float64) for context, row in self.drafts.items()}
         return MarkovModel(targets, drafts, self.order)
 
     @classmethod

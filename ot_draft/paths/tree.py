@@ -16,7 +16,7 @@ from ..arrays import Array
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from ..problem import check_law
-from .layout import Bounds, Layout, Level
+from .layout import Layout, Level
 from .model import Path
 
 SHAPES = 256  # layouts kept
@@ -60,6 +60,17 @@ class TreeShape:
         for number in children:
             parents += [first + index // number for index in range(width * number)]
             first, width = first + width, width * number
+        return cls(tuple(parents))
+
+    @classmethod
+    def ordered(cls, root: tuple[Any, ...]) -> TreeShape:
+        """An ordered tree, each node the tuple of its children."""
+        parents: list[int] = []
+        level, first = [root], 0
+        while level:
+            parents += [first + index for index, node in enumerate(level) for _ in node]
+            first += len(level)
+            level = [child for node in level for child in node]
         return cls(tuple(parents))
 
     @property
@@ -122,9 +133,8 @@ class TreeShape:
 
     def parents_of(self, tokens: Array) -> Array:
         """The parents as a tree with these tokens (B, N) holds them: int (B, N), of their kind, on their device."""
-        return xp.broadcast(
-            _on_device(self, tokens.device if xp.is_torch(tokens) else None).parents, (len(tokens), self.size)
-        )
+        parents, _ = _on_device(self, tokens.device if xp.is_torch(tokens) else None)
+        return xp.broadcast(parents, (len(tokens), self.size))
 
     def tree(
         self, tokens: Array, p: Array, q: Array, law: DraftLaw | None = None, fixed_count: Array | None = None
@@ -134,10 +144,8 @@ class TreeShape:
 
     def layout(self, parents: Array) -> Layout:
         """Where the nodes stand, worked out once for a device: the first call must come before a CUDA graph is captured."""
-        constants, batch = _on_device(self, parents.device if xp.is_torch(parents) else None), len(parents)
-        if batch not in constants.layouts:
-            constants.layouts[batch] = constants.layouts[1].of(batch)
-        return constants.layouts[batch]
+        _, layout = _on_device(self, parents.device if xp.is_torch(parents) else None)
+        return layout.of(len(parents))
 
     def fit(self, tokens: Array) -> TreeShape:
         """Itself: the shape is known, whatever tokens are absent."""
@@ -161,29 +169,26 @@ class TreeShape:
         return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
 
 
-class _OnDevice:
-    """The constants of a shape on a device: making them is a copy from the host."""
-
-    def __init__(self, shape: TreeShape, device: Any) -> None:
-        like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
-        self.parents = xp.integers(shape.parents, like).reshape(1, shape.size)
-        levels = [
-            Level(slice(max(level.start - 1, 0), level.stop - 1), max(counts))
-            for level, counts in zip(shape.levels, shape._counts, strict=True)
-        ]
-        self.layouts = {1: Layout(xp.host_view(self.parents), shape.length, levels)}  # by number of trees
-
-
 @lru_cache(maxsize=SHAPES)
-def _on_device(shape: TreeShape, device: Any) -> _OnDevice:
-    return _OnDevice(shape, device)
+def _on_device(shape: TreeShape, device: Any) -> tuple[Array, Layout]:
+    """The parents of a shape, int (1, N), and its layout: making them is a copy from the host."""
+    like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
+    parents = xp.integers(shape.parents, like).reshape(1, shape.size)
+    levels = [
+        Level(slice(max(level.start - 1, 0), level.stop - 1), max(counts))
+        for level, counts in zip(shape.levels, shape._counts, strict=True)
+    ]
+    return parents, Layout(xp.host_view(parents), shape.length, levels)
 
 
 @dataclass(frozen=True)
 class TreeBounds:
     """Trees whose shapes are data: at most `size` nodes, `length` levels, `most` children a node.
 
-    A `DraftTree` of such has the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last.
+    A `DraftTree` of such has the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last. As path rules ask
+    for them, of trees of one shape, too: inner, the number of the first nodes among which are all that have children; branching, the
+    numbers of children that may occur, other than 0; is_even, whether all nodes of a level that have children are known to have equally
+    many; children_by_level, their number by depth, without the last, where all nodes of a depth are known to have equally many.
     """
 
     size: int
@@ -217,13 +222,18 @@ class TreeBounds:
         return Layout(xp.host_view(parents), self.length, levels)
 
     def fit(self, tokens: Array) -> TreeBounds:
-        """As many nodes as the largest of the trees has, one at least, on the host; elsewhere itself."""
+        """Cut behind the last node of trees with these tokens (B, N), on the host; elsewhere itself. One node is left at least."""
         if not xp.on_host(tokens):
             return self
         return self.cut(max(int((tokens >= 0).sum(-1).max()), 1)) if len(tokens) else self
 
     def cut(self, size: int) -> TreeBounds:
+        """Without the nodes behind these, which are absent."""
         return replace(self, size=size)
+
+
+# What is known of trees before they are drafted: path rules decide by it whether they are valid on them.
+Bounds = TreeShape | TreeBounds
 
 
 @dataclass(frozen=True)
@@ -236,6 +246,7 @@ class DraftTree:
     the children of a node were drawn; rows for at least all nodes that have children. bounds: what is known of all these trees.
     law: the law of the children of every node, given q. fixed_count: int (B, M), how many children of each node are fixed tokens, as
     they were drawn; None where the law says it without q, and else it is worked out again.
+    known_layout: `layout`, where it was worked out before.
     The values are trusted; nodes with the same tokens before them must hold the same laws. Raises InvalidDrafts
     where the shapes of the arrays do not fit together.
     """
@@ -247,6 +258,7 @@ class DraftTree:
     bounds: Bounds
     law: DraftLaw = IID()
     fixed_count: Array | None = None
+    known_layout: Layout | None = None
 
     def __post_init__(self) -> None:
         size, rows = self.bounds.size, self.bounds.inner
@@ -275,7 +287,7 @@ class DraftTree:
     @cached_property
     def layout(self) -> Layout:
         """Where the nodes stand."""
-        return self.bounds.layout(self.parents)
+        return self.known_layout or self.bounds.layout(self.parents)
 
     def shape(self, row: int) -> TreeShape:
         """The shape of one of the trees; absent nodes at its end are not there."""

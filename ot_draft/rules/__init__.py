@@ -7,6 +7,7 @@ from .importance_weighted import ImportanceWeighted
 from .k_seq.rule import KSeq
 from .naive_target import NaiveTarget
 from .optimal.rule import Optimal
+from .races import GumbelCoupling, ListCoupling
 from .random_order import RandomOrder
 from .recursive_rejection import RecursiveRejection, RecursiveRejectionWithoutReplacement
 from .speculative_sampling import SpeculativeSampling
@@ -24,14 +25,18 @@ ALL = (
     SpecHub(),
     NaiveTarget(),
     FromCoupling(),
+    GumbelCoupling(),
+    ListCoupling(),
 )
 
 __all__ = [
     "ALL",
     "FromCoupling",
     "Greedy",
+    "GumbelCoupling",
     "ImportanceWeighted",
     "KSeq",
+    "ListCoupling",
     "NaiveTarget",
     "Optimal",
     "RandomOrder",

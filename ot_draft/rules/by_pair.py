@@ -1,9 +1,6 @@
 """The loop of rules that solve a program on the host for every pair (p, q) and number of drafts."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,38 +8,29 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..laws import DraftLaw
+from ..selection import Selection
 
 
-@dataclass(frozen=True)
-class HostRows:
-    """The rows of a call on the host. batch: its axes. targets, proposals: (pairs, n) different pairs; pair_of: (rows,) which is
-    a row's; tokens: int (rows, k) drafts."""
+def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[..., Selection]) -> Selection:
+    """The selections of every different pair and number of drafts put together; where there are no drafts, p is left.
 
-    batch: tuple[int, ...]
-    targets: np.ndarray
-    proposals: np.ndarray
-    pair_of: np.ndarray
-    tokens: np.ndarray
-
-    @classmethod
-    def of(cls, p: Array, q: Array, drafts: Array, needs: str) -> HostRows:
-        """The rows of p, q (..., n) and drafts (..., k). needs: what takes values, for the error on torch's meta device."""
-        if xp.is_meta(p):
-            raise InvalidDistribution(f"p is on torch's meta device, which holds no values: {needs} them")
-        k, batch = drafts.shape[-1], xp.batch_shape(p, q, drafts)
-        pair_of, targets, proposals = xp.rows_of_batch(xp.to_host(p), xp.to_host(q), batch)
-        tokens = np.broadcast_to(xp.to_host(drafts), (*batch, k)).reshape(len(pair_of), k)
-        return cls(batch, targets, proposals, pair_of, tokens)
-
-    def groups(self, law: DraftLaw) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Every pair and number of drafts that occurs: the pair, how many were drawn, and bool (rows,) where. Not without drafts."""
-        k, n = self.tokens.shape[-1], self.targets.shape[-1]
-        present = (self.tokens >= 0).sum(-1)
-        for pair, count in sorted(set(zip(self.pair_of.tolist(), present.tolist(), strict=True))):
-            if count:
-                drawn = k if count == law.count(n, k) else count
-                yield pair, drawn, (self.pair_of == pair) & (present == count)
-
-    def back(self, x: np.ndarray, like: Array) -> Array:
-        """(rows, m) as the caller's kind: (..., m)."""
-        return xp.from_host(x.reshape(*self.batch, x.shape[-1]), like)
+    p, q: (..., n), drafts: int (..., k). select(p, q, k, tokens): of one pair, (n,) each, for k drafts by the law, rows of tokens
+    int (m, k) -> accept (m, k) and residual (m, n).
+    """
+    if xp.is_meta(p):
+        raise InvalidDistribution(
+            "p is on torch's meta device, which holds no values: the rule solves a program of them"
+        )
+    n, k, pairs, batch = p.shape[-1], drafts.shape[-1], xp.batch_shape(p, q), xp.batch_shape(p, q, drafts)
+    targets, proposals = xp.rows(pairs, xp.to_host(p), xp.to_host(q))
+    (tokens,) = xp.rows(batch, xp.to_host(drafts))
+    pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
+    present = (tokens >= 0).sum(-1)
+    accept, residual = xp.full(tokens.shape, 0, targets), targets[pair_of]
+    for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
+        if count:
+            here = (pair_of == pair) & (present == count)
+            drawn = k if count == law.count(n, k) else count
+            selection = select(targets[pair], proposals[pair], drawn, tokens[here])
+            accept[here], residual[here] = selection.accept, selection.residual
+    return Selection(*(xp.from_host(x.reshape(*batch, x.shape[-1]), p) for x in (accept, residual)))

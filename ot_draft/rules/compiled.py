@@ -1,7 +1,5 @@
 """Loops that array operations cannot express, compiled by numba where it is installed (extra `fast`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

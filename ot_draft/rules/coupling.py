@@ -1,7 +1,5 @@
 """The last step of every rule that first selects one draft: couple the selected token's law with the target."""
 
-from __future__ import annotations
-
 from .. import arrays as xp
 from ..arrays import Array
 from ..optimum import optimal_acceptance

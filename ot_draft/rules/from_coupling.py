@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import arrays as xp
 from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..lp.coupling import Coupling
@@ -17,7 +16,7 @@ from ..lp.program import as_fractions, seconds
 from ..lp.solution import solve
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
-from .by_pair import HostRows
+from .by_pair import by_pair
 
 REMEMBERED = 64  # couplings of recently seen (p, q, number of drafts), so that a rule can be called draft by draft
 
@@ -32,13 +31,10 @@ class FromCoupling(SelectionRule):
     where some drafts are absent is solved for the drafts that are there. Source: SpecTr (Sun et al. 2023).
     """
 
+    label = "LP coupling"
     solves: ClassVar[bool] = True
     law: DraftLaw = IID()
     solver: str = "flow"
-
-    @property
-    def label(self) -> str:
-        return "LP coupling"
 
     @property
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
@@ -58,15 +54,11 @@ class FromCoupling(SelectionRule):
         return seconds(self.law, q, k)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        rows = HostRows.of(p, q, drafts, "a linear program needs")
-        targets = rows.targets
-        accept, residual = xp.full(rows.tokens.shape, 0, targets), targets[rows.pair_of]  # without drafts p is left
-        for pair, drawn, chosen in rows.groups(self.law):
-            masses = tuple(as_fractions(targets[pair])), tuple(as_fractions(rows.proposals[pair]))
-            coupling = _coupling(*masses, drawn, self.law, self.solver)
-            accept[chosen] = _accept(coupling, rows.tokens[chosen], targets)
-            residual[chosen] = coupling.exact_residual.astype(targets.dtype)
-        return Selection(rows.back(accept, p), rows.back(residual, p))
+        return by_pair(p, q, drafts, self.law, self._select)
+
+    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+        coupling = _coupling(tuple(as_fractions(p)), tuple(as_fractions(q)), k, self.law, self.solver)
+        return Selection(_accept(coupling, tokens, p), coupling.exact_residual.astype(p.dtype))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -83,7 +75,7 @@ def _accept(coupling: Coupling, tokens: np.ndarray, like: np.ndarray) -> np.ndar
     first = np.empty_like(fresh)
     np.put_along_axis(first, order, fresh, -1)  # the sort is stable: of equal tokens the first drawn comes first
     sets, row_of = np.unique(np.sort(np.where(fresh, ordered, -1), -1), axis=0, return_inverse=True)
-    known = {members: row for row, members in enumerate(coupling.token_sets)}
+    known = {members: row for row, members in enumerate(coupling.program.token_sets)}
     never = len(known)  # a set that the law never draws is not in the program: nothing of it is taken
     rows = np.array([known.get(tuple(token for token in members if token >= 0), never) for members in sets.tolist()])
     table = np.concatenate((coupling.exact_accept, 0 * coupling.exact_accept[:1])).astype(like.dtype)

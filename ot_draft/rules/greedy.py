@@ -1,7 +1,6 @@
 """Rules for drafts that are fixed tokens and one draw outside them: greedy drafting, and SpecHub."""
 
-from __future__ import annotations
-
+from abc import abstractmethod
 from dataclasses import dataclass
 
 from .. import arrays as xp
@@ -12,57 +11,54 @@ from ..selection import Selection, SelectionRule
 from .coupling import attained_optimum, couple
 
 
-@dataclass(frozen=True)
-class Greedy(SelectionRule):
-    """The optimal rule for greedy drafting.
+class OneDraw(SelectionRule):
+    """Selection among fixed tokens T and one draw from q' = q outside T, normalised; a rule says which drafts are of T.
 
-    With T the top k - 1 tokens and q' = q outside T, normalised: take the last draft with probability min(1, p/q'), else draw
-    from what is left of p, which is p itself on T and (p - q')+ elsewhere. What falls on T was drafted too.
-    Acceptance p(T) + sum outside T of min(p, q'), the optimum of this law.
-    Source: Hu et al. 2025, 'Towards Optimal Multi-draft Speculative Decoding', greedy draft sampling.
+    Take the draw with probability min(1, p/q'), else draw from what is left of p, which is p itself on T and (p - q')+ elsewhere.
+    What falls on T was drafted too. Acceptance p(T) + sum outside T of min(p, q'), the optimum. Without a draw the output is from p.
     """
 
     claims = ("optimal",)
-    law: DraftLaw = Hybrid(top=-1)
 
-    @property
-    def label(self) -> str:
-        return "greedy drafting"
+    @abstractmethod
+    def fixed(self, q: Array, drafts: Array) -> Array:
+        """The drafts (..., k), -1 in the draw's place."""
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """The optimum of the law, and no residual on drafted tokens."""
         return attained_optimum(problem, optimum) if problem.law == self.law else None
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        k = drafts.shape[-1]
-        return take_outside(p, q, drafts, xp.where(xp.positions(k, drafts) == k - 1, -1, drafts))
-
-
-def take_outside(p: Array, q: Array, drafts: Array, fixed: Array) -> Selection:
-    """Selection among fixed tokens T and one draw from q outside them.
-
-    drafts: (..., k); fixed: the same with -1 in the draw's place. Where the draw is absent, the output is drawn from p.
-    """
-    drawn = xp.as_number((drafts >= 0) & (fixed < 0), p)
-    law = xp.where(xp.total(drawn) > 0, outside(q, fixed), 0)
-    return couple(p, law, drawn, drafts, fixed)
+        fixed = self.fixed(q, drafts)
+        drawn = xp.as_number((drafts >= 0) & (fixed < 0), p)
+        law = xp.where(xp.total(drawn) > 0, outside(q, fixed), 0)
+        return couple(p, law, drawn, drafts, fixed)
 
 
 @dataclass(frozen=True)
-class SpecHub(SelectionRule):
+class Greedy(OneDraw):
+    """The optimal rule for greedy drafting: T is the top k - 1 tokens.
+
+    Source: Hu et al. 2025, 'Towards Optimal Multi-draft Speculative Decoding', greedy draft sampling.
+    """
+
+    label = "greedy drafting"
+    law: DraftLaw = Hybrid(top=-1)
+
+    def fixed(self, q: Array, drafts: Array) -> Array:
+        k = drafts.shape[-1]
+        return xp.where(xp.positions(k, drafts) == k - 1, -1, drafts)
+
+
+@dataclass(frozen=True)
+class SpecHub(OneDraw):
     """The optimal rule for the hub law (k = 2): pairs of the top token a and one other token i.
 
     The pair {a, i}, in either order, has probability q(i) / (1 - q(a)), as if i were drawn from q outside a, so the rule
     is that of greedy drafting with k = 2, and so is the acceptance. Source: Sun et al., SpecHub, EMNLP 2024.
     """
 
-    claims = ("optimal",)
     law: DraftLaw = Hub()
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
-        """The optimum of the law, and no residual on drafted tokens."""
-        return attained_optimum(problem, optimum) if problem.law == self.law else None
-
-    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        hub = xp.top_tokens(q, 1)
-        return take_outside(p, q, drafts, xp.where(drafts == hub, drafts, -1))
+    def fixed(self, q: Array, drafts: Array) -> Array:
+        return xp.where(drafts == xp.top_tokens(q, 1), drafts, -1)

@@ -1,7 +1,5 @@
 """Importance-weighted choice of one draft, then the maximal coupling of the chosen draft with the target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
@@ -39,13 +37,10 @@ class ImportanceWeighted(SelectionRule):
     Source: Khisti et al. 2024, 'Multi-draft speculative sampling: canonical architectures and theoretical limits'.
     """
 
+    label = "importance weighted"
     claims = ("maximal",)
     weights: Callable[[Array, Array], Array] = ratio
     law: DraftLaw = IID()
-
-    @property
-    def label(self) -> str:
-        return "importance weighted"
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """Taken: sum min(p, m). The residual hits a draft y other than the refused one, z, with probability

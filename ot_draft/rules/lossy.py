@@ -4,24 +4,23 @@
 accepts at that distance: docs/lossy.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import IID, DraftLaw, Hybrid
-from ..selection import Selection, SelectionRule
+from ..selection import Selection, SelectionRule, with_fields
 
 
-def floats(p: Array) -> Array:
-    """Masses as floats: for thresholds that engines compute with logarithms. Fractions become float64."""
-    return p.astype(np.float64) if xp.is_exact(p) else p
+class Lossy(SelectionRule):
+    """A rule that goes by its settings."""
+
+    @property
+    def name(self) -> str:
+        return with_fields(self)
 
 
 def most_likely(p: Array) -> Array:
@@ -33,7 +32,7 @@ RESIDUALS = ("excess", "target")
 
 
 @dataclass(frozen=True)
-class LenientSampling(SelectionRule):
+class LenientSampling(Lossy):
     """Take the first draft with probability min(1, p / (l q)); else norm((p - q)+), or, with residual="target", a fresh draw from p.
 
     Output law with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `ot.targets.Lenience`. With "target" the second
@@ -51,10 +50,6 @@ class LenientSampling(SelectionRule):
                 f"LenientSampling({self.lenience!r}, {self.residual!r}): give a lenience in (0, 1] and 'excess' or 'target'"
             )
 
-    @property
-    def name(self) -> str:
-        return f"{type(self).__name__}({float(self.lenience):g}, {self.residual})"
-
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         first = xp.first_present(drafts)
         ratio = xp.divide(xp.gather(p, drafts), xp.number(self.lenience, p) * xp.gather(q, drafts), 0)
@@ -68,7 +63,7 @@ FALLBACKS = ("sample", "greedy")
 
 
 @dataclass(frozen=True)
-class TypicalAcceptance(SelectionRule):
+class TypicalAcceptance(Lossy):
     """Take a draft with p > min(threshold, alpha exp(-H(p))), of several the likeliest under p; else draw from p, or take p's argmax.
 
     q plays no part. Output law for one draft: q where p is above the bar, and the rest of the mass by the fallback. Of many paths
@@ -89,18 +84,14 @@ class TypicalAcceptance(SelectionRule):
                 " and 'sample' or 'greedy'"
             )
 
-    @property
-    def name(self) -> str:
-        return f"{type(self).__name__}({self.threshold:g}, {self.alpha:g}, {self.fallback})"
-
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        masses = floats(p)
+        masses = xp.floats(p)
         module = xp.namespace(masses)
         entropy = -xp.total(masses * module.log(masses + INSIDE_LOG))
         bar = self.alpha * module.exp(-entropy)
         bar = xp.where(bar < self.threshold, bar, 0 * bar + self.threshold)
         likely = xp.gather(p, drafts)
-        passes = (drafts >= 0) & (floats(likely) > bar)
+        passes = (drafts >= 0) & (xp.floats(likely) > bar)
         best = xp.where(passes, likely, -1 - 0 * likely)
         chosen = passes & (best == xp.largest(best)) if drafts.shape[-1] else passes
         first = chosen & (chosen.cumsum(-1) == 1)
@@ -108,7 +99,7 @@ class TypicalAcceptance(SelectionRule):
 
 
 @dataclass(frozen=True)
-class TwoThresholds(SelectionRule):
+class TwoThresholds(Lossy):
     """Go through the drafts with one uniform u: take x_i if u <= (p(x_1) + ... + p(x_i)) / accumulated, or if p(x_i) >= single.
 
     Where none is taken, the output is drawn from p outside the drafts. q plays no part, so that the drafts may be the draft model's top
@@ -127,10 +118,6 @@ class TwoThresholds(SelectionRule):
                 f"TwoThresholds({self.single!r}, {self.accumulated!r}): give two thresholds up to 1, the second above 0"
             )
 
-    @property
-    def name(self) -> str:
-        return f"{type(self).__name__}({float(self.single):g}, {float(self.accumulated):g})"
-
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         mass, k = xp.gather(p, drafts), drafts.shape[-1]
         if not k:
@@ -144,7 +131,7 @@ class TwoThresholds(SelectionRule):
 
 
 @dataclass(frozen=True)
-class RelaxedAcceptance(SelectionRule):
+class RelaxedAcceptance(Lossy):
     """Take the first draft if it is among the target's `top` likeliest tokens and p > max p - delta; else the target's likeliest token.
 
     Made for greedy decoding: beside sampling at temperature 1 its law is far from p. q plays no part; later drafts are ignored.
@@ -160,10 +147,6 @@ class RelaxedAcceptance(SelectionRule):
             raise InvalidArgument(
                 f"RelaxedAcceptance({self.top!r}, {self.delta!r}): give top >= 1 and a delta from 0 to 1"
             )
-
-    @property
-    def name(self) -> str:
-        return f"{type(self).__name__}({self.top}, {float(self.delta):g})"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         ranked = xp.top_tokens(p, min(self.top, p.shape[-1]))
@@ -182,9 +165,4 @@ ALL = (
     RelaxedAcceptance(),
 )
 
-__all__ = [
-    "LenientSampling",
-    "RelaxedAcceptance",
-    "TwoThresholds",
-    "TypicalAcceptance",
-]
+__all__ = ["LenientSampling", "RelaxedAcceptance", "TwoThresholds", "TypicalAcceptance"]

@@ -20,13 +20,10 @@ class NaiveTarget(SelectionRule):
     Source: the verification of SpecInfer's baseline and of EAGLE's greedy trees; Miao et al. 2024, section 4.3.
     """
 
+    label = "naive target sampling"
     claims = ("cover",)
     any_number: ClassVar[bool] = True
     law: DraftLaw = IID()
-
-    @property
-    def label(self) -> str:
-        return "naive target sampling"
 
     def valid_under(self, law: DraftLaw, k: int) -> bool:
         return True

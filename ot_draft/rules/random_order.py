@@ -12,16 +12,14 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import SolverFailed
 from ..laws import DraftLaw, WithoutReplacement
+from ..optimum import cuts
 from ..selection import Selection, SelectionRule
-from .by_pair import HostRows
+from .by_pair import by_pair
 from .coupling import couple
 
 REMEMBERED = 64  # mixtures of recently seen (p, q, number of drafts)
-WAYS = (
-    {"method": "highs"},
-    {"method": "highs-ds", "options": {"presolve": False}},
-    {"method": "highs-ipm"},
-)  # to solve a program, in turn
+# To solve a program, in turn.
+WAYS = ({"method": "highs"}, {"method": "highs-ds", "options": {"presolve": False}}, {"method": "highs-ipm"})
 UNIT = 1 << 40  # weights on Fractions are multiples of about 1 / UNIT
 
 
@@ -41,6 +39,7 @@ class RandomOrder(SelectionRule):
     do not always reach `tolerance` (figures/laws/without_replacement.py).
     """
 
+    label = "random order"
     solves: ClassVar[bool] = True
     slow: ClassVar[bool] = True
     claims = ("maximal",)  # the optimum is reached to the tolerance only
@@ -48,22 +47,16 @@ class RandomOrder(SelectionRule):
     tolerance: float = 1e-6
     orders: int = 64
 
-    @property
-    def label(self) -> str:
-        return "random order"
-
     def under(self, law: DraftLaw) -> RandomOrder:
         return replace(self, law=law)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        rows = HostRows.of(p, q, drafts, "column generation needs")
-        targets, tokens = rows.targets, rows.tokens
-        choice, selected = xp.full(tokens.shape, 0, targets), xp.full((len(tokens), p.shape[-1]), 0, targets)
-        for pair, drawn, chosen in rows.groups(self.law):
-            ranks, weights, selected[chosen] = self.mixture(targets[pair], rows.proposals[pair], drawn)
-            choice[chosen] = _choice(ranks, weights, tokens[chosen], targets)
-        selection = couple(targets[rows.pair_of], selected, choice, tokens)
-        return Selection(rows.back(selection.accept, p), rows.back(selection.residual, p))
+        return by_pair(p, q, drafts, self.law, self._select)
+
+    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+        ranks, weights, law = self.mixture(p, q, k)
+        selected = law + xp.full((len(tokens), 1), 0, p)  # memory of its own
+        return couple(p[None], selected, _choice(ranks, weights, tokens, p), tokens)
 
     def mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The orders for one pair, as ranks int (R, n), their weights (R,), and the law of the selected token (n,)."""
@@ -87,8 +80,7 @@ def _orders(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Orders as ranks (R, n), their weights (R,), and the law of the selected token (n,). 1/2 == .5: hence `exact`."""
     target, draft = (np.array(x, dtype=object if exact else np.float64) for x in (p, q))
-    best = law.order(target, draft, k)
-    cut = xp.prefix_sums(xp.take(target, best)) - law.along(draft, best, k)
+    best, cut = cuts(target, draft, k, law)
     optimum = float(1 + cut.min())
     orders, columns = [best], [_column(law, draft, best, k)]
     masses = target.astype(np.float64)

@@ -1,7 +1,5 @@
 """Recursive rejection, of i.i.d. drafts and of drafts drawn without replacement."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,12 +27,9 @@ class RecursiveRejection(SelectionRule):
     Since p_i is proportional to (p - s_i q)+ with a growing s_i, the vocabulary is read once a draft, for one sum.
     """
 
+    label = "recursive rejection"
     claims = ("maximal", "cover")
     law: DraftLaw = IID()
-
-    @property
-    def label(self) -> str:
-        return "recursive rejection"
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """1 - prod_i (1 - beta_i) with beta_i = sum min(p_i, q); a refused token has p_i < q, hence mass 0 from then on."""
@@ -66,10 +61,8 @@ def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
     """s_i and the mass of (p - s_i q)+ when draft i is tested, and what is left at the end: (..., k), (..., k), (..., n)."""
     if xp.on_host(p) and p.shape[-1] >= COMPILE and (passes := compiled(_passes, REORDERED)):
         batch = xp.batch_shape(p, q, present)
-        rows = (
-            np.broadcast_to(xp.host_view(x), (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (p, q, present)
-        )
-        scales, masses, last = (xp.from_view(x.reshape(*batch, x.shape[-1]), p) for x in passes(*rows))
+        found = passes(*xp.rows(batch, p, q, present))
+        scales, masses, last = (xp.from_view(x.reshape(*batch, x.shape[-1]), p) for x in found)
         return scales, masses, xp.excess(p, q, last)
     scale, mass, left = 0 * p[..., :1], 1 + 0 * p[..., :1], None
     scales, masses = [], []
@@ -109,13 +102,10 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
     Source: Yang et al., multi-candidate speculative decoding, 2024; the fallback: Chen et al., Sequoia, 2024.
     """
 
+    label = "recursive rejection, without replacement"
     claims = ("maximal", "cover")
     any_number: ClassVar[bool] = True
     law: DraftLaw = WithoutReplacement()
-
-    @property
-    def label(self) -> str:
-        return "recursive rejection, without replacement"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         takes = []

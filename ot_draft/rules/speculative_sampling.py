@@ -1,7 +1,5 @@
 """Speculative sampling: the maximal coupling of one draft with the target."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,13 +18,10 @@ class SpeculativeSampling(SelectionRule):
     Source: Leviathan et al. 2023, Theorem 1; Chen et al. 2023, Theorem 1.
     """
 
+    label = "speculative sampling"
     claims = ("maximal",)
     any_number: ClassVar[bool] = True
     law: DraftLaw = IID()
-
-    @property
-    def label(self) -> str:
-        return "speculative sampling"
 
     def valid_under(self, law: DraftLaw, k: int) -> bool:
         return law.first_follows_q or super().valid_under(law, k)

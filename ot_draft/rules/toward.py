@@ -30,26 +30,12 @@ class Toward(SelectionRule):
             raise InvalidArgument(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
             raise InvalidArgument(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
-
-    @property
-    def law(self) -> DraftLaw:  # type: ignore[override]  # fixed by the rule
-        return self.rule.law
+        for name in ("law", "solves", "slow", "any_number"):  # what the rule says of itself holds here
+            object.__setattr__(self, name, getattr(self.rule, name))
 
     @property
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]
         return (*self.rule.claims, "own_target", *(("within_budget",) if self.budget else ()))
-
-    @property
-    def solves(self) -> bool:  # type: ignore[override]
-        return self.rule.solves
-
-    @property
-    def slow(self) -> bool:  # type: ignore[override]
-        return self.rule.slow
-
-    @property
-    def any_number(self) -> bool:  # type: ignore[override]
-        return self.rule.any_number
 
     @property
     def name(self) -> str:

@@ -1,9 +1,6 @@
 """What a target is: the law r that a lossy rule really keeps, made from p and q."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +10,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import IID, DraftLaw
+from ..selection import with_fields
 from .envelope import Envelope, envelope, of_groups
 
 
@@ -35,9 +33,7 @@ class Target(ABC):
     @property
     def name(self) -> str:
         """Name in tables and figures."""
-        given = (getattr(self, field.name) for field in fields(self) if getattr(self, field.name) is not None)  # type: ignore[arg-type]
-        shown = (value if isinstance(value, str) else f"{float(value):g}" for value in given)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return with_fields(self)
 
 
 class Nearest(Target):
@@ -45,8 +41,6 @@ class Nearest(Target):
 
     The family has one parameter: how much acceptance is missing.
     """
-
-    groups = True  # whether `ratios` makes r from groups of tokens
 
     @abstractmethod
     def missing(self, found: Envelope) -> Array:

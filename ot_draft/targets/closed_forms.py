@@ -1,7 +1,5 @@
 """Targets with a closed form: the most acceptance within a total variation distance, or with no token likelier than by a factor."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, log

@@ -1,7 +1,5 @@
 """The most acceptance within an f-divergence of the target: KL, its reverse, chi-squared."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf
@@ -11,7 +9,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY, FDivergence, as_floats
+from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY, FDivergence
 from .base import Nearest, budget, toward
 from .envelope import Envelope
 
@@ -47,19 +45,20 @@ class WithinDivergence(Nearest):
     def missing(self, found: Envelope) -> Array:
         if self.eps == 0:
             return found.missing(1)
-        missing = missing_at(found.floats().light(), self.divergence, float(self.eps))
+        missing = missing_at(found.light(), self.divergence, float(self.eps))
         if not xp.is_exact(found.target):
             return xp.from_view(missing, found.target)
-        rational = np.vectorize(_rounded_up, otypes=[object])(missing)
+        # On a grid, so that the order of float sums does not show, and on the side that spends less.
+        rational = np.vectorize(lambda lost: Fraction(ceil(lost * GRID) + 1, GRID), otypes=[object])(missing)
         most = found.missing(1)
-        return _at_least(xp.where(rational > most, most, rational), _least(found, self.divergence))
+        return xp.maximum(xp.minimum(rational, most), _least(found, self.divergence))
 
     def within(self, found: Envelope, missing: Array) -> Array:
         eps = float(self.eps)
         r, spent = found.law_and_spent(missing, self.divergence)
         for _ in range(CORRECTIONS if found.approximate else 0):
-            better = missing + xp.divide(spent - eps, _fall(found, self.divergence, missing), 0.0)
-            better = _at_least(better, _least(found, self.divergence))
+            _, fall = spent_at(found, self.divergence, missing)
+            better = xp.maximum(missing + xp.divide(spent - eps, fall, 0.0), _least(found, self.divergence))
             if xp.settled(abs(better - missing) <= NEGLIGIBLE):
                 break
             missing = better
@@ -74,14 +73,13 @@ class WithinDivergence(Nearest):
         1 - sum_j w_j g_j + l eps + mu + l sum p f*((c - mu)/l), where c is 1 at the ceiling, 0 at the floor and l f' + mu between,
         and w its steps down. For KL this is the Donsker-Varadhan bound.
         """
-        kind, found, divergence = found.target, found.floats().light(), self.divergence
-        missing = xp.host_view(as_floats(missing))
-        fall = _fall(found, divergence, missing)
+        kind, found, divergence = found.target, found.light(), self.divergence
+        missing = xp.host_view(xp.floats(missing))
+        _, fall = spent_at(found, divergence, missing)
         multiplier = xp.divide(1, fall, 0)
         low = divergence.slope(found.floor(missing))
-        ratio = xp.maximum(
-            xp.where(found.mass > 0, found.ratio(missing), found.ceiling(missing)), TINY
-        )  # f'(0) may be infinite
+        ratio = xp.where(found.mass > 0, found.ratio(missing), found.ceiling(missing))
+        ratio = xp.maximum(ratio, TINY)  # f'(0) may be infinite
         weight = multiplier * (divergence.slope(ratio) - low)
         weight = xp.where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
         conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
@@ -90,7 +88,7 @@ class WithinDivergence(Nearest):
         bound = 1 - lost + multiplier * (float(self.eps) - low + xp.total(found.mass * conjugate))
         free = 1 - _least(found, divergence)
         tight = 1 - found.missing(1)  # where the budget is 0, and r is p
-        return xp.from_view(xp.where((fall > 0) & bool(self.eps > 0), xp.where(bound < free, bound, free), tight), kind)
+        return xp.from_view(xp.where((fall > 0) & bool(self.eps > 0), xp.minimum(bound, free), tight), kind)
 
 
 @dataclass(frozen=True)
@@ -127,14 +125,13 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
     """
     least = _least(found, divergence)
     low, high = least, found.missing(1)
-    enough = spent_at(found, divergence, least) <= eps
+    enough = spent_at(found, divergence, least)[0] <= eps
     missing = (low + high) / 2
     nearest = ROUGH if found.approximate else 2.0**-52
     for _ in range(STEPS):
-        floor, ceiling = found.floor(missing), found.ceiling(missing)
-        spent = _between(found, divergence, floor, ceiling)
+        spent, fall = spent_at(found, divergence, missing)
         low, high = xp.where(spent > eps, missing, low), xp.where(spent > eps, high, missing)
-        newton = missing + xp.divide(spent - eps, _slopes(found, divergence, missing, floor, ceiling), 0.0)
+        newton = missing + xp.divide(spent - eps, fall, 0.0)
         newton = xp.where((newton > low) & (newton < high), newton, (low + high) / 2)
         following = xp.where(abs(spent - eps) <= NEAR * eps, missing, newton)
         done = xp.on_host(missing) and xp.settled(enough | (abs(following - missing) <= nearest))
@@ -144,38 +141,16 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
     return xp.where(enough, least, missing)
 
 
-def _rounded_up(missing: float) -> Fraction:
-    """On a grid, so that the order of float sums does not show, and on the side that spends less."""
-    return Fraction(ceil(missing * GRID) + 1, GRID)
-
-
 def _least(found: Envelope, divergence: FDivergence) -> Array:
     """What must be missing where the divergence is finite: drafts on tokens with p = 0, unless these cost nothing."""
     return found.unreachable if divergence.steepest == inf else 0 * found.unreachable
 
 
-def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
-    """The divergence where so much is missing: (..., 1)."""
-    return _between(found, divergence, found.floor(missing), found.ceiling(missing))
-
-
-def _between(found: Envelope, divergence: FDivergence, floor: Array, ceiling: Array) -> Array:
-    mass = found.mass  # where it is 0, f(1) = 0 stands in: f may be infinite there
-    return xp.total(mass * divergence.value(xp.where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)))
-
-
-def _fall(found: Envelope, divergence: FDivergence, missing: Array) -> Array:
-    """How fast the divergence falls in what is missing: (..., 1)."""
-    return _slopes(found, divergence, missing, found.floor(missing), found.ceiling(missing))
-
-
-def _slopes(found: Envelope, divergence: FDivergence, missing: Array, floor: Array, ceiling: Array) -> Array:
-    """f'(b) - f'(a)."""
+def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> tuple[Array, Array]:
+    """The divergence where so much is missing, and how fast it falls in that, f'(ceiling) - f'(floor): (..., 1) each."""
+    mass, floor, ceiling = found.mass, found.floor(missing), found.ceiling(missing)
+    ratio = xp.where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)  # f(1) = 0 where f may be infinite
     top = divergence.slope(ceiling)
     if divergence.steepest < inf:
         top = xp.where(missing < found.unreachable, divergence.steepest + 0 * top, top)
-    return top - divergence.slope(floor)
-
-
-def _at_least(x: Array, bound: Array) -> Array:
-    return xp.where(x < bound, bound, x)
+    return xp.total(mass * divergence.value(ratio)), top - divergence.slope(floor)

@@ -21,10 +21,10 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..bias import FDivergence, as_floats
+from ..bias import FDivergence
 from ..laws import DraftLaw
 from ..rules.compiled import REORDERED, compiled
-from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba, settle, spent_between, sum_of_least
+from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba, settle, spent_between
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
@@ -49,18 +49,10 @@ class Envelope:
     idle: Array
     approximate: bool = False  # whether groups hold several tokens
 
-    def floats(self) -> Envelope:
-        """Itself, or the same in floats where it holds Fractions."""
-        if not xp.is_exact(self.target):
-            return self
-        parts = (self.target, self.drafted, self.slope, self.p, self.selected, self.idle)
-        return Envelope(*(as_floats(x) for x in parts))
-
     def light(self) -> Envelope:
-        """Itself with its groups as numpy where that is a free view, for what looks at no token: an operation costs less there."""
-        return replace(
-            self, target=xp.host_view(self.target), drafted=xp.host_view(self.drafted), slope=xp.host_view(self.slope)
-        )
+        """Itself with its groups in floats, as numpy where that is a free view, for what looks at no token: an operation costs less."""
+        groups = {name: xp.host_view(xp.floats(getattr(self, name))) for name in ("target", "drafted", "slope")}
+        return replace(self, **groups)
 
     @cached_property
     def mass(self) -> Array:
@@ -96,61 +88,40 @@ class Envelope:
 
     def law(self, missing: Array, ceiling: Array | None = None) -> Array:
         """(..., n) r = clip(m, a p, b p), where so much is missing; below `unreachable`, a share of m on tokens with p = 0 too."""
+        return self.law_and_spent(missing, None, ceiling)[0]
+
+    def law_and_spent(
+        self, missing: Array, divergence: FDivergence | None, ceiling: Array | None = None
+    ) -> tuple[Array, Array]:
+        """`law` and its divergence from p: (..., n), (..., 1), 0 if none is asked for."""
         floor, ceiling = self.floor(missing), self.ceiling(missing) if ceiling is None else ceiling
         if self.approximate:
-            floor, ceiling = self._freed(floor, ceiling, missing)
-        if self.passes:
-            return self._settled(floor, ceiling, missing)[0]
+            # Clip nothing where nothing need be: a group's floor or ceiling would clip some of its tokens.
+            ceiling = xp.where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
+            floor = xp.where(missing > 0, floor, 0 * floor)
+            if xp.on_host(self.p) and (passes := compiled(settle, REORDERED)):
+                return self._settled(passes, floor, ceiling, missing, divergence)
         law = self._law(floor, ceiling, missing)
-        if xp.is_exact(self.p):
-            return law
         if self.approximate:  # the floor is nearly right: one step of Newton's method, of no more than a group's width
             low = xp.total(self.p * xp.as_number(law <= floor * self.p, self.p))
             step = xp.divide(1 - xp.total(law), low, 0)
             law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
-        return summing_to_one(law, self.p)
-
-    @property
-    def passes(self) -> bool:
-        """Whether the law is made by compiled passes over the tokens."""
-        return self.approximate and xp.on_host(self.p) and compiled(settle, REORDERED) is not None
-
-    def law_and_spent(self, missing: Array, divergence: FDivergence) -> tuple[Array, Array]:
-        """`law` and its divergence from p: (..., n), (..., 1)."""
-        if not self.passes:
-            law = self.law(missing)
-            return law, divergence.between(law, self.p)
-        floor, ceiling = self._freed(self.floor(missing), self.ceiling(missing), missing)
-        return self._settled(floor, ceiling, missing, divergence)
-
-    def _freed(self, floor: Array, ceiling: Array, missing: Array) -> tuple[Array, Array]:
-        """No floor and no ceiling where nothing need be clipped: those of a group would clip some of its tokens."""
-        ceiling = xp.where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
-        return xp.where(missing > 0, floor, 0 * floor), ceiling
+        law = law if xp.is_exact(law) else summing_to_one(law, self.p)
+        return law, divergence.between(law, self.p) if divergence else 0 * missing
 
     def accepted(self, law: Array) -> Array:
         """(..., 1) acceptance of a law by the selected draft: sum of min(law, m)."""
-        if self.passes:
-            rows = self._rows(law, self.selected, self.idle)
-            sums = [compiled(sum_of_least, REORDERED)(*row) for row in zip(*rows, strict=True)]  # type: ignore[misc]
-            return xp.from_view(np.reshape(sums, (*law.shape[:-1], 1)), law)
         return xp.total(xp.namespace(law).minimum(law, self.selected + self.idle))
 
-    def _rows(self, *parts: Array) -> list[np.ndarray]:
-        """Arrays (..., m) as rows (R, m), on the host."""
-        batch = tuple(self.p.shape[:-1])
-        return [np.reshape(xp.broadcast(xp.host_view(x), (*batch, x.shape[-1])), (-1, x.shape[-1])) for x in parts]
-
     def _settled(
-        self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None = None
+        self, passes: Any, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None
     ) -> tuple[Array, Array]:
-        """The same in one compiled pass after the other over every row, on the host, and its divergence (0 if none is asked for)."""
+        """The same in one compiled pass after the other over every row, on the host."""
         share = xp.where(missing < self.unreachable, 1 - xp.divide(missing, self.unreachable, 1), 0)
-        rows = self._rows(self.p, self.selected, self.idle, floor, ceiling, share)
+        rows = xp.rows(tuple(self.p.shape[:-1]), self.p, self.selected, self.idle, floor, ceiling, share)
         out, spent = np.empty_like(rows[0]), np.zeros((len(rows[0]), 1))
-        pass_of_row: Any = compiled(settle, REORDERED)
         for row, (p, m, idle, a, b, mixed, r) in enumerate(zip(*rows, out, strict=True)):
-            ends = pass_of_row(p, m, idle, a[0], b[0], mixed[0], STEP, r)
+            ends = passes(p, m, idle, a[0], b[0], mixed[0], STEP, r)
             if divergence:
                 spent[row] = spent_between(p, r, ends, divergence)
         batch = tuple(self.p.shape)
@@ -188,9 +159,8 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     batch = (*xp.batch_shape(p, q), p.shape[-1])
     if law.all_independent and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
-    p, q = (
-        xp.broadcast(x / xp.total(x), batch) for x in (xp.double(p), xp.double(q))
-    )  # float32 leaves sums of 1.00001
+    # float32 leaves sums of 1.00001.
+    p, q = (xp.broadcast(x / xp.total(x), batch) for x in (xp.double(p), xp.double(q)))
     order = law.order(p, q, k)
     target, drafted = xp.prefix_sums(xp.take(p, order)), law.along(q, order, k)
     target = target / target[..., -1:]  # the last is 1, also after rounding
@@ -210,8 +180,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
 def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """By groups of nearly equal p/q; inside a group m is proportional to q, so that a law that merges tokens allows it."""
     batch = xp.batch_shape(p, q)
-    rows = [np.array(xp.broadcast(xp.host_view(x), (*batch, x.shape[-1])), dtype=np.float64) for x in (p, q)]
-    rows = [np.reshape(x, (-1, x.shape[-1])) for x in rows]
+    rows = [np.array(x, dtype=np.float64) for x in xp.rows(batch, p, q)]
     for law_rows in rows:  # float32 leaves sums of 1.00001
         np.divide(law_rows, law_rows.sum(-1, keepdims=True), out=law_rows)
     group, masses = np.empty(rows[0].shape, dtype=np.int16), np.zeros((2, len(rows[0]), GROUPS))
@@ -227,10 +196,9 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
     by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
     factor[..., used] = by_p, np.where(by_p > 0, 0.0, xp.divide(gain, q_mass, 0.0))
+    mixed = compiled(mixture) or mixture_without_numba
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
-        (compiled(mixture) or mixture_without_numba)(
-            p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row]
-        )
+        mixed(p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row])
     idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros(selected.shape)
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)

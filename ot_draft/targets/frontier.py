@@ -1,7 +1,5 @@
 """frontier(p, q, k, law, divergence): the most acceptance at every distance from the target, with certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from .. import arrays as xp
-from ..arrays import Array
 from ..bias import F_DIVERGENCES, logarithm
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
@@ -75,17 +72,13 @@ def frontier(
         raise InvalidArgument(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
     problem = Problem(p, q, k, law)
     found = envelope(problem.p, problem.q, problem.k, problem.law)
-    grid = np.asarray(_grid(found.floats(), divergence) if budgets is None else budgets)
-    results = [_point(found, TARGETS[divergence](value)) for value in grid]
-    acceptance, bound = (xp.concatenate(column) for column in zip(*results, strict=True))
+    grid = np.asarray(_grid(found.light(), divergence) if budgets is None else budgets)
+    targets = [TARGETS[divergence](value) for value in grid]
+    missing = [target.missing(found) for target in targets]
+    laws = (target.within(found, lost) for target, lost in zip(targets, missing, strict=True))
+    acceptance = xp.concatenate([found.accepted(r) for r in laws])  # by the law m of the selected draft
+    bound = xp.concatenate([target.bound(found, lost) for target, lost in zip(targets, missing, strict=True)])
     return Frontier(divergence, grid, acceptance, bound)
-
-
-def _point(found: Envelope, target: Nearest) -> tuple[Array, Array]:
-    """Acceptance of the target's law by the law m of the selected draft, and the bound: (..., 1) each."""
-    missing = target.missing(found)
-    r = target.within(found, missing)
-    return found.accepted(r), target.bound(found, missing)
 
 
 def _grid(found: Envelope, divergence: str) -> list[float]:
@@ -96,12 +89,10 @@ def _grid(found: Envelope, divergence: str) -> list[float]:
     else:
         if divergence == "ratio" or F_DIVERGENCES[divergence].steepest == inf:
             least = found.unreachable + 0.0
-        values = [_spent_at(found, divergence, most + (least - most) * step / (POINTS - 1)) for step in range(POINTS)]
+        rising = [most + (least - most) * step / (POINTS - 1) for step in range(POINTS)]
+        if divergence == "ratio":
+            values = [logarithm(found.ceiling(missing)) for missing in rising]
+        else:
+            values = [spent_at(found, F_DIVERGENCES[divergence], missing)[0] for missing in rising]
     middle = [float(np.median(xp.to_host(each))) for each in values]
     return [max(value, 0.0) for value in np.maximum.accumulate(middle)]
-
-
-def _spent_at(found: Envelope, divergence: str, missing: Array) -> Array:
-    if divergence == "ratio":
-        return logarithm(found.ceiling(missing))
-    return spent_at(found, F_DIVERGENCES[divergence], missing)

@@ -1,7 +1,5 @@
 """Targets that published methods follow: lenience, the ensemble of target and draft, speculative cascades."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log

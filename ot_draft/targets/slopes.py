@@ -1,7 +1,5 @@
 """The least concave curve above g over F: its slopes, row by row on the host, and all together, by groups, on a device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import arrays as xp
@@ -56,9 +54,8 @@ def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:
     n = target.shape[-1] - 1
     rise = (target + drafted) / (target[..., -1:] + drafted[..., -1:])
     marks = xp.positions(AT_ONCE + 1, target).to(target.dtype) / AT_ONCE
-    ends = torch.searchsorted(rise.contiguous(), marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()).clamp(
-        max=n
-    )
+    marks = marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()
+    ends = torch.searchsorted(rise.contiguous(), marks).clamp(max=n)
     ends = torch.cat((0 * ends[..., :1], ends[..., 1:-1], 0 * ends[..., :1] + n), -1)
     place = xp.positions(n, target).expand(*target.shape[:-1], n).contiguous()
     group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=AT_ONCE - 1)

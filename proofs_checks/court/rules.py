@@ -50,13 +50,10 @@ class DrawnFrom(ot.DraftLaw):
 
     changed: Callable[[Any], Any] = lambda q: q
 
-    def probability(self, q: Any, drafts: Any) -> Any:
-        return ot.IID().probability(self.changed(q), drafts)
-
     def draw(self, q: Any, uniforms: Any) -> Any:
         return ot.IID().draw(self.changed(q), uniforms)
 
-    def child(self, q: Any, earlier: Any, token: Any, count: int, number: Any = None) -> Any:
+    def child(self, q: Any, siblings: Any, place: Any, number: Any = None) -> Any:
         return self.changed(q)
 
     def order(self, p: Any, q: Any, k: int) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from time import perf_counter
 
 from . import compiling
 
@@ -15,14 +15,13 @@ def main() -> int:
         return 2
     print(f"Coq {compiling.version()}; closed: closed under the global context, no axiom is assumed")
     bad, theorems = 0, 0
-    for file in sorted(compiling.sources().values(), key=_depth):
-        start = perf_counter()
-        made = compiling.compile_file(file.stem)
+    for stem, made, seconds in compiling.compile_all(os.cpu_count() or 1):
+        file = compiling.source(stem)
         assumed = compiling.assumptions(file.read_text(encoding="utf-8"), made)
         passed = made.closed if assumed else made.ok
         bad += not passed
         theorems += len(assumed)
-        print(f"{'ok  ' if passed else 'FAIL'} {file.name:22} {perf_counter() - start:6.1f} s", flush=True)
+        print(f"{'ok  ' if passed else 'FAIL'} {file.name:22} {seconds:6.1f} s", flush=True)
         for name, said in assumed.items():
             print(f"       {name}: {said}", flush=True)
         if not made.ok:
@@ -44,12 +43,6 @@ def _library() -> str:
         return f"the library was not compared with the bridges: {error}"
     differs = bridge.difference()
     return f"{DIFFERENT}{differs}" if differs else ""
-
-
-def _depth(file: object) -> int:
-    name = getattr(file, "stem", "")
-    text = compiling.source(name).read_text(encoding="utf-8")
-    return 1 + max((_depth(compiling.source(other)) for other in compiling.imports(text)), default=0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The bridge between the formal proofs and the library: what the rules do in Fractions, written as files for Coq.
 
-`python -m proofs_checks.formal.bridge` writes the files of cases in computed/ anew; bridge.v, bridge_hybrid.v, bridge_paths.v and
-bridge_trees.v compute the same rules over Coq's rationals and show that all numbers are equal: not averages only, but what a rule
-decides for every tuple of drafts. `difference` compares the committed files with the library as it is now.
+`python -m proofs_checks.formal.bridge` writes the files of cases in computed/ anew; bridge.v, bridge_hybrid.v, bridge_paths.v,
+bridge_trees.v and bridge_levels.v compute the same rules over Coq's rationals and show that all numbers are equal: not averages only,
+but what a rule decides for every tuple of drafts. `difference` compares the committed files with the library as it is now.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 import ot_draft as ot
 
-from . import bridge_paths, bridge_trees
+from . import bridge_levels, bridge_paths, bridge_trees
 from .coq_text import Definition, NumbersFile, entries, number, numbers
 
 FOLDER = Path(__file__).parent / "computed"
@@ -104,6 +104,7 @@ FILES = (
     ),
     bridge_paths.FILE,
     bridge_trees.FILE,
+    bridge_levels.FILE,
 )
 
 

@@ -8,7 +8,7 @@
    The proofs are one line each: they name the theorem that is said again. *)
 
 From Draft Require Import head problem bound hall sampling k_seq k_seq_sharp optimal path_rules block joint.
-From Draft Require Import tree_rules adaptive_trees block_optimal tree_bound lossy_frontier.
+From Draft Require Import tree_rules adaptive_trees scheduled chains block_optimal tree_bound lossy_frontier sweep_rules sweep.
 
 Section One_token.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat).
@@ -49,6 +49,13 @@ Theorem optimal_selection_is_optimal : let rule := optimal (real R) (index_enum 
   [/\ lossless k (iid q) p rule, proper k (iid q) rule
     & forall other, proper k (iid q) other -> lossless k (iid q) p other -> acceptance k (iid q) other <= acceptance k (iid q) rule].
 Proof. exact: optimal_rule. Qed.
+
+(* This project: so does selection by the levels that the library's sweep finds (sweep_rules.v), along any order s by p/q. *)
+Theorem selection_by_the_sweep_is_optimal s : order_of p q s ->
+  let rule := optimal_with (real R) (index_enum T) p s (sweep_levels (real R) p q k s) (optimal_law (real R) (index_enum T) p q k s) in
+  [/\ proper k (iid q) rule, lossless k (iid q) p rule
+    & forall other, proper k (iid q) other -> lossless k (iid q) p other -> acceptance k (iid q) other <= acceptance k (iid q) rule].
+Proof. exact: sweep_optimal. Qed.
 
 (* Yin et al. 2024 (one draft), this project (any law): emitting some r with TV(r, p) <= eps in the place of p buys eps of acceptance. *)
 Theorem frontier Q eps : draft_law k Q -> 0 <= eps -> exists r rule,
@@ -109,6 +116,16 @@ Theorem recursive_rejection_may_follow_the_draft (d : drafting R T) z : by_laws 
   adaptive_output (real R) (index_enum T) p false d Bare z = in_sequence p [::] z.
 Proof. exact: recursive_rejection_adaptive_lossless. Qed.
 
+(* This project: a batch of texts, b the place of each; what all of them drafted so far may decide which gets the next draw. *)
+Theorem drafts_may_be_scheduled (target : nat -> seq T -> T -> R) texts (d : drafting R T) z : (forall b h, law (target b h)) ->
+  uniq texts -> by_laws d ->
+  scheduled_output (real R) (index_enum T) target true texts d (fun _ => Bare) z = \prod_(b <- texts) in_sequence (target b) [::] (z b).
+Proof. by move=> target_law uniq_texts; exact: (scheduled_lossless true target_law uniq_texts). Qed.
+(* Sun et al. 2024 (TriForce; in practice), this project (the composition): a token of q made from drafts of a third model of law Q. *)
+Theorem drafts_may_be_drafted_for k Q (a b : T -> R) inner outer (y : T) : lossless k Q b inner -> lossless 1 (iid b) a outer ->
+  \sum_(x <- drafts k) Q x * (\sum_c row x (inner x) c * row [:: c] (outer [:: c]) y) = a y.
+Proof. exact: chain_of_two. Qed.
+
 (* This project: trees drafted in any way. w is an outcome of the drafting, of probability Q w; node w u: the tree holds the prefix u;
    s w u c: u is accepted and c follows. A lossless rule accepts at most the sum of the caps: cap(root) = 1,
    cap(u c) = min(P(u c is drafted), p(c|u) cap(u)). *)
@@ -126,6 +143,7 @@ Print Assumptions k_seq_is_lossless.
 Print Assumptions k_seq_accepts.
 Print Assumptions best_acceptance.
 Print Assumptions optimal_selection_is_optimal.
+Print Assumptions selection_by_the_sweep_is_optimal.
 Print Assumptions frontier.
 Print Assumptions k_seq_shares.
 Print Assumptions block_verification_is_lossless.
@@ -135,4 +153,6 @@ Print Assumptions traversal_is_lossless.
 Print Assumptions joint_is_lossless.
 Print Assumptions traversal_may_follow_the_draft.
 Print Assumptions recursive_rejection_may_follow_the_draft.
+Print Assumptions drafts_may_be_scheduled.
+Print Assumptions drafts_may_be_drafted_for.
 Print Assumptions no_rule_accepts_more.

@@ -84,4 +84,20 @@ Fixpoint adaptive_output (d : drafting A T) f z : A :=
   end.
 End Trees.
 
+(* Several texts, drafted by one schedule that sees what was drafted for all of them: the first number of an address says for which text
+   the draw is, p b is the target of text b from its own past on. The probability that they go on with the texts z b. *)
+Section Batch.
+Variables (A : Type) (N : numbers A) (T : eqType) (tokens : seq T) (p : nat -> seq T -> T -> A) (traversal : bool) (texts : seq nat).
+Definition grown (a : seq nat) (Q : T -> A) (x : T) (f : nat -> forest A T) b : forest A T :=
+  if b == head 0%N a then add_child (behead a) Q x (f b) else f b.
+Definition all_texts (f : nat -> forest A T) (z : nat -> seq T) : A :=
+  foldr (fun b acc => mul N (tree_text N tokens (p b) traversal (f b) (z b)) acc) (one N) texts.
+Fixpoint scheduled_output (d : drafting A T) f z : A :=
+  match d with
+  | Stop => all_texts f z
+  | Draw a Q next => sum_of N tokens (fun x => mul N (Q x) (scheduled_output (next x) (grown a Q x f) z))
+  | Coin t d1 d2 => add N (mul N t (scheduled_output d1 f z)) (mul N (sub N (one N) t) (scheduled_output d2 f z))
+  end.
+End Batch.
+
 Arguments entry : simpl never. Arguments below : simpl never. Arguments text : simpl never. Arguments goes_on : simpl never.

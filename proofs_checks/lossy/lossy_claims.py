@@ -1,11 +1,11 @@
 """What papers claim to be optimal among lossy rules, said exactly, and whether it holds.
 
-LENIENCE (Leviathan et al. 2023, A.5): accept with min(1, p/(l q)), else norm((p - q)+): no token gets more than p/l. Holds; and for one
-draft no rule with that bound accepts more, which is not claimed there.
+LENIENCE (Leviathan et al. 2023, A.5): accept with min(1, p/(l q)), else norm((p - q)+): no token gets more than p/l. Holds for the l
+that are tried (1/5, 1/2, 3/4, 1); and for one draft no rule with that bound accepts more, which is not claimed there.
 
 MENTORED DECODING (Tran-Thien 2023; Tran-Thien and Nock 2026): for one draft, r = clip(q, a p, b p) accepts the most within a bounded
-KL(p || r), and within every f-divergence. Holds (`lossy_frontier`, k = 1); it is a statement about one draft: for more, clip(q, ...) is not
-the best, clip(m, ...) is.
+KL(p || r), and within every f-divergence. Holds where it is tried: a bounded ratio and chi-squared (`lossy_frontier`, k = 1); it is a
+statement about one draft: for more, clip(q, ...) is not the best, clip(m, ...) is.
 
 STATIC ENSEMBLES (DIVERSED 2026): w p + (1 - w) q "exactly traces the Pareto frontier", acceptance 1 - w TV. Holds for one draft and TV.
 Refuted under chi-squared: another law accepts as much and is nearer. Refuted for two drafts under TV.

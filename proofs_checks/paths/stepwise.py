@@ -15,9 +15,8 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 from ot_draft.laws import outside
 from ot_draft.laws.fixed_last import ByNodeLast
-from ot_draft.paths.drafting.fixed import as_shape
 from ot_draft.paths.model import Model, Nodes, Path
-from ot_draft.paths.tree import Forest, PlainTree
+from ot_draft.paths.tree import Forest, PlainTree, TreeShape
 
 Array = Any
 Drafted = tuple[PlainTree, Any]
@@ -80,7 +79,7 @@ def drafted_tree(history: History, law: Any = FIRST) -> PlainTree:
         numbered += [token for children in level for token, _ in children]
         level = [further for children in level for _, further in children]
     told_law = replace(law, fixed=tuple(sorted((prefix, given) for prefix, given in fixed.items() if given)))
-    return PlainTree(as_shape(_unlabelled(forest)), tuple(numbered), told_law)
+    return PlainTree(TreeShape.ordered(_unlabelled(forest)), tuple(numbered), told_law)
 
 
 def _unlabelled(forest: Forest) -> tuple[Any, ...]:

@@ -30,6 +30,7 @@ from ot_draft.paths import FixedTree
 from ot_draft.paths.evaluation.program import sampled_cap_bound
 from ot_draft.paths.evaluation.simulate import simulate_all
 from ot_draft.paths.model import SimulatedModel
+from ot_draft.paths.rules.joint import select_child
 from ot_draft.paths.tree import PlainTree
 
 from ..checking import check
@@ -42,6 +43,9 @@ FORK, CHAINS = paths.TreeShape((0, 0, 1, 1)), paths.TreeShape.chains(2, 2)
 YOUNGER = paths.TreeShape((0, 0, 2, 2))
 WITHOUT, HYBRID = ot.WithoutReplacement(), ot.Hybrid(top=1)
 OPTIMAL = paths.TokenWise(ot.rules.Optimal())
+IN_TURN = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+RUNS = 8  # drafted along each text, where the chances are no closed form
+THREE_TOKENS = "three tokens"
 SLACK = Fraction(1, 10**9)  # what the certified bounds may leave between them
 Ways = list[tuple[Any, Fraction]]
 
@@ -79,14 +83,14 @@ DRAFTINGS = (
         "without replacement",
         WITHOUT,
         lambda top: FORK,
-        (paths.Traversal(), paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())),
+        (paths.Traversal(), IN_TURN),
     ),
     Drafting("the likeliest token and a draw", HYBRID, lambda top: FORK, (paths.Joint(), paths.Traversal())),
     Drafting(
         "the children of token 0, if it was drawn",
         WITHOUT,
         lambda top: YOUNGER if top[1] == 0 else FORK,
-        (paths.Traversal(), paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())),
+        (paths.Traversal(), IN_TURN),
     ),
 )
 
@@ -136,7 +140,45 @@ def bounded(case: TreeCase, error: str) -> bool:
     return max(lengths) <= certificate.upper and certificate.lower <= caps
 
 
+@dataclass(frozen=True)
+class Weighted:
+    """A node with k i.i.d. drafts that a walk of weight w has reached. p, q: counts, out of their sums."""
+
+    p: tuple[int, ...]
+    q: tuple[int, ...]
+    w: Fraction
+    k: int
+
+
+def draw_weighted(seed: int) -> Weighted:
+    """Two tokens."""
+    generator = np.random.default_rng([78, seed])
+    p, q = (tuple(generator.integers(1, 12, 2).tolist()) for _ in range(2))
+    return Weighted(p, q, Fraction(int(generator.integers(1, 13)), 12), int(generator.integers(2, 5)))
+
+
+def planned_once(case: Weighted, error: str) -> bool:
+    """Selected for p, the draft's token meets w p as often as when it is selected for w p."""
+    p, q = (np.array([Fraction(mass, sum(masses)) for mass in masses]) for masses in (case.p, case.q))
+    if error == THREE_TOKENS:
+        p, q = np.array([Fraction(mass, 11) for mass in (3, 3, 5)]), np.array([Fraction(mass, 7) for mass in (4, 1, 2)])
+    none, drafts = np.zeros(0, dtype=np.int64), np.zeros(case.k, dtype=np.int64)
+    met = [np.minimum(case.w * p, select_child(target, q, none, drafts)[1]).sum() for target in (case.w * p, p)]
+    return bool(met[0] == met[1])
+
+
 STATEMENTS = (
+    Statement(
+        "one plan for every weight",
+        "Two tokens: selecting for p meets w p as often as selecting for w p does, for every weight w <= 1.",
+        "this project; with three tokens it may lose: 89/98 where 11/12 is met",
+        "Fractions, the whole law of the selected token",
+        planned_once,
+        (THREE_TOKENS,),
+        first=(Weighted((3, 8), (4, 3), Fraction(11, 12), 2),),
+        draw=draw_weighted,
+        show=str,
+    ),
     Statement(
         "the path program of any trees",
         "No lossless rule is above the program, nor it above the caps: paths, i.i.d., without replacement, a fixed token, adaptive.",
@@ -168,20 +210,22 @@ def main() -> None:
         print(f"{drafting.name:42} {best:>26}  {means[best]:.3f}    {program:.3f}    {caps:.3f}")
 
 
-LARGE = (
+LARGE: tuple[tuple[str, paths.TreeDrafter, tuple[paths.PathRule, ...]], ...] = (
     ("1 path of 8", FixedTree.chains(1, 8), (paths.BlockVerification(),)),
     ("4 paths of 4", FixedTree.chains(4, 4), (paths.Joint(), paths.Traversal(), OPTIMAL)),
     ("4, 2, 1 i.i.d. children", FixedTree(paths.TreeShape.by_level((4, 2, 1))), (paths.Joint(), paths.Traversal())),
     (
         "4, 2, 1 without replacement",
         FixedTree(paths.TreeShape.by_level((4, 2, 1)), WITHOUT),
-        (paths.Traversal(), paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())),
+        (paths.Traversal(), IN_TURN),
     ),
     (
         "4, 2, 1, top token and draws",
         FixedTree(paths.TreeShape.by_level((4, 2, 1)), HYBRID),
         (paths.Joint(), paths.Traversal()),
     ),
+    ("12 nodes, counted", paths.CountedTree(12, 4), (paths.Traversal(), IN_TURN)),
+    ("12 nodes, adaptive", paths.AdaptiveTree(12, 4), (paths.Joint(), paths.Traversal())),
 )
 
 
@@ -190,23 +234,28 @@ def large(n: int = 1000, texts: int = 1000, iterations: int = 2000) -> None:
     model = SimulatedModel(n)
     print(f"{'trees':30} {'rule':>50}  accepts        caps")
     for name, drafting, rules in LARGE:
-        found = np.concatenate(
-            [sampled_cap_bound(drafting, *along_a_text(model, number, drafting.length)) for number in range(texts)]
+        generator = np.random.default_rng(3)
+        found = np.array(
+            [
+                sampled_cap_bound(drafting, *along_a_text(model, number, drafting.length), generator, RUNS)
+                for number in range(texts)
+            ]
         )
         caps = f"{found.mean():.3f} ± {found.std(ddof=1) / texts**0.5:.3f}"
         for rule, run in zip(rules, simulate_all(rules, model, drafting, iterations), strict=True):
             print(f"{name:30} {rule.name:>50}  {run.expected_length:.3f} ± {run.error:.3f}  {caps}")
 
 
-def along_a_text(model: SimulatedModel, number: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p, q (1, L, n) and tokens (1, L) of a text that the target writes."""
-    generator, text = np.random.default_rng([9, number]), model.root(number)
-    laws = []
+def along_a_text(model: SimulatedModel, number: int, length: int) -> tuple[Any, tuple[int, ...], np.ndarray]:
+    """The draft's laws, a text that the target writes, and its masses there."""
+    generator, root = np.random.default_rng([9, number]), model.root(number)
+    text: tuple[int, ...] = ()
+    masses = []
     for _ in range(length):
-        laws.append(model.pair(text))
-        text += (int(generator.choice(model.n, p=laws[-1][0])),)
-    p, q = (np.array([[pair[i] for pair in laws]]) for i in range(2))
-    return p, q, np.array([text[-length:]])
+        p = model.target(root + text)
+        text += (int(generator.choice(model.n, p=p)),)
+        masses.append(p[text[-1]])
+    return lambda prefixes: [model.draft(root + prefix) for prefix in prefixes], text, np.array(masses)
 
 
 if __name__ == "__main__":

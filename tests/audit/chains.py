@@ -8,13 +8,16 @@ engine draws, token by token, and the total variation of what comes out is compu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ot_draft.arrays import Array
 
 LENGTH = 3  # drafts a step
+PROMPTS = [[i] for i in range(16)]
 
 
 @dataclass(frozen=True)
@@ -188,3 +191,22 @@ def inverse(laws: Array, uniforms: Array) -> Array:
 def with_tables(tables: Tables, **other: Array) -> Tables:
     """The tables, some of them others."""
     return replace(tables, **other)
+
+
+class Chain:
+    """A side that writes by laws (n, n) of the next token given the last; a prompt is a token, a setting is not looked at."""
+
+    def __init__(self, laws: Array, seed: int, shared: int = 1) -> None:
+        self.steps, self.generator, self.shared = (
+            laws.cumsum(1) / laws.sum(1, keepdims=True),
+            np.random.default_rng(seed),
+            shared,
+        )
+
+    def ask(self, requests: Sequence[tuple[str, Any]], tokens: int) -> list[Any]:
+        state = np.array([prompt[0] for _, prompt in requests])
+        made = np.empty((len(requests), tokens), np.int64)
+        for t in range(tokens):
+            uniforms = np.repeat(self.generator.random(-(-len(state) // self.shared)), self.shared)[: len(state)]
+            state = made[:, t] = (self.steps[state] < uniforms[:, None]).sum(1)
+        return list(made)

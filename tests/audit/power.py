@@ -3,6 +3,7 @@
     python -m tests.audit.power wrong --bias .01 --tokens 100000
     python -m tests.audit.power right --runs 1000 --tokens 2000
     python -m tests.audit.power against
+    python -m tests.audit.power language greedy lenient
 
 Not part of the tests: minutes. What came out stands in docs/audit.md.
 """
@@ -21,6 +22,7 @@ from ot_draft.audit.against import Agreement, Match, Setting
 
 from .chains import Emitted, Pair, Tables, distance, random_pair, run, share_for
 from .chains import right as right_tables
+from .language import SAMPLERS, Spoken, language
 from .wrong_samplers import RANDOMNESS, TABLES, share_of_old_numbers
 
 REQUESTS = 50
@@ -113,6 +115,24 @@ def against(tokens: int, seeds: int, names: tuple[str, ...]) -> None:
         far = [distance(random_pair(seed), TABLES[name](random_pair(seed))) for seed in range(seeds)]
         took = [match(name, seed, tokens).decided_at for seed in range(seeds)]
         click.echo(f"{name:40s} {np.mean(far):.4f} a token: {', '.join(f'{x:,}' if x else '-' for x in took)}")
+
+
+@main.command(name="language")
+@click.option("--tokens", default=30_000, help="Of both sides.")
+@click.option("--first", default=10, help="Seed of the first language.")
+@click.option("--seeds", default=7)
+@click.option("--plain-first", is_flag=True, help="The first token of an answer is never drafted for, as in vLLM.")
+@click.argument("names", nargs=-1, type=click.Choice(list(SAMPLERS)))
+def in_language(tokens: int, first: int, seeds: int, plain_first: bool, names: tuple[str, ...]) -> None:
+    """The same in a language of a thousand tokens."""
+    for name in names or SAMPLERS:
+        took = []
+        for seed in range(first, first + seeds):
+            laws = language(seed)
+            sides = Spoken(name, laws, [seed, 1], not plain_first), Spoken("right", laws, [seed, 2], not plain_first)
+            match = Match(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed)
+            took.append(match.until(tokens).decided_at or np.inf)
+        click.echo(f"{name:20s} median {np.median(took):,.0f}; {', '.join(f'{x:,.0f}' for x in sorted(took))}")
 
 
 @main.command(name="right")

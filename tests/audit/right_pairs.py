@@ -10,8 +10,7 @@ import numpy as np
 
 from ot_draft.audit.against import Match, Setting
 
-from .chains import random_pair
-from .test_against import PROMPTS, Chain
+from .chains import PROMPTS, Chain, random_pair
 
 
 @click.command()

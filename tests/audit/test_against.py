@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,33 +13,15 @@ from click.testing import CliRunner
 from sizes import first
 
 from ot_draft.arrays import Array
-from ot_draft.audit.against import SETTINGS, Agreement, Match, Setting
-from ot_draft.audit.two_sided import TwoSided
+from ot_draft.audit.against import CERTAIN, END, SETTINGS, Agreement, Match, Server, Setting
+from ot_draft.audit.answers import BadAnswer
+from ot_draft.audit.server import Plan
+from ot_draft.audit.two_sided import ENDED, TwoSided
 from ot_draft.cli import main
+from ot_draft.errors import CannotAudit
 
-from .chains import random_pair, residual, softmax
+from .chains import PROMPTS, Chain, random_pair, residual, softmax
 from .completions_server import completion, serving
-
-PROMPTS = [[i] for i in range(16)]
-
-
-class Chain:
-    """A side that writes by laws (n, n) of the next token given the last; a prompt is a token, a setting is not looked at."""
-
-    def __init__(self, laws: Array, seed: int, shared: int = 1) -> None:
-        self.steps, self.generator, self.shared = (
-            laws.cumsum(1) / laws.sum(1, keepdims=True),
-            np.random.default_rng(seed),
-            shared,
-        )
-
-    def ask(self, requests: Sequence[tuple[str, Any]], tokens: int) -> list[Any]:
-        state = np.array([prompt[0] for _, prompt in requests])
-        made = np.empty((len(requests), tokens), np.int64)
-        for t in range(tokens):
-            uniforms = np.repeat(self.generator.random(-(-len(state) // self.shared)), self.shared)[: len(state)]
-            state = made[:, t] = (self.steps[state] < uniforms[:, None]).sum(1)
-        return list(made)
 
 
 def greedy(p: Array, q: Array) -> Array:
@@ -114,6 +97,82 @@ def test_the_wealth_has_mean_one_where_the_sides_are_exchangeable() -> None:
         paid.append((np.exp(bets._single - before[0]), np.exp(bets._sum - before[1])))
     for one, other in zip(*paid, strict=True):
         assert np.allclose(one + other, 2)
+
+
+class Mirrored(Chain):
+    """Two sides with one stream of numbers, u for the one and 1 - u for the other, all rows of a wave alike."""
+
+    def __init__(self, laws: Array, seed: int, mirrored: bool) -> None:
+        super().__init__(laws, seed, shared=10**6)
+        draw = self.generator.random
+        self.generator = SimpleNamespace(random=lambda size: 1 - draw(size) if mirrored else draw(size))  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sides_that_share_their_numbers_are_not_told_apart(seed: int) -> None:
+    """u and 1 - u have one law: (X, Y) and (Y, X) have too, though neither rows nor sides are independent."""
+    laws = random_pair(seed).p
+    sides = (Mirrored(laws, seed, mirrored) for mirrored in (False, True))
+    assert not Match(*sides, [Setting("plain", PROMPTS, 1.0)], 1e-3, seed=seed).until(2_000).differs
+
+
+class Changed(Chain):
+    """A side whose answers are changed, or lost, after they were drawn."""
+
+    def __init__(self, laws: Array, seed: int, change: Callable[[Array], Any]) -> None:
+        super().__init__(laws, seed)
+        self.change = change
+
+    def ask(self, requests: Sequence[tuple[str, Any]], tokens: int) -> list[Any]:
+        return [self.change(answer) for answer in super().ask(requests, tokens)]
+
+
+def between(change: Callable[[Array], Any], tokens: int, level: float = 1e-3, laws: Array | None = None) -> Agreement:
+    right = random_pair(0).p
+    sides = Changed(right if laws is None else laws, 1, change), Chain(right, 2)
+    return Match(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=0).until(tokens)
+
+
+def test_answers_that_one_side_loses_by_a_token_decide_nothing() -> None:
+    """The law of what is left is another one; the law of what was drawn is not."""
+    token = int(random_pair(0).p[:16].sum(0).argsort()[-4])
+    verdict = between(lambda answer: BadAnswer("lost") if token in answer else answer, 4_000)
+    assert not verdict.differs and "cannot be read" in verdict.undecided
+
+
+@pytest.mark.parametrize("own", [3, 5])
+def test_sides_that_always_say_the_same_are_not_called_different(own: int) -> None:
+    """A fixed seed, or a cache of answers, on both sides: equal answers, or other ones."""
+    right = random_pair(0).p
+    sides = (Changed(right, 1, lambda answer, said=said: np.full_like(answer, said)) for said in (own, 3))
+    verdict = Match(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).until(1_000)
+    assert not verdict.differs and verdict.same == (own == 3)
+    assert own == 3 or "says again what it said" in verdict.undecided
+
+
+def test_at_temperature_0_nothing_is_called_different() -> None:
+    """Near ties fall to one side or the other by the batch; what was won there is no evidence, and is said."""
+    right = random_pair(0).p
+    sides = (Changed(greedy(right, right), 1, lambda answer, said=said: answer + said) for said in (0, 1))
+    settings = [Setting("plain", PROMPTS, 1.0), Setting(CERTAIN, PROMPTS, 1.0)]
+    settings[0].left_out = "not in this test"
+    verdict = Match(*sides, settings, seed=0).until(1_000)
+    assert not verdict.differs and CERTAIN in verdict.undecided
+
+
+def test_answers_without_a_token_end_the_comparison() -> None:
+    sides = (Changed(random_pair(0).p, seed, lambda answer: np.full_like(answer, ENDED)) for seed in (1, 2))
+    with pytest.raises(CannotAudit, match="without a token"):
+        Match(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).until(1_000)
+
+
+def test_the_bound_is_about_the_second_token_too() -> None:
+    """Most answers have one token, and say nothing about the second: here it is always 0 on one side."""
+
+    def second(answer: Array) -> Array:
+        return np.where(np.arange(len(answer)) == 1, 0, answer)
+
+    assert between(second, 4_000, level=1e-300).bound > 1 - random_pair(0).p[:, 0].mean() - 0.1
 
 
 def writer(
@@ -231,9 +290,51 @@ def test_ends_that_come_too_early_are_seen(no_logprobs: None) -> None:
     assert status == 1
 
 
+def completed(text: str, finish: str | None, ids: list[int] | None = None, count: int = 1) -> bytes:
+    choice = {"text": text, "finish_reason": finish} | ({} if ids is None else {"token_ids": ids})
+    return json.dumps({"choices": [choice] * count, "timings": {"draft_n": 4}}).encode()
+
+
+def read(body: bytes, ids: bool = False, **asked: Any) -> Any:
+    side = Server(None, Plan(engine="vllm"), ids)  # type: ignore[arg-type]
+    found = side._read(body, {"max_tokens": 3} | asked)
+    assert side.drafted == 4
+    return found.tolist()
+
+
+def test_answers_are_read_alike_whatever_an_engine_calls_their_end() -> None:
+    ended = [read(completed(" a b", finish)) for finish in ("stop", "eos", "stop_sequence")]
+    assert ended[0] == ended[1] == ended[2] and ended[0][2] == END
+    assert read(completed(" a b", "length"))[2] == read(completed(" a b", None))[2] == ENDED
+    assert read(completed(" a b\ufffd", "length")) == read(completed(" a b", "length"))
+    assert read(completed("", "length")) == [ENDED] * 3
+    assert read(completed("", "length", [4, 2]), ids=True) == [4, 2, ENDED]
+
+
+def test_several_answers_to_a_request_stand_behind_each_other() -> None:
+    assert read(completed("", "length", [4, 2], count=2), ids=True, n=2) == [4, 2, ENDED, 4, 2, ENDED]
+    for count, n in ((1, 2), (2, 1), (0, 1)):
+        with pytest.raises(BadAnswer, match="asked for"):
+            read(completed("", "length", [4], count=count), ids=True, n=n)
+
+
+def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
+    """Least lengths are never above what is asked for; every seed is another."""
+    pair = random_pair(0)
+    with serving(writer(pair.p, 1)) as (one, seen), serving(writer(pair.p, 2)) as (other, _):
+        status, record = run(one, "--against", other, "--tokens", "1500", "--settings", "plain,at least 3 tokens,seeds")
+    asked = [fields for *_, fields in seen.seen if "max_tokens" in fields]
+    assert status == 0 and not record["left_out"]
+    least = [fields["max_tokens"] for fields in asked if fields.get("min_tokens")]
+    assert least and min(least) >= 3
+    seeds = [fields["seed"] for fields in asked if "seed" in fields]
+    assert len(seeds) > 20 and len(set(seeds)) == len(seeds)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--against", "plain"], "second server"), (["--against", "http://127.0.0.1:9", "--settings", "loud"], "--settings loud"),
+    [(["--against", "plain"], "second server"), (["--against", "http://127.0.0.1:9", "--temperature", "0.5"], "--settings"),
+     (["--against", "http://127.0.0.1:9", "--settings", "loud"], "--settings loud"),
      (["--against", "http://127.0.0.1:9", "--html", "x.html"], "leave --html")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, no_logprobs: None) -> None:

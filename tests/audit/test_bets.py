@@ -8,11 +8,9 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.audit.bets import BETS, SCORED, overlaps, scores
 from ot_draft.audit.bound import Bound
-from ot_draft.audit.learner import PRECISIONS, REACH, Learner, in_context
 from ot_draft.audit.past import CELLS, PRIORS, Past, Seen
-from ot_draft.audit.records import Tokens, dense_block
-from ot_draft.audit.rows import Added, dense_row, stack, top_row
-from ot_draft.audit.wealth import Wealth
+from ot_draft.audit.records import Added, Tokens, dense_row, dense_rows, stack, top_row
+from ot_draft.audit.wealth import PRECISIONS, REACH, Learner, Wealth, in_context
 
 N = 12
 NONE = np.zeros(1)  # slack of one law
@@ -34,7 +32,7 @@ def block(generator: np.random.Generator, listed: int, count: int = 60) -> Token
     known["place"] = generator.integers(-1, 6, size=count)
     token = generator.integers(N, size=count)
     if listed == N:
-        return dense_block(token, p, draft=q, **known)
+        return stack(dense_rows(token, p, draft=q, **known))
     rows = []
     for i in range(count):
         ids = np.argsort(-p[i])[:listed]
@@ -170,13 +168,13 @@ def test_the_bound_holds_for_the_bias_that_there_is() -> None:
         p = table[generator.integers(50, size=500)]
         drawn = 0.98 * p + 0.02 / N
         token = (drawn.cumsum(1) < generator.random(500)[:, None]).sum(1)
-        bound.add(dense_block(np.minimum(token, N - 1), p), np.zeros(500))
+        bound.add(stack(dense_rows(np.minimum(token, N - 1), p)), np.zeros(500))
         order = np.argsort(-p, axis=1)
         heads = np.take_along_axis(drawn - p, order, axis=1).cumsum(1)[:, [0, 1, 2, 4]]  # unions of cells by rank
         distances.append(heads.mean(0))
-        assert bound.largest(0.999, 0)[0] >= np.abs(np.mean(distances, axis=0)).max()
-    assert bound.largest(0.999, 0)[0] < 0.05
-    assert bound.largest(0.9, 0)[0] < bound.largest(0.999, 0)[0] < bound.largest(0.999999, 0)[0]
+        assert bound.largest(0.999, 0) >= np.abs(np.mean(distances, axis=0)).max()
+    assert bound.largest(0.999, 0) < 0.05
+    assert bound.largest(0.9, 0) < bound.largest(0.999, 0) < bound.largest(0.999999, 0)
 
 
 def test_a_large_vocabulary_is_cut_by_the_law_alone() -> None:
@@ -218,13 +216,13 @@ def test_requests_that_are_added_together_are_told_apart() -> None:
     """The token before, and the other request's token at the position, whatever the order of the rows."""
     p = np.full((6, 3), 1 / 3)
     token, request = np.array([0, 1, 2, 0, 1, 2]), np.array([7, 9, 7, 9, 7, 9])
-    tokens = dense_block(token, p, request=request)
+    tokens = stack(dense_rows(token, p, request=request))
     tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
     past = Past()
     seen = past.read(tokens)
     assert tokens.token.tolist() == [0, 2, 1, 1, 0, 2]
     assert seen.before[:, -1].tolist() == [-2, 0, 2, -2, 1, 0]
-    assert seen.other.tolist() == [-2, -2, -2, 0, 2, 1]
+    assert seen.same.tolist() == [-2, -2, -2, 0, 2, 1]
     again = past.read(tokens)
     assert again.before[:, -1].tolist() == [1, 0, 2, 2, 1, 0]
-    assert np.allclose(seen.by_rank[0][1:3], tokens.by_rank[0][:2])
+    assert np.allclose(seen.place[1:3, 0], tokens.by_rank[0][:2])

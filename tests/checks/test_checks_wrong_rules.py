@@ -13,7 +13,7 @@ from sizes import first
 
 import ot_draft as ot
 from ot_draft.arrays import as_number, gather, is_exact, is_torch, namespace, normalise, to_host, where
-from ot_draft.checks import engine_sizes, search
+from ot_draft.checks import lossless, search
 from ot_draft.checks.properties import FLOATS, LOSSLESS, choose
 from ot_draft.checks.report import check_property
 from ot_draft.checks.search import Drawn
@@ -337,7 +337,7 @@ RIGHT = {"mixture": lambda: mixture, "memoised": memoised, "row_by_row": lambda:
 def refuted(rule: ot.SelectionRule, seed: int) -> bool:
     """Whether a right rule is refuted by a check with a tenth of the usual time, by any property of the first lines."""
     chosen = [*LOSSLESS, *FLOATS, *choose(["inputs_unchanged"])]
-    with patch.object(search, "ENOUGH", 0.5), patch.object(engine_sizes, "PATIENCE", 0.15):
+    with patch.object(search, "ENOUGH", 0.5), patch.object(lossless, "PATIENCE", 0.15):
         report = ot.check_rule(rule, max_examples=3, properties=chosen, seed=seed)
     return report.answers.refuted or report.lossless != "yes"
 

@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ot_draft as ot
+from figures.about import as_summaries
 from ot_draft import cli
 from ot_draft.cli import CLONE, main
 from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM
 from ot_draft.pairs.summary import clustered_error
-from ot_draft.pairs.tables import as_summaries
 
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
 REAL = str(Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz")
@@ -39,9 +39,9 @@ def summary(*arguments: object) -> dict[tuple[str, int], Any]:
     return {(line.rule, line.k): line for line in reversed(lines)}
 
 
-def records(file: Path, drop: tuple[str, ...] = ()) -> list[dict[str, str]]:
+def records(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8") as stream:
-        return [{name: value for name, value in row.items() if name not in drop} for row in csv.DictReader(stream)]
+        return list(csv.DictReader(stream))
 
 
 def test_bernoulli_pair_is_exact() -> None:
@@ -65,8 +65,8 @@ def test_the_table_shows_fractions_bounds_and_what_signs_mean() -> None:
 
 def test_every_rule_once_and_the_optimum_of_every_law() -> None:
     lines = summary(*BERNOULLI, "--k", 2)
-    known = {rule.name for rule in ot.rules.ALL}
-    assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *known} - {"RandomOrder"}  # slow: when asked for only
+    known = {rule.name for rule in ot.rules.ALL if not rule.slow}
+    assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *known}  # slow ones: when asked for only
     result = compare(*BERNOULLI, "--k", 2, "--csv").stdout
     for law in ("iid", "without-replacement", "greedy", "hub", "hybrid:auto"):
         assert f"{DUAL},{law}," in result
@@ -148,8 +148,7 @@ def test_real_pairs_do_not_depend_on_the_number_of_processes_or_on_the_selection
     assert one == two
     assert len(one) == 2 * len(few) == 10 * 2 * 2 * 7
     assert all(row in one for row in few)
-    drop = ("microseconds",)
-    assert records(tmp_path / "one" / "summary.csv", drop) == records(tmp_path / "two" / "summary.csv", drop)
+    assert records(tmp_path / "one" / "summary.csv") == records(tmp_path / "two" / "summary.csv")
     assert {row["temperature"] for row in one} == {"1.0", "0.6"} and len({row["kind"] for row in one}) == 4
 
 
@@ -246,7 +245,10 @@ def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest
     there = cli.find_spec
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
     output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
-    assert "Here work audit, capture, compare, court, decode, plan, prove, replay, sweep. For the others:" in output
+    assert (
+        "Here work audit, capture, compare, conform, court, decode, plan, prove, replay, skip, sweep. For the others:"
+        in output
+    )
     assert re.search(r"\n  check +pip install '\S*\[check\]'", output)
     assert re.search(r"\n  figures +in a clone, python -m ot_draft figures", output)
 

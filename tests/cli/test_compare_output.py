@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,8 @@ def pairs_of(file: Path, n: int, rows: int, **about: Any) -> Path:
 
 def test_without_a_file_a_part_of_the_pairs_is_taken_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    started = time.process_time()
     result = compare("--jobs", 1)
     assert result.exit_code == 0, result.output
-    assert time.process_time() - started < 10  # 5.8 s where it was measured
     assert result.stderr.startswith("16 pairs of 640 (--limit 0: all) of ")
     assert re.search(r"temperature 1.0: 8 pairs", result.stdout)
 

@@ -29,7 +29,7 @@ from ot_draft.cli.decode.live import (  # noqa: E402
     stream,
 )
 from ot_draft.cli.decode.table import why  # noqa: E402
-from ot_draft.cli.plan_files import read_costs  # noqa: E402
+from ot_draft.cli.plan import read_costs  # noqa: E402
 from ot_draft.decoding import Auto, DecodeOptions, Lookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
 from ot_draft.decoding.benchmark.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402

@@ -138,20 +138,6 @@ class Recorded(Chooser):
         return self._left.pop(0)
 
 
-def test_lookup_and_model_may_draft_together_where_costs_are_measured() -> None:
-    run, sizes = Run(1, 40, 9, tiny_pair(n=7)), (6, 12)
-    plan = Auto(together=sizes)
-    together = [drafting for drafting in plan.begin(run).menu if drafting.tree.family[0] == "tree"]
-    assert [drafting.tree.budget for drafting in together] == [6, 12]
-    assert all(drafting.lookup == Lookup(16, 3, min_ngram=2) and drafting.tree.passes for drafting in together)
-    menu = Auto(together=sizes, costs=COSTS).begin(run).menu
-    assert all(drafting.tree.family[0] != "tree" for drafting in menu)
-    prompts, options = [PROMPT, [2, 2, 5]], DecodeOptions(SamplingParams(0), max_tokens=30)
-    assert (
-        decode(tiny_pair(n=7), prompts, plan, options).tokens == decode(tiny_pair(n=7), prompts, options=options).tokens
-    )
-
-
 @pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(0)], ids=str)
 def test_auto_is_the_reference_with_the_same_choices(sampling: SamplingParams) -> None:
     pair, options = tiny_pair(seed=3, n=7), DecodeOptions(sampling, max_tokens=60, seed=7)

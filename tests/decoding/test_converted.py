@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding.load import SIZES, cache_folder, converted  # noqa: E402
+from ot_draft.decoding.converted import SIZES, cache_folder, converted  # noqa: E402
 
 
 @pytest.fixture

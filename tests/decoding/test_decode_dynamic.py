@@ -16,6 +16,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from ot_draft.cli.decode.page import mass_of  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Lookup, Pair, Processed, SamplingParams, decode, decode_steps  # noqa: E402
 from ot_draft.decoding.cache import tree_mask  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
@@ -218,14 +219,14 @@ def test_the_tensors_of_a_step_stay_where_they_are() -> None:
             fixed = [drafter.tokens, drafter.q, drafter.parents, drafter.fixed_count, drafter.slot_of]
             fixed += [engine.nodes, engine.chosen]
             readers = engine.target, drafter.reader
-            fixed += [memory for each in readers for memory in (*each.cache.keys, *each.cache.values)]
+            fixed += [memory for each in readers for memory in (*each.cache.keys.values(), *each.cache.values.values())]
             now = [tensor.data_ptr() for tensor in fixed]
             assert addresses in (None, now)
             addresses = now
 
 
 def test_steps_carry_what_they_did() -> None:
-    options = replace(OPTIONS, details=True, laws=True)
+    options = replace(OPTIONS, laws=True)
     for name in ("ours", "ours, traversal", "EAGLE-2", "DySpec"):
         for step in decode_steps(pair(), PROMPTS, DRAFTINGS[name](), options):
             for row in range(3):
@@ -239,13 +240,12 @@ def _check_row(step: Any, row: int) -> None:
     assert [int(step.drafted[row, node - 1]) for node in accepted] == step.chosen[row, :length].tolist()
     assert (step.drafted[row, shape.size :] == -1).all() and step.p.shape[1] > shape.size
     for node, parent in enumerate(shape.parents, 1):
-        token = step.drafted[row, node - 1]
-        assert step.details.p[row, node - 1] == step.p[row, parent, token]
-        assert step.details.q[row, node - 1] == step.q[row, parent, token]
+        token = int(step.drafted[row, node - 1])
+        mass = mass_of(step, row, parent, token)
+        assert (mass.p, mass.q) == (step.p[row, parent, token], step.q[row, parent, token]) and mass.q > 0
         assert abs(float(step.q[row, parent].sum()) - 1) < 1e-9
     for node in range(shape.size + 1):
         assert len(shape.children(node)) > 0 or not step.q[row, node : node + 1].any()
-    assert (step.details.p[row, shape.size :] == 0).all()
     again = step.tree(row)
     assert again.tokens.shape[1] == step.p.shape[1] - 1 and again.law == step.drafting.tree.law
 

@@ -39,7 +39,7 @@ from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.tuning import Auto  # noqa: E402
-from ot_draft.paths.drafting.baselines import ConfidentTree, GrowingPath, SampledTree  # noqa: E402
+from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree, StoppedGrowth  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
@@ -251,17 +251,19 @@ def _trees_of_other_texts_are_verified(patch: pytest.MonkeyPatch) -> None:
 
 def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
     """A drafted node whose token the draft thinks unlikely is dropped again."""
-    made = GrowingPath.grow
+    made = StoppedGrowth.grow
 
-    def grow(self: GrowingPath, q: Any) -> None:
+    def grow(self: StoppedGrowth, q: Any) -> None:
         made(self, q)
-        token = torch.from_numpy(self._tokens[-1])
+        last = self.drafting.length - self.levels - 1
+        token = torch.from_numpy(self._tokens[:, last : last + 1])
         unlikely = (q[:, 0].gather(1, token.clamp(min=0)) < 0.3).numpy()
-        self._tokens[-1][unlikely] = -1
+        self._tokens[:, last : last + 1][unlikely] = -1
+        self._parents[:, last : last + 1][unlikely] = self.drafting.budget
         self._slots[unlikely] = -1
         self.slots = torch.from_numpy(self._slots)
 
-    patch.setattr(GrowingPath, "grow", grow)
+    patch.setattr(StoppedGrowth, "grow", grow)
 
 
 @pytest.mark.few(3)

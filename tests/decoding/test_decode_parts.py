@@ -66,9 +66,9 @@ def test_k_paths_need_one_cache_of_the_prompt() -> None:
     for many in (1, 8):
         engine = prepare(pair, [prompt], Drafting.chains(many, 4, SEQUENTIAL), DecodeOptions(max_tokens=16))
         used[many] = engine.target.cache.bytes, engine.drafter.reader.cache.bytes
-        memory = [tensor.data_ptr() for tensor in engine.target.cache.keys]
+        memory = [tensor.data_ptr() for tensor in engine.target.cache.keys.values()]
         _one_step(engine)
-        assert [tensor.data_ptr() for tensor in engine.target.cache.keys] == memory  # nothing is taken anew
+        assert [tensor.data_ptr() for tensor in engine.target.cache.keys.values()] == memory  # nothing is taken anew
     token = 2 * 2 * 8 * 8  # bytes of a token: layers, keys and values, width of a head, float64
     for one, eight in zip(used[1], used[8], strict=True):
         # The nodes of seven paths more, not their prompts; slots come in multiples of 8.
@@ -217,6 +217,6 @@ def _addresses(engine: Any) -> list[int]:
     fixed += [
         memory
         for reader in (engine.target, engine.drafter.reader)
-        for memory in (*reader.cache.keys, *reader.cache.values)
+        for memory in (*reader.cache.keys.values(), *reader.cache.values.values())
     ]
     return [tensor.data_ptr() for tensor in fixed]

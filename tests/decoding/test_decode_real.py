@@ -56,10 +56,11 @@ def pair() -> Any:
 def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     """Some texts, and what transformers' own greedy search says to each."""
     options = {"do_sample": False, "max_new_tokens": NEW, "pad_token_id": 0}
+    transformers_own = pair.by_transformers().target
     found = {}
     for text in TEXTS[: request.param]:
         prompt = torch.tensor([pair.encode(text)])
-        made = pair.target.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+        made = transformers_own.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
         found[text] = made[0, prompt.shape[1] :].tolist()
     return found
 

@@ -13,6 +13,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from ot_draft.cli.decode.page import mass_of  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.loop import (  # noqa: E402
     DecodeOptions,
@@ -127,11 +128,11 @@ def test_a_draft_that_scores_a_subset_of_the_vocabulary(sized: Sized) -> None:
 
 
 def test_steps_carry_what_they_did() -> None:
-    pair, options = tiny_pair(seed=3, n=12), DecodeOptions(max_tokens=12, details=True, laws=True)
+    pair, options = tiny_pair(seed=3, n=12), DecodeOptions(max_tokens=12, laws=True)
     plan = drafting("optimal on a tree")
     steps = list(decode_steps(pair, PROMPTS, plan, options))
     for step in steps:
-        assert step.details is not None and step.p is not None and step.q is not None
+        assert step.p is not None and step.q is not None
         assert step.drafted.shape == (3, TREE.size) and step.p.shape == (3, TREE.size + 1, 12)
         for row in range(3):
             _check_row(step, plan, row)
@@ -146,7 +147,8 @@ def _check_row(step: Any, plan: Drafting, row: int) -> None:
     for node, parent in enumerate(step.shape(row).parents, 1):
         token = step.drafted[row, node - 1]
         law, drawn_from = step.p[row, parent], step.q[row, parent]
-        assert step.details.p[row, node - 1] == law[token] and step.details.q[row, node - 1] == drawn_from[token]
-        assert step.details.p_rank[row, node - 1] == (law > law[token]).sum()
-    following, at = step.chosen[row, length], (accepted or [0])[-1]
-    assert step.details.next_p[row] == step.p[row, at, following]
+        mass = mass_of(step, row, parent, int(token))
+        assert (mass.p, mass.q) == (law[token], drawn_from[token])
+        assert (mass.p_rank, mass.q_rank) == (1 + (law > law[token]).sum(), 1 + (drawn_from > drawn_from[token]).sum())
+    following, at = int(step.chosen[row, length]), (accepted or [0])[-1]
+    assert mass_of(step, row, at, following).p == step.p[row, at, following] > 0

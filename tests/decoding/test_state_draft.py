@@ -1,16 +1,16 @@
-"""A draft that reads the target's hidden states: the engine drafts from the laws that slow passes without a cache give."""
+"""A draft that reads the target's hidden states, or its cache: the engine drafts from the laws that slow passes give."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import tiny_pair, tiny_state_pair
+from tiny_models import tiny_llama, tiny_pair, tiny_state_pair
 
 import ot_draft as ot
 
@@ -41,6 +41,10 @@ from ot_draft.decoding.draft_models import (  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.engine import Engines  # noqa: E402
 from ot_draft.decoding.language_model import StateModel  # noqa: E402
+from ot_draft.decoding.load import as_llama  # noqa: E402
+from ot_draft.decoding.loop import prepare  # noqa: E402
+from ot_draft.decoding.reader import Reader  # noqa: E402
+from ot_draft.decoding.self_draft import self_draft  # noqa: E402
 from ot_draft.paths.drafting.baselines import ConfidentTree  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -52,6 +56,24 @@ OPTIONS = DecodeOptions(max_tokens=20, seed=7)
 @cache
 def pair() -> Pair:
     return tiny_state_pair(3, 12, SUBSET)
+
+
+@cache
+def self_pair(name: str = "skip:1", ours: bool = False) -> Pair:
+    """The target drafts for itself without layers, in its own cache. ours: by our own Llama."""
+    target = tiny_llama(5, 12, layers=3)
+    target = as_llama(target) if ours else target
+    return Pair(target, self_draft(target, *name.split(":")))
+
+
+PAIRS: dict[str, Callable[[], Pair]] = {
+    "states": pair,
+    "skip": self_pair,
+    "skip the first": partial(self_pair, "skip:0"),
+    "ours, skip": partial(self_pair, ours=True),
+    "ours, exit": partial(self_pair, "exit:2", ours=True),
+}
+EACH_PAIR = pytest.mark.parametrize("of", PAIRS)
 
 
 @dataclass(frozen=True)
@@ -92,20 +114,86 @@ PLANS: dict[str, Callable[[], Any]] = {
 EACH = pytest.mark.parametrize("name", PLANS)
 
 
+@pytest.mark.few(8)
+@EACH_PAIR
 @EACH
-def test_the_engine_equals_the_reference(name: str) -> None:
-    made = decode(pair(), PROMPTS, PLANS[name](), OPTIONS)
-    expected = [reference_decode(pair(), prompt, PLANS[name](), OPTIONS, row) for row, prompt in enumerate(PROMPTS)]
-    assert made.tokens == expected
+def test_the_engine_equals_the_reference(name: str, of: str) -> None:
+    made = decode(PAIRS[of](), PROMPTS, PLANS[name](), OPTIONS)
+    assert made.tokens == [expected(of, name, row) for row in range(len(PROMPTS))]
     assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 1
 
 
-def test_the_engine_equals_the_reference_where_draftings_take_turns() -> None:
+@cache
+def expected(of: str, name: str, row: int) -> list[int]:
+    """What the reference emits."""
+    return reference_decode(PAIRS[of](), PROMPTS[row], PLANS[name](), OPTIONS, row)
+
+
+@pytest.mark.few(2)
+@EACH_PAIR
+def test_the_engine_equals_the_reference_where_draftings_take_turns(of: str) -> None:
     for row, prompt in enumerate(PROMPTS):
         options = replace(OPTIONS, rows=[row], max_tokens=30)
-        assert decode(pair(), [prompt], changing(), options).tokens == [
-            reference_decode(pair(), prompt, changing(), options, row)
+        assert decode(PAIRS[of](), [prompt], changing(), options).tokens == [
+            reference_decode(PAIRS[of](), prompt, changing(), options, row)
         ]
+
+
+@EACH_PAIR
+def test_a_greedy_text_is_the_targets(of: str) -> None:
+    options = DecodeOptions(SamplingParams(0.0), max_tokens=40, stop=(), draft_sampling=SamplingParams(1.0))
+    plain = decode(PAIRS[of](), PROMPTS, Drafting(), options)
+    for name in ("one path", "tree", "ours", "lookup and model"):
+        made = decode(PAIRS[of](), PROMPTS, PLANS[name](), options)
+        assert made.tokens == plain.tokens and made.block_efficiency > 1
+
+
+def _what_the_target_read_is_written_over(patch: pytest.MonkeyPatch) -> None:
+    made = ModelDrafter.__init__
+
+    def init(self: ModelDrafter, tree: paths.TreeDrafter, reader: Reader, *given: Any) -> None:
+        assert reader.read is not None
+        made(self, tree, replace(reader, read=torch.zeros_like(reader.read)), *given)
+        self.always = 0
+
+    patch.setattr(ModelDrafter, "__init__", init)
+
+
+def _drafted_rows_are_moved_as_in_a_cache_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelDrafter, "slots", lambda self, nodes: torch.where(nodes < 0, -1, nodes + 1))
+
+
+def _the_root_is_not_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reader, "read_last", lambda self, count: torch.zeros(len(self.texts.tokens), 1, 12).double())
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _what_the_target_read_is_written_over,
+        _drafted_rows_are_moved_as_in_a_cache_of_its_own,
+        _the_root_is_not_read,
+    ],
+)
+def test_an_error_in_the_shared_cache_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [expected("skip", "tree", row) for row in range(len(PROMPTS))]
+    plant(monkeypatch)
+    assert decode(self_pair(), PROMPTS, PLANS["tree"](), OPTIONS).tokens != wanted
+
+
+def test_a_self_draft_takes_no_memory_and_does_not_read_the_text() -> None:
+    engine = prepare(self_pair(), PROMPTS, PLANS["one path"](), OPTIONS)
+    memory = engine.memory
+    assert memory.draft is not None and memory.draft.cache is memory.target.cache
+    before = memory.target.cache.keys[0].clone(), memory.target.cache.bytes
+    engine.draw(0, range(3), 0)
+    engine.propose()
+    after = memory.target.cache.keys[0], memory.target.cache.bytes
+    for row, prompt in enumerate(PROMPTS):
+        root = len(prompt) - 1
+        assert torch.equal(after[0][row, :, :root], before[0][row, :, :root])
+        assert not torch.equal(after[0][row, :, root : root + 4], before[0][row, :, root : root + 4])
+    assert after[1] == before[1]
 
 
 @pytest.mark.parametrize("name", ["one path", "tree", "ours"])
@@ -159,12 +247,13 @@ def test_with_nothing_told_it_is_a_draft_that_reads_no_states() -> None:
         assert texts[0] == texts[1]
 
 
-def test_laws_along_a_text_are_those_that_are_drafted_from() -> None:
+@EACH_PAIR
+def test_laws_along_a_text_are_those_that_are_drafted_from(of: str) -> None:
     text = PROMPTS[0]
-    found = pair().logits_along(text, [2, 5, len(text)])[1].softmax(-1)
+    found = PAIRS[of]().logits_along(text, [2, 5, len(text)])[1].softmax(-1)
     for place, law in zip((2, 5, len(text)), found, strict=True):
         options = replace(OPTIONS, laws=True)
-        step = next(iter(decode_steps(pair(), [text[:place]], PLANS["one token"](), options)))
+        step = next(iter(decode_steps(PAIRS[of](), [text[:place]], PLANS["one token"](), options)))
         assert step.q is not None
         torch.testing.assert_close(step.q[0, 0], law)
 

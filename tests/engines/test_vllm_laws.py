@@ -1,58 +1,85 @@
-"""vLLM's engine with a model drafting by chance: the law of the first tokens, with its own sampler and with the plugin's."""
+"""`ot-draft conform` on vLLM's engine: its own sampler and the plugin's rules keep every row; planted errors and real bugs are found."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
-from engine_cases import DEFECTS, ERRORS, RULES, SAMPLERS, run_engine, runs, speculative
-from requests_and_laws import FALSE_ALARM, KINDS, laws, p_value
+from engine_cases import HERE, RULES
+from planted_in_plugin import PLANTED
 
-DRAFTS = "probabilistic"
+from ot_draft.conform import suite
+from ot_draft.conform.kinds import KINDS, PLAIN
+
+DRAFTS = {
+    "probabilistic": {},
+    "ngram": {"drafts": "ngram"},
+    "greedy": {
+        "drafts": "greedy",
+        "pieces": "100",
+    },  # tokens a step: long prompts are read in pieces while others are drafted for
+    "none": {"drafts": "none"},  # the yardstick itself, and min-p, which vLLM has only here
+}
+ERRORS = [f"{rule}, {error}" for rule in RULES for error in PLANTED]
+BUGS = {  # by the name in planted_vllm, the rows of which one at least must be wrong
+    "vLLM 54282: draft noise used again": {PLAIN},
+    "SGLang 37134: verified as greedy": {PLAIN},
+    "TensorRT-LLM 19487: one stream for all": {"requests share no chance"},
+    "SGLang 10617: penalties ignored": {"repetition penalty", "presence, frequency"},
+    "llama.cpp 27972: log-probability 0": {"log-probabilities"},
+    "vLLM 34497: log-probabilities of another row": {"log-probabilities"},
+    "TensorRT-LLM 15098: wrong slice of logits": {PLAIN},
+    "1Cat-vLLM 656: more than two requests": {"one to five at a time", "greedy", "temperature", "repeating prompt"},
+    "openvino.genai 4190: one round late": {PLAIN},
+    "transformers 47932: drafts not from the reported q": {PLAIN},
+    "accepted at 1.15 p/q": {PLAIN},
+    "replaced from p": {PLAIN},
+    "apply not mended": {"min tokens"},
+    "validate_tokens not mended": {"grammar"},
+    "expand_batch_to_tokens not mended": {PLAIN, "temperature"},
+}
+
+
+def started(options: dict[str, str], folder: Path, requests: int) -> suite.Trial:
+    trial = suite.Trial(
+        str(HERE / "planted_vllm.py"), options, folder / "8", 8, requests, 1e-6, 3000.0, np.random.default_rng(0)
+    )
+    trial.start()
+    return trial
+
+
+@pytest.fixture(scope="module", params=DRAFTS)
+def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Trial]:
+    trial = started(DRAFTS[request.param], tmp_path_factory.mktemp(request.param), 4000)
+    yield trial
+    trial.close()
 
 
 @pytest.fixture(scope="module")
-def law(pair: tuple[Path, Path]) -> dict[str, Any]:
-    return laws(pair[0], KINDS)
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Trial]:
+    trial = started({}, tmp_path_factory.mktemp("drawn"), 8000)
+    yield trial
+    trial.close()
 
 
-@pytest.fixture(scope="module")
-def answer(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    job = {"target": str(pair[0]), "speculative": speculative(DRAFTS, pair[1]), "runs": runs(DRAFTS)}
-    return run_engine(job, tmp_path_factory.mktemp(DRAFTS))
+@pytest.mark.parametrize("sampler", ["own", *RULES])
+def test_a_right_sampler_keeps_every_row(sampler: str, trial: suite.Trial) -> None:
+    if trial.options.get("drafts") == "none" and sampler != "own":
+        pytest.skip("without drafts the plugin has nothing to do")
+    trial.engine.call("plant", sampler)  # type: ignore[union-attr]
+    verdicts = {row.name: (row.verdict, row.evidence) for row in trial.rows()}
+    assert {name: said for name, said in verdicts.items() if said[0] not in (suite.KEPT, suite.NOT_TRIED)} == {}
+    assert sum(verdict == suite.KEPT for verdict, _ in verdicts.values()) > 15
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_law_in_mixed_batches(sampler: str, kind: str, answer: dict[str, Any], law: dict[str, Any]) -> None:
-    assert p_value(law[kind], answer["texts"][sampler][kind]) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_drafts_are_accepted_about_as_often_as_by_the_engine_itself(rule: str, answer: dict[str, Any]) -> None:
-    own, ours = (answer["counters"][name]["spec_decode_num_accepted_tokens"] for name in ("own", rule))
-    drafted = [answer["counters"][name]["spec_decode_num_draft_tokens"] for name in ("own", rule)]
-    assert min(drafted) > 8_000
-    assert ours / drafted[1] > own / drafted[0] - 0.02  # more than four standard deviations of either
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_planted_errors_are_found(name: str, answer: dict[str, Any], law: dict[str, Any]) -> None:
-    assert p_value(law["sampled"], answer["texts"][name]["sampled"]) < FALSE_ALARM
-
-
-@pytest.mark.parametrize("name", DEFECTS)
-def test_defects_of_the_engine_are_as_the_documentation_has_them(
-    name: str, answer: dict[str, Any], law: dict[str, Any]
-) -> None:
-    """If this fails, vLLM may have mended it: then the plugin's mend can go."""
-    texts = answer["texts"][name]
-    if isinstance(texts, str):  # the engine could not go on
-        assert texts
-    else:
-        assert min(p_value(law[kind], found) for kind, found in texts.items()) < FALSE_ALARM
-
-
-def test_min_p_beside_drafts_is_refused_by_the_engine(answer: dict[str, Any]) -> None:
-    assert "min_p" in answer["min-p"]
+@pytest.mark.parametrize("name", [*ERRORS, *(f"own, {bug}" for bug in BUGS)])
+def test_errors_and_real_bugs_are_found(name: str, drawn: suite.Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of the engine's own that is not found any more may have been mended there: then the plugin's mend can go."""
+    rows = BUGS.get(name.partition(", ")[2], {PLAIN})
+    monkeypatch.setattr(suite, "kinds_for", lambda n: {kind: KINDS[kind] for kind in {PLAIN, *rows} & KINDS.keys()})
+    drawn.engine.call("plant", name)  # type: ignore[union-attr]
+    wrong = {row.name.rpartition(",")[0] for row in drawn.rows() if row.verdict == suite.WRONG}
+    drawn.engine.call("plant", "own")  # type: ignore[union-attr]
+    assert wrong & rows

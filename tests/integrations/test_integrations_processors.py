@@ -62,21 +62,24 @@ def _shown_the_emitted_text_only(self: Any, tokens: Any, logits: Any) -> Any:
     return LAW(self, tokens[:, :-1] if drafted else tokens, logits)
 
 
-def _without_padding(self: Any, tokens: Any, logits: Any) -> Any:
-    return LAW(Processed(self.processors, self.greedy), tokens, logits)
+def _without_padding(self: Any, processors: Any, greedy: bool = False, before: Any = ()) -> None:
+    INIT(self, processors, greedy)
 
 
 def _without_processors(self: Any, tokens: Any, logits: Any) -> Any:
     return logits.softmax(-1)
 
 
-LAW = Processed.law
+LAW, INIT = Processed.law, Processed.__init__
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("wrong", [_shown_the_emitted_text_only, _without_padding, _without_processors])
-def test_a_planted_error_is_rejected(wrong: Any, monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
-    monkeypatch.setattr(Processed, "law", wrong)
+@pytest.mark.parametrize(
+    ("method", "wrong"),
+    [("law", _shown_the_emitted_text_only), ("__init__", _without_padding), ("law", _without_processors)],
+)
+def test_a_planted_error_is_rejected(method: str, wrong: Any, monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+    monkeypatch.setattr(Processed, method, wrong)
     texts, way = WAYS["joint"]
     assert min(verdicts(sized(QUICK, texts), way, **(PENALISED | {"repetition_penalty": 4.0}))) < FALSE_ALARM / len(
         PROMPTS

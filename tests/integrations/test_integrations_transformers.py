@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -28,6 +29,7 @@ from ot_draft.decoding import CannotDecode, Lookup, SamplingParams  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
+from ot_draft.integrations.generate_request import CACHES  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -291,8 +293,11 @@ def test_the_output_object_and_the_steps() -> None:
     assert emitted == out.sequences[:, 4:].tolist()
 
 
+CACHE = next(name for name in CACHES if name in signature(transformers.LlamaForCausalLM.forward).parameters)
+
+
 def _a_cache_with_a_prompt() -> Any:
-    return pair().target(PROMPTS).past_key_values
+    return getattr(pair().target(PROMPTS), CACHE)
 
 
 def _own() -> Any:
@@ -303,7 +308,7 @@ REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"num_beams": 2}, "beam search was asked for"),
     (lambda: {"logits_processor": _own()}, r"stateless=\(function,\)"),
     (lambda: {"return_dict_in_generate": True, "output_scores": True}, "output_scores is set"),
-    (lambda: {"past_key_values": _a_cache_with_a_prompt()}, "past_key_values holds tokens"),
+    (lambda: {CACHE: _a_cache_with_a_prompt()}, f"{CACHE} holds tokens"),
     (lambda: {"position_ids": torch.tensor([[5, 6, 7, 8]] * 3)}, "position_ids differ"),
     (lambda: {"output_hidden_states": True, "return_dict_in_generate": True}, "output_hidden_states is set"),
     (lambda: {"assistant_model": pair().draft}, "an assistant_model was given"),

@@ -52,29 +52,34 @@ def test_sets_and_orders_are_those_of_the_enumeration(law: FixedLast) -> None:
 
 @EACH
 def test_one_child_after_the_other_is_the_law(law: FixedLast) -> None:
+    draws, number = 3 - len(law.tokens), np.array([len(law.tokens)])
     for drafts, mass in zip(ALL, masses(law), strict=True):
-        step = F(1)
-        for place in range(3):
-            step *= law.child(Q, drafts[:place], drafts[place : place + 1], 3)[drafts[place]]
-        assert step == mass
-        if mass:
-            number = np.array([len(law.tokens)])
-            for place in range(3):
-                told = ByNodeLast().at_place(Q, drafts, np.array([place]), number)
-                assert told.tolist() == law.child(Q, drafts[:place], drafts[place : place + 1], 3).tolist()
+        if tuple(drafts[draws:].tolist()) != law.tokens:  # which children are fixed ones is known of them
+            assert mass == 0
+            continue
+        steps = [law.child(Q, drafts, np.array([place])) for place in range(3)]
+        assert np.prod([steps[place][drafts[place]] for place in range(3)]) == mass
+        for place, step in enumerate(steps):
+            assert ByNodeLast().child(Q, drafts, np.array([place]), number).tolist() == step.tolist()
 
 
-def test_every_law_says_the_same_by_place() -> None:
-    drafts = np.array([2, 0, 3])
-    for law in (ot.IID(), WithoutReplacement(), ot.laws.Fixed((2, 0)), ot.Hybrid(1)):
-        for place in range(3):
-            expected = law.child(Q, drafts[:place], drafts[place : place + 1], 3)
-            assert (
-                law.at_place(Q, drafts, np.array([place]), np.array([law.number(Q, 3)])).tolist() == expected.tolist()
-            )
-            # Of a law that knows no better: one place after the other.
-            slow = ot.DraftLaw.at_place(law, Q, drafts, np.array([place]), law.number(Q, 3))
-            assert slow.tolist() == expected.tolist()
+SEVERAL = ot.Several([P, np.roll(Q, 1)])
+
+
+@pytest.mark.parametrize(
+    "law", [ot.IID(), WithoutReplacement(), ot.Fixed((2, 0)), ot.Hybrid(1), ot.Hub(), SEVERAL], ids=repr
+)
+def test_one_child_after_the_other_is_every_law(law: ot.DraftLaw) -> None:
+    """Place by place, and with another place in every row."""
+    k = 2 if law == ot.Hub() else 3
+    tuples = np.unique(ALL[:, :k], axis=0)
+    number, places = law.number(Q, k), np.arange(k)[:, None]
+    for drafts, mass in zip(tuples, law.probability(Q, tuples), strict=True):
+        if tuple(drafts[:number].tolist()) == tuple(law.top_drafts(Q, k)[:number].tolist()):
+            steps = [law.child(Q, drafts, np.array([place])) for place in range(k)]
+            assert np.prod([step[token] for step, token in zip(steps, drafts, strict=True)]) == mass
+            rows = [np.broadcast_to(x, (k, *x.shape)) for x in (Q, drafts)]
+            assert law.child(*rows, places, number + 0 * places).tolist() == [step.tolist() for step in steps]
 
 
 def test_what_is_drawn_follows_the_law() -> None:
@@ -92,6 +97,6 @@ def test_errors() -> None:
             FixedLast(tokens)
     with pytest.raises(ot.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
         FixedLast((4,)).draw(Q.astype(float), np.zeros(2))
-    for ask in (lambda law: law.number(Q, 2), lambda law: law.child(Q, ALL[0, :0], ALL[0, :1], 2)):
+    for ask in (lambda law: law.number(Q, 2), lambda law: law.child(Q, ALL[0], np.array([0]))):
         with pytest.raises(ot.InvalidDrafts, match="ByNodeLast"):
             ask(ByNodeLast())

@@ -21,16 +21,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm_demo import machine  # noqa: E402
-from llm_demo.bench import block_efficiency, latency  # noqa: E402
-from llm_demo.bench import command as bench  # noqa: E402
-from llm_demo.bench.contenders import PEER_ASSISTED, PEER_PLAIN, own_methods, peers  # noqa: E402
+from llm_demo.bench import auto, block_efficiency, latency  # noqa: E402
+from llm_demo.bench.contenders import bench, own_methods, peers  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, SamplingParams  # noqa: E402
 from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
+from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
-from ot_draft.paths.evaluation.evaluate import survival  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")
@@ -68,7 +67,7 @@ def test_the_assistant_is_the_draft_on_the_whole_vocabulary() -> None:
     draft = subset_draft(tiny_llama(3, tie_word_embeddings=True), [1, 2, 5])
     tokens = torch.tensor([[1, 4, 2]])
     scored = bench_peers.assistant(draft)(tokens).logits.softmax(-1)
-    assert torch.allclose(scored, draft.spread(draft(tokens).softmax(-1)), rtol=1e-12)
+    assert torch.allclose(scored[..., [1, 2, 5]], draft(tokens).softmax(-1), rtol=1e-12)
     assert (scored[..., [0, 3, 4, 6, 7]] == 0).all()
 
 
@@ -108,7 +107,7 @@ def exact_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> float:
 )
 def test_expected_length_of_token_wise_rules_is_exact(rule: ot.SelectionRule) -> None:
     for tree in trees():
-        lives = survival(paths.TokenWise(rule), tree)
+        lives = block_efficiency.survival(paths.TokenWise(rule), tree)
         assert sum(lives) == pytest.approx(exact_length(paths.TokenWise(rule), tree), abs=1e-9)
         assert (np.diff(lives) <= 1e-12).all()
 
@@ -169,22 +168,21 @@ def test_a_control_variate_takes_noise_out_and_nothing_else() -> None:
 
 def test_all_contenders_run_and_the_baseline_is_the_measure() -> None:
     pair, grid = tiny_pair(), ((1, 2), (3, 2))
-    rows = bench.bench(pair, PROMPTS[:2], 1, DecodeOptions(max_tokens=6, stop=()), grid)
+    rows = bench(pair, PROMPTS[:2], 1, DecodeOptions(max_tokens=6, stop=()), grid)
     assert len(rows) == len(own_methods(grid)) + len(peers(pair, grid)) and len({tuple(row) for row in rows}) == 1
     plain = rows[0]
     assert (plain["rule"], float(plain["speed_up"]), float(plain["block_efficiency"])) == ("autoregressive", 1, 1)
     for row in rows:
-        most, own = int(row["L"]) + 1 if row["K"] else 1, row["rule"] not in (PEER_PLAIN, PEER_ASSISTED)
-        assert 1 <= float(row["block_efficiency"]) <= most and float(row["step_ms"]) > 0
-        assert bool(row["predicted"]) == bool(row["K"] and own) and bool(row["verify_ms"]) == own
-    assert {row["rule"] for row in rows} >= {PEER_PLAIN, PEER_ASSISTED, "joint", "kseq", "optimal"}
-    assert len(bench.show(rows).splitlines()) == len(rows) + 1
+        most, own = int(row["L"]) + 1 if row["K"] else 1, row["rule"] not in (PLAIN, ASSISTED)
+        assert 1 <= float(row["block_efficiency"]) <= most and row["step"] > 0
+        assert bool(row["predicted"]) == bool(row["verify"]) == own
+    assert {row["rule"] for row in rows} >= {PLAIN, ASSISTED, "joint", "kseq", "optimal"}
 
 
 def test_a_batch_has_no_peers() -> None:
-    rows = bench.bench(tiny_pair(), PROMPTS, 2, DecodeOptions(max_tokens=3, stop=()), ((3, 2),))
+    rows = bench(tiny_pair(), PROMPTS, 2, DecodeOptions(max_tokens=3, stop=()), ((3, 2),))
     assert [row["rule"] for row in rows] == [method.rule for method in own_methods(((3, 2),))]
-    assert rows[0]["calls"] == 12 and rows[0]["texts"] == 4
+    assert rows[0]["steps"] == 12 and rows[0]["texts"] == 4
 
 
 def test_latency_along_both_axes() -> None:
@@ -210,7 +208,7 @@ def test_where_it_was_measured() -> None:
     assert set(found) == {"date", "machine", "load", "versions"} and "torch" in found["versions"]
 
 
-@pytest.mark.parametrize("command", [bench.main, latency.main, block_efficiency.main])
+@pytest.mark.parametrize("command", [auto.main, latency.main, block_efficiency.main])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_no_cuda_is_one_clear_line(command: Any, tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["--device", "cuda", "--out", str(tmp_path / "x.csv")])

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
-from llm_demo.pairs.capture_settings import KEPT, SETTINGS, law, shrink
+from llm_demo.pairs.capture_settings import KEPT, SETTINGS, law
 from ot_draft.pairs import merge
 
 LOGITS = np.log([0.1, 0.4, 0.2, 0.3])
@@ -37,7 +37,8 @@ def test_shrinking_keeps_the_mass_and_puts_no_truncated_token_into_the_tail() ->
     logits = np.random.default_rng(5).normal(scale=2, size=(2, 1000))
     for kind, value in SETTINGS:
         p, q = (law(row, kind, value) for row in logits)
-        merged = shrink(p, q)
+        *merged, slots = merge.on_top_tokens(p, q, KEPT)
+        assert (slots[KEPT:] == merge.TAIL).all() and len(set(slots[:KEPT])) == KEPT
         assert all(len(row) == KEPT + merge.TAIL_CLASSES and row.sum() == pytest.approx(1) for row in merged)
         if kind == "top-k" and value <= 50:
             assert not any(row[KEPT:].any() for row in merged)

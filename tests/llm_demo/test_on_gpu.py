@@ -111,7 +111,7 @@ def test_no_shape_is_begun_out_of_time() -> None:
 def test_replayed_tokens_a_call_are_those_of_the_trees() -> None:
     trees = [{"trees": "3", "Joint 8x4": "1.5"}, {"trees": "1", "Joint 8x4": "0.5"}, {"trees": "9", "Joint 8x4": ""}]
     assert gpu_large.replayed(trees, "Joint 8x4") == 2.25
-    assert 1.9 < gpu_large.replayed(read(gpu_large.TREES), "Joint 8x4") < 2.2
+    assert 2.1 < gpu_large.replayed(read(gpu_large.TREES), "Joint 8x4") < 2.4  # 2.26 ± .03
 
 
 def test_ratios() -> None:

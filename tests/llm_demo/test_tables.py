@@ -19,8 +19,8 @@ pytest.importorskip("transformers")
 import ot_draft as ot  # noqa: E402
 from llm_demo import acceptance  # noqa: E402
 from llm_demo.bench import auto, block_efficiency, latency  # noqa: E402
-from llm_demo.bench import command as bench  # noqa: E402
-from llm_demo.bench.contenders import PEER_ASSISTED, PEER_PLAIN  # noqa: E402
+from llm_demo.bench.contenders import bench  # noqa: E402
+from llm_demo.bench.trees import bounds  # noqa: E402
 from llm_demo.bench.trees import known as trees_known  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, Models, measure  # noqa: E402
 from llm_demo.bench.trees.roots import root_rows  # noqa: E402
@@ -30,6 +30,8 @@ from llm_demo.distil import losses  # noqa: E402
 from llm_demo.pairs import capture, capture_settings  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402
+from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402
+from ot_draft.decoding.cpu import pack  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
 P, Q = np.array([0.5, 0.2, 0.2, 0.1]), np.array([0.1, 0.7, 0.1, 0.1])  # no statistic is the same with the two swapped
@@ -107,13 +109,45 @@ def test_lengths_of_the_ways_to_spend_nodes(planned: trees_known.Known) -> None:
     assert itself["one path, block"] == pytest.approx(8, abs=1e-3)
 
 
-@pytest.mark.parametrize("lean", [False, True])
-def test_a_draft_that_is_the_target_is_refused(lean: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tiny_llama(5, 11, 3, torch.float32)
-    if lean:
-        from ot_draft.decoding.cpu_llama import make_lean
+def test_caps_of_the_ways_to_spend_nodes(planned: trees_known.Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "NODES", 8)
+    monkeypatch.setattr(bounds, "RUNS", 4)
 
-        make_lean(target)
+    def caps(target: np.ndarray, draft: np.ndarray) -> dict[str, float]:
+        pair = Pair(constant_llama(target), constant_llama(draft))
+        return bounds.caps(pair, Context(0, "prose", 1.0, tuple(TEXT)), planned.at(1.0)["embedded"], 0)
+
+    itself, swapped = caps(P, P), caps(SURE, HALVES)
+    assert itself["one path, block"] == pytest.approx(8, abs=1e-3)  # every text is accepted as far as the path goes
+    # The target's one token is drafted in half the cases.
+    assert swapped["one path, block"] == pytest.approx(halves(8), abs=1e-3)
+    assert all(0 < length <= 8 for length in swapped.values())
+
+
+def test_the_table_of_caps_compares_the_same_places(planned: trees_known.Known) -> None:
+    places = [
+        {"text": str(text), "temperature": "1.0", "draft": "embedded", "nodes": "32"}
+        | dict.fromkeys(WAYS, str(1 + text))
+        for text in range(3)
+    ]
+    # Two texts at place 0, of 1 and 3, one at place 2, of 4.
+    of_text = [
+        {"text": text, "round": number} | dict.fromkeys(bounds.DRAFTED, cap)
+        for text, number, cap in (("0", "0", "1"), ("2", "0", "4"), ("0", "1", "3"))
+    ]
+    rows = bounds.as_markdown(bounds.compared(places, of_text), planned.at(1.0)["embedded"]).splitlines()[2:]
+    assert len(rows) == len(WAYS)
+    for row, (name, way) in zip(rows, WAYS.items(), strict=True):
+        naive = way.rule == ot.paths.NaivePath()
+        assert row.startswith(f"| {name} | 2.00 | {'2.00' if naive else '3.00'} |")
+        assert f"| {'1.00' if naive else '0.67'} ±" in row
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_draft_that_is_the_target_is_refused(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tiny_llama(5, 11, 3, torch.float32)
+    if packed:
+        pack(target, 0)
     pair, layers = Pair(target, tiny_llama(6, 11, 2, torch.float32)), {"1 layer fewer": [1]}
     assert set(trees_known.models_of(pair, layers, 11).drafts) == {"embedded", "1 layer fewer", "lookup"}
     monkeypatch.setattr(trees_known, "without_layers", lambda target, missing: target)
@@ -123,7 +157,7 @@ def test_a_draft_that_is_the_target_is_refused(lean: bool, monkeypatch: pytest.M
         trees_known.models_of(Pair(target, target), {}, 11)
 
 
-# bench_cpu.csv, bench_auto_cpu.csv, bench_peers_cpu.csv
+# llm_demo.bench.contenders, bench_auto_cpu.csv, bench_peers_cpu.csv
 
 
 def efficiencies(rows: Sequence[Any], name: str) -> dict[str, float]:
@@ -140,7 +174,7 @@ SHORT = DecodeOptions(max_tokens=6, seed=9, stop=())
 
 def test_the_bench_of_all_rules() -> None:
     def bench_of(target: np.ndarray, draft: np.ndarray) -> dict[str, float]:
-        return efficiencies(bench.bench(pair_of(target, draft), MANY, 16, SHORT, ((1, 1), (4, 1))), "rule")
+        return efficiencies(bench(pair_of(target, draft), MANY, 16, SHORT, ((1, 1), (4, 1))), "rule")
 
     found, swapped, itself = bench_of(HALVES, SURE), bench_of(SURE, HALVES), bench_of(P, P)
     own = set(found) - {"autoregressive"}
@@ -150,12 +184,12 @@ def test_the_bench_of_all_rules() -> None:
 
 def test_transformers_own_generation_in_the_bench() -> None:
     def bench_of(target: np.ndarray, draft: np.ndarray) -> dict[str, float]:
-        return efficiencies(bench.bench(pair_of(target, draft), PROMPTS[:1], 1, SHORT, ((1, 1),)), "rule")
+        return efficiencies(bench(pair_of(target, draft), PROMPTS[:1], 1, SHORT, ((1, 1),)), "rule")
 
     found, itself = bench_of(SURE, HALVES), bench_of(P, P)
-    assert found[PEER_PLAIN] == itself[PEER_PLAIN] == 1
-    assert bench_of(SURE, np.array([1.0, 0, 0, 0]))[PEER_ASSISTED] == 1  # a draft that is never right
-    assert itself[PEER_ASSISTED] == 2
+    assert found[PLAIN] == itself[PLAIN] == 1
+    assert bench_of(SURE, np.array([1.0, 0, 0, 0]))[ASSISTED] == 1  # a draft that is never right
+    assert itself[ASSISTED] == 2
 
 
 def test_the_bench_of_the_shape_that_chooses_itself() -> None:
@@ -223,7 +257,7 @@ def test_a_students_row_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "read_entries", lambda file: entries)
     tokenizer: Any = lambda text, **_: SimpleNamespace(input_ids=TEXT)  # noqa: E731
     rows = losses.compare(Pair(target, subset(start), tokenizer), students, subset(start), 2)
-    at_one = {row["loss"]: row for row in rows if row["temperature"] == 1.0 and row["k"] == 1}
+    at_one = {row["loss"]: row for row in rows if row["temperature"] == 1.0 and row["k"] == 1 == row["L"]}
     overlap = np.minimum(P, Q).sum()
     assert float(at_one["before"]["acceptance"]) == pytest.approx(overlap, abs=1e-4)
     assert float(at_one["better"]["acceptance"]) == pytest.approx(1, abs=1e-4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,19 @@ from tiny_models import tiny_llama, tiny_pair  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
 from llm_demo.bench.trees import command, summary  # noqa: E402
-from llm_demo.bench.trees.known import Known, completed, found, models_of  # noqa: E402
+from llm_demo.bench.trees.known import Known, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
 from llm_demo.bench.trees.looked_up import seen_in  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, DraftLaws, drafted, measure  # noqa: E402
 from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
 from llm_demo.bench.trees.roots import COLUMNS  # noqa: E402
-from llm_demo.bench.trees.shorter import least_missed, without_layers  # noqa: E402
 from llm_demo.bench.trees.summary import LOOKUP  # noqa: E402
 from llm_demo.bench.trees.texts import Context  # noqa: E402
 from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps  # noqa: E402
+from ot_draft.decoding.self_draft import least_missed, without_layers  # noqa: E402
 
 N = 24
 PROMPT = (3, 1, 4, 1, 5)
@@ -86,7 +85,11 @@ def test_a_target_without_layers_is_one_that_never_had_them() -> None:
     (((missing,), share),) = least_missed(target, [([*PROMPT], [2, 3, 4])], 1)
     shares = []
     for layer in range(3):
-        p, q = (m(text).logits[0, 1:4].softmax(-1) for m in (target, without_layers(target, [layer])))
+        alone = Pair(target, without_layers(target, [layer])).logits_along
+        # One place after the other: what stands before its last token the target has read.
+        p, q = (
+            torch.cat(rows).softmax(-1) for rows in zip(*(alone(PROMPT, [place]) for place in (2, 3, 4)), strict=True)
+        )
         shares.append(float(torch.minimum(p, q).sum(-1).mean()))
     assert shares[missing] == max(shares) and share == pytest.approx(max(shares))
 
@@ -201,21 +204,15 @@ def test_plans_are_stored_whole(known: Known, tmp_path: Path) -> None:
         assert stored["embedded"].by_child == wanted["embedded"].by_child
 
 
-def test_plans_that_know_nothing_of_looked_up_tokens_are_completed(pair: Pair, known: Known) -> None:
-    assert completed(known, pair, HELD_OUT, N) is known
-    without = {
-        draft: {"0.0": replace(plans["0.0"], looked_up={}), "1.0": plans["1.0"]} for draft, plans in known.plans.items()
-    }
-    assert completed(Known(known.layers, without), pair, HELD_OUT, N) == known
-
-
-def test_a_plan_that_lacks_what_cannot_be_completed_is_refused(known: Known, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacks", ["by_child", "looked_up"])
+def test_a_plan_that_lacks_something_is_refused(lacks: str, known: Known, tmp_path: Path) -> None:
+    assert known.plans["embedded"]["1.0"].looked_up
     file = tmp_path / "plans.json"
     known.write(file)
     stored = json.loads(file.read_text())
-    del stored["plans"]["embedded"]["1.0"]["by_child"]
+    del stored["plans"]["embedded"]["1.0"][lacks]
     file.write_text(json.dumps(stored))
-    with pytest.raises(TypeError, match="by_child"):
+    with pytest.raises(TypeError, match=lacks):
         Known.read(file)
 
 

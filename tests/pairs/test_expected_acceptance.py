@@ -23,7 +23,7 @@ RULES = [
     ot.rules.NaiveTarget(ot.Hub()),
     ot.rules.FromCoupling(ot.WithoutReplacement()),
 ]
-NO_FORMULA = (ot.rules.RecursiveRejectionWithoutReplacement, ot.rules.RandomOrder)
+NO_FORMULA = (ot.rules.RecursiveRejectionWithoutReplacement, ot.rules.RandomOrder, ot.rules.GumbelCoupling)
 EXACT_ONLY_BY_ENUMERATION = (*NO_FORMULA, ot.rules.ImportanceWeighted)
 REAL = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 

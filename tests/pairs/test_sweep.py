@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +19,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from joblib import parallel_config
 from sizes import thorough
 
 import ot_draft as ot
 from ot_draft.cli import main
 from ot_draft.pairs import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise_sweep
 from ot_draft.pairs.estimate import expected_acceptance
-from ot_draft.pairs.run_sweep import Progress, engine
 from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM, QUICK_RULES
+from ot_draft.pairs.sweep import Progress
 from ot_draft.targets.frontier import target_within
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra 'sweep')")
@@ -61,9 +66,26 @@ def files(out: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("undisturbed")
-    with engine("sequential"):
+    with parallel_config("sequential"):
         run_sweep(sweep_of(shards), out)
     return files(out)
+
+
+@contextmanager
+def cluster(name: str) -> Iterator[None]:
+    """What a user of joblib's engines dask and ray starts before; nothing for the others."""
+    if name == "dask":
+        distributed = pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
+        with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+            yield
+        return
+    if name == "ray":
+        ray = pytest.importorskip("ray", reason="ray is not installed (extra 'ray')")
+        importlib.import_module("ray.util.joblib").register_ray()
+        ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    yield
+    if name == "ray":
+        ray.shutdown()
 
 
 @pytest.mark.filterwarnings("ignore")  # dask and ray warn about the machine and about each other
@@ -71,10 +93,8 @@ def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 def test_every_engine_writes_the_same_bytes(
     name: str, shards: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
-    for package in {"dask": ["distributed"], "ray": ["ray"]}.get(name, []):
-        pytest.importorskip(package, reason=f"{package} is not installed (extra '{name}')")
     seen: list[Progress] = []
-    with engine(name, jobs=2):
+    with cluster(name), parallel_config(name, n_jobs=2):
         assert run_sweep(sweep_of(shards), tmp_path, advance=seen.append) == ()
     assert files(tmp_path) == undisturbed
     assert len(undisturbed) == 1 + 9  # the manifest; 90 rows are parts of 32, 32 and 26
@@ -158,10 +178,10 @@ def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from ot_draft.pairs import Study, Sweep, open_shards, run_sweep
-from ot_draft.pairs.run_sweep import engine
+from joblib import parallel_config
 from ot_draft.pairs.study import QUICK_RULES
 if __name__ == "__main__":
-    with engine("loky", 2):
+    with parallel_config("loky", n_jobs=2):
         run_sweep(Sweep(tuple(open_shards([sys.argv[1]])), Study((2, 3), QUICK_RULES), rows=32), sys.argv[2])
 """
 
@@ -204,7 +224,7 @@ def deadly_plan(folder: Path, flag: Path) -> Sweep:
 
 def test_a_worker_that_dies_is_replaced_and_reported(tmp_path: Path) -> None:
     plan = deadly_plan(tmp_path / "shards", tmp_path / "flag")
-    with engine("loky", 2):
+    with parallel_config("loky", n_jobs=2):
         trouble = run_sweep(plan, tmp_path / "out")
     assert len(trouble) == 1 and "Terminated" in trouble[0]
     assert plan.missing(tmp_path / "out") == []
@@ -212,7 +232,10 @@ def test_a_worker_that_dies_is_replaced_and_reported(tmp_path: Path) -> None:
 
 def test_workers_that_keep_dying_end_the_sweep(tmp_path: Path) -> None:
     plan = deadly_plan(tmp_path / "shards", tmp_path / "no" / "such" / "folder")
-    with engine("loky", 2), pytest.raises(ot.DraftSelectionError, match="4 of 4 parts are missing after 2 tries"):
+    with (
+        parallel_config("loky", n_jobs=2),
+        pytest.raises(ot.DraftSelectionError, match="4 of 4 parts are missing after 2 tries"),
+    ):
         run_sweep(plan, tmp_path / "out", tries=2)
 
 
@@ -311,7 +334,7 @@ def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: P
     assert [mean.rule for mean in summarise_sweep(tmp_path / "out")] == list(means)
     other = call("--k", "2,3")
     assert other.exit_code == 2 and "another sweep (ks differs)" in other.output
-    assert call("--address", "tcp://somewhere").exit_code == 2
+    assert call("--engine", "dask").exit_code == 2  # a cluster is joblib's, from Python
 
 
 def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:

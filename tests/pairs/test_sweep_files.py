@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from joblib import parallel_config
 
 import ot_draft as ot
 from ot_draft.cli import main
 from ot_draft.pairs import Study, Sweep, open_shards, run_sweep, summarise_sweep
-from ot_draft.pairs.run_sweep import engine
 from ot_draft.targets.frontier import target_within
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra 'sweep')")
@@ -39,7 +39,7 @@ def sweep_of(*shards: Path, rows: int = 16, **study: Any) -> Sweep:
 def run(shards: Path, out: Path, rows: int = 4, **study: Any) -> dict[tuple[str, int], float]:
     """Mean acceptance by rule and k."""
     plan = sweep_of(shards, rows=rows, **study)
-    with engine("sequential"):
+    with parallel_config("sequential"):
         assert run_sweep(plan, out) == ()
     return {(mean.rule, mean.k): mean.accepted for mean in summarise_sweep(out)}
 
@@ -187,7 +187,7 @@ def test_another_version_of_the_library_is_another_sweep(
     shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(shard, tmp_path / "out")
-    monkeypatch.setattr("ot_draft.pairs.sharded.__version__", "0.0.7")
+    monkeypatch.setattr("ot_draft.pairs.sweep.__version__", "0.0.7")
     with pytest.raises(ot.DraftSelectionError, match=r"another sweep \(made_by differs\)"):
         run(shard, tmp_path / "out")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from llm_demo.bench.trees.shapes import acceptance_by_child, expected_accepted, sequoia
 from llm_demo.models.acceptance import EMBEDDED
 from ot_draft import paths
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
-from ot_draft.paths.drafting.fixed import acceptance_by_child, expected_accepted, sequoia
 from ot_draft.paths.drafting.growing import Grown, grow_all
 from ot_draft.paths.model import SimulatedModel
 from ot_draft.rules import RecursiveRejectionWithoutReplacement

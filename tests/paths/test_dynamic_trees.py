@@ -18,7 +18,7 @@ from ot_draft import arrays, paths
 from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
 from ot_draft.paths.drafting import candidates, counted, level_tree
-from ot_draft.paths.drafting.baselines import ConfidentTree, GrowingPath, SampledTree
+from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree, StoppedGrowth
 from ot_draft.paths.drafting.candidates import Offer
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 from ot_draft.paths.drafting.growing import Growing, Grown, grow_all
@@ -107,12 +107,14 @@ class StopsBefore(paths.StoppedPath):
         return LooksAtItsToken(self, draws)
 
 
-class LooksAtItsToken(GrowingPath):
+class LooksAtItsToken(StoppedGrowth):
     def grow(self, q: Any) -> None:
         super().grow(q)
-        token = self._tokens[-1]
+        last = self.drafting.length - self.levels - 1
+        token = self._tokens[:, last : last + 1]
         unlikely = np.take_along_axis(q[:, 0], np.maximum(token, 0), -1) < 0.4
-        self._tokens[-1] = np.where(unlikely, -1, token)
+        self._tokens[:, last : last + 1] = np.where(unlikely, -1, token)
+        self._parents[:, last : last + 1][unlikely] = self.drafting.budget
         self._slots = self.slots = np.where(unlikely, -1, self.slots)
 
 
@@ -133,8 +135,8 @@ class Squared:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._draws, name)
 
-    def tokens(self, mass: Any, numbers: Any, needed: Any) -> Any:
-        return self._draws.tokens(mass**2, numbers, needed)
+    def tokens(self, mass: Any, *how: Any) -> Any:
+        return self._draws.tokens(mass**2, *how)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ ERRORS = [
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, (0, 1)), ot.InvalidDrafts, "K is 0"),
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, (1, -1)), ot.InvalidDrafts, "L is -1"),
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, (1, 1.0)), ot.InvalidDrafts, "L is 1.0"),
-    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (7, 3)), ot.InvalidArgument, r"8\^7 tuples.*out of reach"),
+    (lambda: paths.evaluate(paths.Joint(), UNIFORM, (7, 3)), ot.InvalidArgument, "2097152 drafted trees.*out of reach"),
     (lambda: paths.evaluate(paths.Joint(), UNIFORM, (1, 30)), ot.InvalidArgument, r"2\^31 sequences"),
     (lambda: paths.MarkovModel.random(np.random.default_rng(0), 0), ot.InvalidDistribution, "n >= 1"),
 ]

@@ -14,6 +14,7 @@ from test_paths_planted import random_models
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.laws.fixed_last import FixedLast
 from ot_draft.paths.drafting.enumeration import trees_of_shape
 from ot_draft.paths.model import Nodes
 from ot_draft.paths.tree import PathSelection, PlainTree
@@ -92,6 +93,14 @@ def test_the_law_given_the_drafts_is_that_of_the_plain_form(rule: Any, shape: An
         model, trees = some_trees(shape, law, 3 - seed if shape.size < 8 else 2, 4, seed)
         for tree in trees:
             assert law_of(rule, batched(model, [tree])) == rule(model, tree)
+
+
+@pytest.mark.parametrize("law", [FixedLast(), FixedLast((1,)), FixedLast((3, 1))], ids=repr)
+def test_tokens_fixed_behind_the_draws_of_a_fixed_shape(law: ot.DraftLaw) -> None:
+    for shape in (paths.TreeShape.by_level((3, 1)), paths.TreeShape((0, 0, 1, 1))):
+        model, trees = some_trees(shape, law, 4, 6, 3)
+        for tree in trees:
+            assert law_of(paths.Traversal(), batched(model, [tree])) == paths.Traversal()(model, tree)
 
 
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES[::4], ids=IDS[::4])

@@ -14,9 +14,9 @@ from sizes import Sized
 
 import ot_draft as ot
 from figures.paths.budget import WAYS, covered, simulate_budget
+from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, expected_accepted, sequoia
 from ot_draft import paths
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
-from ot_draft.paths.drafting.fixed import acceptance_by_child, best_by_level, expected_accepted, sequoia
 from ot_draft.paths.evaluation.simulate import drafted_trees, simulate
 from ot_draft.paths.model import SimulatedModel
 

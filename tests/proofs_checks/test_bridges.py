@@ -17,14 +17,20 @@ from ot_draft.paths import model
 from ot_draft.paths.rules import block_verification, joint, token_wise, traversal
 from ot_draft.rules import coupling, recursive_rejection
 from ot_draft.rules.k_seq.rule import KSeq
-from ot_draft.rules.optimal import classes, host
+from ot_draft.rules.optimal import classes, host, levels
 from ot_draft.rules.optimal.rule import Optimal
 from proofs_checks import formal
 from proofs_checks.formal import bridge, bridge_paths, compiling
 from proofs_checks.formal.listed import THEOREMS, Planted, Theorem
-from proofs_checks.formal.listed.definitions import HYBRID_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
+from proofs_checks.formal.listed.definitions import (
+    HYBRID_ERRORS,
+    LEVEL_ERRORS,
+    ONE_TOKEN_ERRORS,
+    PATH_ERRORS,
+    TREE_ERRORS,
+)
 
-ONE_TOKEN, HYBRID, PATHS, TREES = (file.path.stem for file in bridge.FILES)
+ONE_TOKEN, HYBRID, PATHS, TREES, LEVELS = (file.path.stem for file in bridge.FILES)
 CHOSEN = "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts)), xp.host_view(drafts >= 0))"
 REVERSED = (
     "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts))[..., ::-1], "
@@ -38,7 +44,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (PATH_ERRORS[3].error, traversal._refused, "xp.normalise(left, p)", "p", PATHS),
     (PATH_ERRORS[4].error, model.Nodes.target, "self.model.target(prefix)", "self.model.target(())", PATHS),
     (PATH_ERRORS[5].error, joint._select, "walk.weights[-1] * p", "p", PATHS),
-    (PATH_ERRORS[6].error, token_wise.TokenWise._walk, "if drafted == token", "if drafted >= 0", PATHS),
+    (PATH_ERRORS[6].error, token_wise.TokenWise._further, "if drafted == token", "if drafted >= 0", PATHS),
     (ONE_TOKEN_ERRORS[0].error, classes.choose, CHOSEN, REVERSED, ONE_TOKEN),
     (ONE_TOKEN_ERRORS[1].error, coupling.couple, LEFT, "p", ONE_TOKEN),
     (ONE_TOKEN_ERRORS[2].error, host.levels_of, "np.minimum(np.maximum", "np.maximum(np.maximum", ONE_TOKEN),
@@ -56,18 +62,85 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),
     (
         f"{TREE_ERRORS[1].error}, paths",
-        traversal.Traversal._tests,
+        traversal.Traversal._tested,
         "weight * xp.gather(p, child)",
         "xp.gather(p, child)",
         PATHS,
     ),
-    (TREE_ERRORS[1].error, traversal.Traversal._tests, "weight * xp.gather(p, child)", "xp.gather(p, child)", TREES),
-    ("elder siblings stay in a child's law", ot.WithoutReplacement.child, "outside(q, earlier)", "q", TREES),
+    (TREE_ERRORS[1].error, traversal.Traversal._tested, "weight * xp.gather(p, child)", "xp.gather(p, child)", TREES),
+    (LEVEL_ERRORS[0].error, levels._sweep, "rest[j] -= rate[j] * (now - seen[j])", "rest[j] -= 0 * now", LEVELS),
+    (LEVEL_ERRORS[1].error, levels._sweep, "rate[j] = (g[d]", "rate[j] = rate[j] if g[d] else (g[d]", LEVELS),
+    (LEVEL_ERRORS[2].error, levels._sweep, "level[i] = one", "level[i] = 0 * one", LEVELS),
+    (
+        "of two neighbours that die at once the second lives on",
+        levels._sweep,
+        "if rate[j] > 0:\n                    heappush",
+        "if rate[j] > 0 and rest[j] > 0:\n                    heappush",
+        LEVELS,
+    ),
+    (
+        "of two that die at once the second lives on",
+        levels._sweep,
+        "    level[i] = now\n",
+        "    level[i] = now\n        while deaths[0][0] == now:\n            heappop(deaths)\n",
+        LEVELS,
+    ),
+    ("elder siblings stay in a child's law", ot.WithoutReplacement.child, "place <= 0", "place <= 99", TREES),
     (
         "the correction of a path draws from p",
         block_verification.verify,
         "following = xp.normalise(left, p)",
         "following = p",
+        PATHS,
+    ),
+    (
+        "children are tested in reverse order",
+        traversal.Traversal._tested,
+        "token, below in children:",
+        "token, below in children[::-1]:",
+        PATHS,
+    ),
+    (
+        "after two refusals the weight is that after one",
+        traversal._refused,
+        "xp.divide(rest, rest + 1 - weight, 1).tolist()[0]",
+        "(weight if weight != 1 else xp.divide(rest, rest + 1 - weight, 1).tolist()[0])",
+        PATHS,
+    ),
+    (
+        "what hybrid drafts leave of q is not normalised",
+        Optimal.__call__,
+        "outside(q, fixed), draws",
+        "xp.cleared(q, fixed), draws",
+        HYBRID,
+    ),
+    (
+        "the residual is normalised before it is capped",
+        coupling.couple,
+        LEFT,
+        "xp.normalise(xp.maximum(xp.normalise(p - selected, p), 0), p)",
+        ONE_TOKEN,
+    ),
+    ("levels of the class below", host.levels_of_rows, "level[row, used[:-1]]", "level[row, used[1:]]", ONE_TOKEN),
+    (
+        "a path's last token is never accepted",
+        block_verification.verify,
+        "passes, following = weight, p",
+        "passes, following = weight * 0, p",
+        PATHS,
+    ),
+    (
+        "one accepted token more is counted",
+        block_verification.verify,
+        "yield walk.path[:length], ",
+        "yield walk.path[: length + 1], ",
+        PATHS,
+    ),
+    (
+        "only the first of equal paths lives on",
+        joint.Joint._steps,
+        "for drafted, below in children if drafted == token)",
+        "for drafted, below in children if drafted == token)[:1]",
         PATHS,
     ),
 ]

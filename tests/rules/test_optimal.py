@@ -63,6 +63,14 @@ def test_any_levels_keep_the_law_of_the_target(steps: int) -> None:
             assert result.lossless and result.acceptance <= ot.optimal_acceptance(p, q, k)
 
 
+def test_levels_of_classes_are_not_those_of_the_optimum() -> None:
+    """The example of docs/formal.md: what `any_levels.v` asks of levels, for the optimum, holds for no classes."""
+    problem = ot.Problem([F(1, 5), F(1, 5), F(3, 5)], [F(1, 5), F(2, 5), F(2, 5)], 2)
+    result = ot.evaluate(ot.rules.Optimal(classes=4), problem)
+    assert result.lossless and result.acceptance == F(143, 150)
+    assert ot.optimal_acceptance(problem.p, problem.q, 2) == 1
+
+
 @pytest.mark.parametrize("classes", [4, 16, 256])
 def test_classes_cost_acceptance_only_and_nothing_where_each_holds_one_ratio(classes: int) -> None:
     generator, without_loss = np.random.default_rng(62), 0

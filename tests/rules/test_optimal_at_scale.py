@@ -11,7 +11,7 @@ from slopes import slopes_of
 
 import ot_draft as ot
 from ot_draft.arrays import gather
-from ot_draft.rules.compiled import compiled
+from ot_draft.rules.compiled import REORDERED, compiled
 from ot_draft.rules.optimal import classes as grouping
 from ot_draft.rules.optimal import device as parallel
 from ot_draft.rules.optimal import levels as sweep
@@ -138,12 +138,21 @@ def test_classes_are_the_same_without_numba(dtype: Any) -> None:
     for classes, k in ((4, 1), (64, 2), (1024, 8)):
         first, shift, count = grouping.layout(classes, k)
         results = []
-        for way in (compiled(grouping._classify), grouping._classify, grouping._classify_without_numba):
+        for way in (
+            compiled(grouping._by_ratio, REORDERED, "numpy"),
+            grouping._by_ratio,
+            grouping._by_ratio_without_numba,
+        ):
             rank = np.full(500, -7)
-            masses = way(p, q, np.float32(grouping.OFFSET), first, shift, count, rank)
+            masses = way(p, q, np.float32(grouping.OFFSET), first, shift, count, 0, rank)
             results.append((rank, *masses))
         for other in results[1:]:
-            assert (other[0] == results[0][0]).all() and rank.min() >= 0 and rank.max() < count
+            assert (
+                (other[0] == results[0][0]).all()
+                and rank.min() >= 0
+                and rank[q > 0].max() < count
+                and (rank[q <= 0] == count).all()
+            )
             assert all(np.abs(a - b).max() <= 1e-12 for a, b in zip(other[1:], results[0][1:], strict=True))
 
 
@@ -154,7 +163,7 @@ def test_the_rule_is_the_same_without_numba(classes: int | None, monkeypatch: py
     drafts = np.random.default_rng(77).integers(0, 600, (50, 4))
     fast = ot.rules.Optimal(classes=classes)(p, q, drafts)
     for module in (sweep, grouping):
-        monkeypatch.setattr(module, "compiled", lambda function: None)
+        monkeypatch.setattr(module, "compiled", lambda *given: None)
     slow = ot.rules.Optimal(classes=classes)(p, q, drafts)
     assert np.abs(fast.accept - slow.accept).max() <= 1e-9 and np.abs(fast.residual - slow.residual).max() <= 1e-9
 

@@ -79,7 +79,7 @@ def test_what_is_never_written_is_what_was_written(target: targets.Nearest, monk
             found = rule(*pair, drafts)
             tensors = rule(*(torch.tensor(x) for x in pair), torch.tensor(drafts))
             with monkeypatch.context() as patch:
-                patch.setattr("ot_draft.rules.optimal.toward.compiled", lambda *given: None)
+                patch.setattr("ot_draft.rules.optimal.host.compiled", lambda *given: None)
                 slow = rule(*pair, drafts)
             assert np.allclose(found.accept, slow.accept, atol=1e-12)
             assert np.allclose(found.residual, slow.residual, atol=1e-12)

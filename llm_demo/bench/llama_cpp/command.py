@@ -75,15 +75,6 @@ def bench(
     return rows
 
 
-def show(rows: Sequence[Row]) -> str:
-    """One line a row."""
-    return "\n".join(
-        f"T {row['temperature']} {row['kind']:14} {row['method'][:44]:44} {row['tokens_a_call']:>6} a call"
-        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}] of our plain, {row['of_its_plain']} of its own"
-        for row in rows
-    )
-
-
 @click.command()
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
 @click.option("--target", type=FILE, help="Of a Llama, as GGUF [default: the embedded model].")
@@ -116,7 +107,7 @@ def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, 
                 write([row | read[row["engine"]] | where for row in rows], out)
     except (CannotDecode, OSError, ImportError) as error:
         raise click.UsageError(str(error)) from None
-    click.echo(show(rows))
+    click.echo(auto.show(rows))
 
 
 def read_weights(target: Path) -> dict[str, Row]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, Step
-from ot_draft.decoding.benchmark.methods import Call, Method, method_called, shape_of
+from ot_draft.decoding import CannotDecode, DecodeOptions
+from ot_draft.decoding.benchmark.methods import method_called, shape_of
+from ot_draft.decoding.benchmark.peers import OneByOne
 
 LLAMA = "llama.cpp"  # how the names of its methods begin
 LIMIT = 600.0  # seconds for a text
@@ -39,14 +40,10 @@ class Continued:
 
 
 @dataclass(frozen=True)
-class LlamaCpp(Method):
+class LlamaCpp(OneByOne):
     """llama.cpp's server at an address, which drafts as its settings say."""
 
     url: str = ""
-
-    @property
-    def one_shape(self) -> bool:
-        return False
 
     @classmethod
     def by(cls, drafts: str, length: int, url: str) -> LlamaCpp:
@@ -54,24 +51,12 @@ class LlamaCpp(Method):
         by_model = drafts in ("greedy", "drawn")
         like = method_called("speculativesampling" if by_model else "autoregressive", None, shape_of(1, length, None))
         name = RULES[drafts]
-        return cls(name, "", name, f"1 × {length}" if by_model else "", like.drafting, url)
+        return cls(name, "", name, f"1 × {length}" if by_model else "", like.drafting, url=url)
 
-    def calls(
-        self,
-        pair: Pair,
-        prompts: Sequence[Sequence[int]],
-        options: DecodeOptions,
-        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
-    ) -> Iterator[Call]:
-        """One text at a time; of its calls only the mean is known. The server's clock starts with the first token, after the prompt's pass:
-
-        so the seconds are those of all calls but one, and each call, that one too, counts for their mean, as with transformers' `generate`.
-        """
-        texts = range(len(prompts)) if options.rows is None else options.rows
-        for text, prompt in zip(texts, prompts, strict=True):
-            done = continued(self.url, prompt, options, options.seed + text)
-            for _ in range(done.calls):
-                yield Call(text, done.tokens / done.calls, done.seconds / max(done.calls - 1, 1))
+    def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
+        """The server's clock starts with the first token, after the prompt's pass."""
+        done = continued(self.url, prompt, options, seed)
+        return done.tokens, done.calls, done.seconds
 
 
 def continued(url: str, prompt: Sequence[int], options: DecodeOptions, seed: int) -> Continued:

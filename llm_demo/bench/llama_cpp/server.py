@@ -19,7 +19,7 @@ from ot_draft.decoding import CannotDecode
 
 WHEEL = "xllamacpp==2026.10.11549"  # llama.cpp with its own server
 PROCESS = Path(__file__).with_name("process.py")
-LIMIT = 300.0  # seconds until a server answers
+LIMIT = 3600.0  # seconds until a server answers: one that ends is seen at once, a busy machine may take long
 SHOWN = 25  # last lines of what a server said that an error shows
 ASK_VERSION = "import xllamacpp, importlib.metadata as data; print(data.version('xllamacpp'))"
 

@@ -6,7 +6,6 @@ A run that is stopped goes on where it was, with the same command. `--summary` p
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from typing import Any
 
 import click
 import torch
-from joblib import Parallel, delayed
 
 from llm_demo.bench.trees import summary
-from llm_demo.bench.trees.known import Known, completed, found, models_of
+from llm_demo.bench.trees.known import Known, found, models_of
 from llm_demo.bench.trees.measure import Behind, Models, measure
 from llm_demo.bench.trees.roots import COLUMNS, root_rows
 from llm_demo.bench.trees.summary import ABOUT, LOOKUP
@@ -26,7 +24,7 @@ from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
 from llm_demo.bench.trees.ways import WAYS, Way
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt
-from llm_demo.rows import append, read, write
+from llm_demo.rows import append, read
 from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.load import DTYPES
 
@@ -52,18 +50,13 @@ def table(
     drafts: Sequence[str] | None = None,
     ways: Sequence[str] = tuple(WAYS),
     seconds: float = 1e9,
-    groups: Sequence[int] | None = None,
 ) -> int:
-    """Append what is not in OUT yet, and stop after the context during which so many seconds have passed; how many contexts were done.
-
-    groups: of `TOGETHER` texts each, all without any.
-    """
-    start, done, chosen = time.monotonic(), _done(out, ways), {name: WAYS[name] for name in ways}
+    """Append what is not in OUT yet, and stop after the context during which so many seconds have passed; how many contexts were done."""
+    start, done, chosen = time.monotonic(), _done(out), {name: WAYS[name] for name in ways}
     models = models_of(pair, known.layers, pair.n)
     names = tuple(models.drafts) if drafts is None else tuple(drafts)
     count = 0
-    groups = range(group_count(prompts)) if groups is None else groups
-    for context in _contexts(pair, prompts, groups, temperatures, names, done):
+    for context in _contexts(pair, prompts, temperatures, names, done):
         wanted = [name for name in names if (context.text, context.temperature, name) not in done]
         _one(context, models, known, out, budgets, wanted, chosen)
         count += 1
@@ -96,13 +89,12 @@ def _one(
 def _contexts(
     pair: Pair,
     prompts: Sequence[Prompt],
-    groups: Sequence[int],
     temperatures: Sequence[float],
     names: Sequence[str],
     done: set[Any],
 ) -> Iterator[Context]:
     """Those of which something is left to do, text by text."""
-    for group in groups:
+    for group in range(group_count(prompts)):
         numbers = range(group * TOGETHER, min((group + 1) * TOGETHER, len(prompts)))
         left = [t for t in temperatures if any((n, t, name) not in done for n in numbers for name in names)]
         found = {t: {c.text: c for c in contexts(pair, prompts, group, t)} for t in left}
@@ -117,11 +109,10 @@ def group_count(prompts: Sequence[Prompt]) -> int:
     return -(-len(prompts) // TOGETHER)
 
 
-def _done(out: Path, ways: Sequence[str]) -> set[tuple[int, float, str]]:
-    """Text, temperature and draft of the rows that have all these ways."""
+def _done(out: Path) -> set[tuple[int, float, str]]:
+    """Text, temperature and draft of the rows that are there."""
     rows = read(out) if out.exists() else []
-    whole = [row for row in rows if row[LOOKUP] or all(row.get(way) for way in ways)]
-    return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in whole}
+    return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in rows}
 
 
 def numbers(kind: Any) -> Any:
@@ -136,22 +127,24 @@ def numbers(kind: Any) -> Any:
 @click.option("--nodes", default="8,16,32,64", show_default=True, callback=numbers(int))
 @click.option("--temperatures", default="0,.3,.6,1", show_default=True, callback=numbers(float))
 @click.option(
-    "--ways", default=None, callback=lambda c, o, v: tuple(v.split(";")) if v else tuple(WAYS), help="By ';'."
+    "--ways",
+    default=None,
+    callback=lambda c, o, v: tuple(v.split(";")) if v else tuple(WAYS),
+    help="By ';', for a new OUT.",
 )
 @click.option("--minutes", default=1e9, help="Stop after the context during which these have passed.")
-@click.option("--jobs", default=1, show_default=True, help="Processes, each with its own models and texts.")
 @click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
 @click.option("--summary", "summary_only", is_flag=True, help="Print what OUT says, and measure nothing.")
-def main(out: Path, texts: int, minutes: float, jobs: int, summary_only: bool, **options: Any) -> None:
+def main(out: Path, texts: int, minutes: float, summary_only: bool, **options: Any) -> None:
     """Measure all ways on the same contexts, into OUT."""
     if not summary_only:
         chosen = {"drafts": options["drafts"], "ways": options["ways"], "budgets": options["nodes"]}
         chosen |= {"temperatures": options["temperatures"]}
         models = Loading(options["device"], options["dtype"], options["threads"])
         try:
-            run(models, texts, out, 60 * minutes, jobs, **chosen)
+            run(models, texts, out, 60 * minutes, **chosen)
         except CannotDecode as error:
             raise click.UsageError(str(error)) from None
     click.echo(summary.as_markdown(summary.cells(read(out))))
@@ -159,7 +152,7 @@ def main(out: Path, texts: int, minutes: float, jobs: int, summary_only: bool, *
 
 @dataclass(frozen=True)
 class Loading:
-    """How the models are loaded, in every process."""
+    """How the models are loaded."""
 
     device: str = "cpu"
     dtype: str = "float32"
@@ -168,47 +161,14 @@ class Loading:
     def __call__(self) -> tuple[Pair, list[Prompt], list[Prompt]]:
         """The embedded pair, the prompts of the table and those held out."""
         torch.set_num_threads(self.threads)
-        pair = load_pair(dtype=self.dtype, device=self.device)
+        pair = load_pair(dtype=self.dtype, device=self.device, packed=False)
         return pair, *all_prompts(pair.tokenizer)
 
 
-def run(load: Load, texts: int, out: Path, seconds: float, jobs: int = 1, **chosen: Any) -> None:
-    """Find layers and plans where OUT has none beside it yet, then fill the table, in so many processes."""
+def run(load: Load, texts: int, out: Path, seconds: float, **chosen: Any) -> None:
+    """Find layers and plans where OUT has none beside it yet, then fill the table."""
     start, (plans, _) = time.monotonic(), files_beside(out)
     pair, prompts, held_out = load()
     if not plans.exists():
         found(pair, held_out, TEMPERATURES, pair.n).write(plans)
-    known = completed(Known.read(plans), pair, held_out, pair.n)
-    known.write(plans)
-    left = seconds - (time.monotonic() - start)
-    if jobs == 1:
-        table(pair, prompts[:texts], known, out, seconds=left, **chosen)
-        _join(out, [])  # rows that lacked a way were made again
-        return
-    groups = [range(first, group_count(prompts[:texts]), jobs) for first in range(jobs)]
-    parts = [out.with_name(f"{out.stem}_part_{number}.csv") for number in range(jobs)]
-    for mine in parts:
-        if out.exists():
-            shutil.copy(out, mine)  # what is there is not done again
-    work = [
-        delayed(_part)(load, texts, known, part, left, mine, chosen) for part, mine in zip(parts, groups, strict=True)
-    ]
-    Parallel(n_jobs=jobs)(work)
-    for here, beside in ((out, parts), (files_beside(out)[1], [files_beside(part)[1] for part in parts])):
-        _join(here, beside)
-
-
-def _part(
-    load: Load, texts: int, known: Known, out: Path, seconds: float, groups: Sequence[int], chosen: dict[str, Any]
-) -> None:
-    pair, prompts, _ = load()
-    table(pair, prompts[:texts], known, out, seconds=seconds, groups=groups, **chosen)
-
-
-def _join(out: Path, parts: Sequence[Path]) -> None:
-    """Rows that OUT has, and those that the parts have besides."""
-    rows = [row for file in (out, *parts) if file.exists() for row in read(file)]
-    if rows:
-        write(summary.joined(rows, "text", "temperature", "draft", "k" if "k" in rows[0] else "nodes"), out)
-    for part in parts:
-        part.unlink(missing_ok=True)
+    table(pair, prompts[:texts], Known.read(plans), out, seconds=seconds - (time.monotonic() - start), **chosen)

@@ -35,7 +35,7 @@ class SharedDraws(TreeDraws):
         places = range(nodes.start, nodes.stop)
         return np.array([[[self._uniform(place, child) for child in range(count)] for place in places]])
 
-    def tokens(self, mass: Any, numbers: Any, needed: Any) -> Any:
+    def tokens(self, mass: Any, numbers: Any, needed: Any, nodes: Any = None, left: Any = 1) -> Any:
         drawn = np.zeros(needed.shape, dtype=np.int64)
         for place in np.flatnonzero(needed[0].any(-1)):
             cumulative = np.cumsum(mass[0, place], dtype=np.float64)
@@ -56,7 +56,7 @@ class SharedDraws(TreeDraws):
 class NoDraws(SharedDraws):
     """For a greedy target, which gains nothing by chance: in the place of each draw the likeliest token that is left."""
 
-    def tokens(self, mass: Any, numbers: Any, needed: Any) -> Any:
+    def tokens(self, mass: Any, numbers: Any, needed: Any, nodes: Any = None, left: Any = 1) -> Any:
         drawn = np.zeros(needed.shape, dtype=np.int64)
         for place in np.flatnonzero(needed[0].any(-1)):
             children = np.flatnonzero(needed[0, place])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from llm_demo.bench.trees.looked_up import counted
 from llm_demo.bench.trees.measure import Models
 from llm_demo.bench.trees.plans import Plan
 from llm_demo.bench.trees.prefixes import PrefixLogits
-from llm_demo.bench.trees.shorter import Text, least_missed, without_layers
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import CannotDecode, Pair
+from ot_draft.decoding.self_draft import Text, least_missed, without_layers
 
 FEWER = (1, 2, 4, 8)  # layers left out
 EMBEDDED = "embedded"
@@ -93,40 +93,23 @@ def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float],
     texts = _texts(pair, held_out[::3], 1.0)
     steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))]
     layers = {draft_name(number): steps[number - 1] for number in wanted}
-    known = Known(layers, planned(pair, held_out[1::3], temperatures, layers, n))
-    return completed(known, pair, held_out, n)
-
-
-def completed(known: Known, pair: Pair, held_out: Sequence[Prompt], n: int) -> Known:
-    """The same with what was counted of looked-up tokens, wherever a plan has nothing of them: it is older than that."""
-    of_drafts = list(known.plans.values())
-    lacking = [t for t in of_drafts[0] if not all(of_draft[t].looked_up for of_draft in of_drafts)]
-    if not lacking:
-        return known
-    drafts = _with_model(pair, known.layers, n)
-    plans = {draft: dict(of_draft) for draft, of_draft in known.plans.items()}
-    for temperature in lacking:
-        for draft, looked_up in counted(pair, drafts, held_out, float(temperature), n).items():
-            plans[draft][temperature] = replace(plans[draft][temperature], looked_up=looked_up)
-    return Known(known.layers, plans)
+    return Known(layers, planned(pair, held_out, temperatures, layers, n))
 
 
 def planned(
     pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], layers: Mapping[str, list[int]], n: int
 ) -> dict[str, dict[str, Plan]]:
-    """A plan for every draft with a model, at every temperature."""
-    drafts = _with_model(pair, layers, n)
+    """A plan for every draft with a model, at every temperature: from every third prompt, but looked-up tokens from all."""
+    drafts = {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
     plans: dict[str, dict[str, Plan]] = {name: {} for name in drafts}
     for temperature in temperatures:
-        texts = _texts(pair, held_out, temperature)
+        texts = _texts(pair, held_out[1::3], temperature)
         target = _logits(pair.target, texts, n)
+        looked_up = counted(pair, drafts, held_out, temperature, n)
         for name, draft in drafts.items():
-            plans[name][str(temperature)] = Plan.measured(target, _logits(draft, texts, n), temperature)
+            of_draft = _logits(draft, texts, n)
+            plans[name][str(temperature)] = Plan.measured(target, of_draft, temperature, looked_up[name])
     return plans
-
-
-def _with_model(pair: Pair, layers: Mapping[str, list[int]], n: int) -> dict[str, Any]:
-    return {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
 
 
 def _texts(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Text]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import comb, log2
@@ -15,10 +15,10 @@ from torch import Tensor
 
 import ot_draft as ot
 from llm_demo.bench.trees.merged import merged_row
+from llm_demo.bench.trees.shapes import acceptance_by_child
 from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
-from ot_draft.paths.drafting.fixed import acceptance_by_child
 
 DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node
@@ -43,10 +43,12 @@ class Plan:
     adaptive: dict[str, Any]
     stopped: tuple[float, ...]
     counted: dict[str, Any]
-    looked_up: dict[str, Any] = field(default_factory=dict)
+    looked_up: dict[str, Any]
 
     @classmethod
-    def measured(cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float) -> Plan:
+    def measured(
+        cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float, looked_up: dict[str, Any]
+    ) -> Plan:
         """From the logits (n,) of both models at the same places."""
         pairs = Pairs([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
         p, q = (np.stack(rows) for rows in zip(*pairs.rows, strict=True))
@@ -61,6 +63,7 @@ class Plan:
             adaptive=asdict(adaptive),
             stopped=ot.paths.StoppedPath(DEEPEST).fitted(p, q).accepted,
             counted=counted(p, q),
+            looked_up=looked_up,
         )
 
     def adaptive_tree(self, budget: int) -> ot.paths.AdaptiveTree:

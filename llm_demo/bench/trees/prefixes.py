@@ -87,6 +87,6 @@ class PrefixLogits:
         larger = SlotCache(slots, self._cache.layers)
         read = torch.arange(self._cache.slots_per_row, device=self._model.device)[None]
         larger.slots = read
-        for layer, (keys, values) in enumerate(zip(self._cache.keys, self._cache.values, strict=True)):
-            larger.update(keys, values, layer)
+        for layer, keys in self._cache.keys.items():
+            larger.update(keys, self._cache.values[layer], layer)
         self._cache = larger

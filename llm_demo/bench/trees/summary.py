@@ -72,16 +72,6 @@ def _of(ways: Mapping[str, Mapping[int, float]]) -> Of:
     return Of({way: np.array([lengths[text] for text in texts]) for way, lengths in ways.items()})
 
 
-def joined(rows: Sequence[Mapping[str, str]], *key: str) -> list[dict[str, str]]:
-    """Rows with the same key as one, which has the columns of all; in the order of texts, then of temperatures."""
-    found: dict[tuple[str, ...], dict[str, str]] = {}
-    columns = dict.fromkeys(column for row in rows for column in row)
-    for row in rows:
-        line = found.setdefault(tuple(row[name] for name in key), dict.fromkeys(columns, ""))
-        line.update({column: value for column, value in row.items() if value})
-    return sorted(found.values(), key=lambda row: (int(row["text"]), float(row["temperature"])))
-
-
 def over(found: Mapping[Cell, Of], way: str, other: str = "") -> tuple[float, float]:
     """A way's tokens a call over those of another, mean over the cells, and its standard error over texts.
 

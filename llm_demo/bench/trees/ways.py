@@ -8,8 +8,8 @@ from functools import cache
 
 import ot_draft as ot
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
+from llm_demo.bench.trees.shapes import best_by_level, sequoia
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
-from ot_draft.paths.drafting.fixed import best_by_level, sequoia
 
 CONFIDENT, SAMPLED = ConfidentTree, SampledTree
 NAIVE, JOINT, TRAVERSAL = ot.paths.NaivePath(), ot.paths.Joint(), ot.paths.Traversal()

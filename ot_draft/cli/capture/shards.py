@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
 from ...decoding.loop import AUTOREGRESSIVE
 from ...decoding.pair import prompt_text
-from ...pairs.merge import TAIL_CLASSES, merge, top_tokens
+from ...pairs.merge import on_top_tokens
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -62,9 +62,8 @@ def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
         for number, line in enumerate(content.splitlines(), 1):
             entry = json.loads(line)
             if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-                raise CannotDecode(
-                    f"{file}, line {number}: give an object with `text`, and `messages` before it, if any"
-                )
+                wanted = "an object with `text`, and `messages` before it, if any"
+                raise CannotDecode(f"{file}, line {number}: give {wanted}")
             entries.append({"messages": None} | entry)
     return entries
 
@@ -100,12 +99,8 @@ def capture_window(pair: Pair, window: Window, reading: Reading) -> Arrays:
         places = [places[number * len(places) // reading.positions] for number in range(reading.positions)]
     target, draft = (logits.double().cpu() for logits in pair.logits_along(tokens, places))
     stored = _stored(target, draft, reading)
-    index = np.array(places)
-    about = {
-        "token": np.array(tokens)[index],
-        "position": index + window.begin,
-        "text": np.full(len(index), window.text),
-    }
+    index, text = np.array(places), np.full(len(places), window.text)
+    about = {"token": np.array(tokens)[index], "position": index + window.begin, "text": text}
     return stored | {name: values.astype(np.int32) for name, values in about.items()}
 
 
@@ -113,14 +108,10 @@ def _stored(target: torch.Tensor, draft: torch.Tensor, reading: Reading) -> Arra
     if reading.store == "logits":
         # The largest logit becomes 0: float16 is then finest where the masses are.
         logits = {"target_logits": target, "draft_logits": draft}
-        return {name: _narrow(x - x.amax(-1, keepdim=True), reading.number) for name, x in logits.items()}
+        return {name: (x - x.amax(-1, keepdim=True)).numpy().astype(reading.number) for name, x in logits.items()}
     laws = (SamplingParams(temperature=reading.temperature).masses(x).numpy() for x in (target, draft))
     if not reading.top:
         return dict(zip(("p", "q"), laws, strict=True))
-    merged = [merge(p, q, top_tokens(p, q, reading.top), TAIL_CLASSES) for p, q in zip(*laws, strict=True)]
-    p, q = (np.stack(rows) for rows in zip(*merged, strict=True))
+    merged = [on_top_tokens(p, q, reading.top) for p, q in zip(*laws, strict=True)]
+    p, q, _ = (np.stack(rows) for rows in zip(*merged, strict=True))
     return {"p": p, "q": q}
-
-
-def _narrow(x: torch.Tensor, number: str) -> NDArray[Any]:
-    return x.numpy().astype(number)

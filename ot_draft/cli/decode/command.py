@@ -11,7 +11,7 @@ import click
 from ...errors import DraftSelectionError, InvalidArgument
 from ...paths import drafting
 from ..console import one_line
-from ..embedded import Stages, offered
+from ..embedded import offered, stages
 from ..options import whole_numbers
 from ..refused import Refused
 from .settings import AUTO, DecodeSettings, TreeAsked
@@ -30,10 +30,8 @@ class Tree(click.ParamType):
                 raise Refused(f"--tree: {error}") from None
         numbers = whole_numbers(value)
         if not numbers:
-            raise Refused(
-                f"--tree {value}: give the number of children on every level, like 4,2,1, or dynamic:32 for a tree of up to 32"
-                " nodes that follows the draft"
-            )
+            dynamic = "dynamic:32 for a tree of up to 32 nodes that follows the draft"
+            raise Refused(f"--tree {value}: give the number of children on every level, like 4,2,1, or {dynamic}")
         return TreeAsked(numbers)
 
 
@@ -59,10 +57,12 @@ class Shape(click.ParamType):
 @click.option(
     "--draft",
     help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup; for the embedded target also tokens or"
-    " states, the embedded drafts that read so [default: states].",
+    " states, the embedded drafts that read so [default: states]; skip:12,20, exit:8: the target without layers, or its first ones;"
+    " tli:NAME, slem:NAME: a model with another tokenizer, by common tokens or by text; chain:Q,R: R drafts for Q.",
 )
 @click.option("--dtype", default="float32", show_default=True,
-              help="Of both models' weights; products of float16 are float32 on a CPU.")  # fmt: skip
+              help="Of both models' weights; products of float16 are float32 on a CPU; file: the "
+              "target's as its GGUF file has them, on a CPU.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--device-map", help="How accelerate spreads the target over devices, for example auto.")
 @click.option("--cache/--no-cache", default=True, show_default=True,
@@ -78,26 +78,24 @@ class Shape(click.ParamType):
 @click.option("--costs", type=click.Path(dir_okay=False, path_type=Path),
               help="For the shape auto: what --compare --json printed, in the place of the clock; texts follow the seed then.")  # fmt: skip
 @click.option(
-    "--prompt-lookup-num-tokens", "lookup_tokens", type=int, help="Looked up, at most [default: 10; auto: 16]."
+    "--prompt-lookup-num-tokens", "lookup_tokens", type=int, help="Looked up at most [default: 10; auto: 16]."
 )
 @click.option("--max-matching-ngram-size", "lookup_ngram", type=int,
               help="Last tokens that are looked for [default: 2; auto: 3].")  # fmt: skip
 @click.option("--rule", "rules", multiple=True, help="joint, block, traversal, naive, a selection rule such as KSeq, or "
               "autoregressive; several with --compare [default: joint].")  # fmt: skip
-@click.option(
-    "--draft-law", help="iid, hybrid:J, hybrid:auto, without-replacement, hub, top [default: the rule's own]."
-)
+@click.option("--draft-law", help="iid, hybrid:J, hybrid:auto, without-replacement, hub, top [default: the rule's].")
 @click.option("--paths", type=int, help="Number of drafted paths K [default: 4].")
 @click.option("--length", type=int, help="Length L of the paths [default: 4].")
 @click.option("--tree", type=Tree(), help="Instead: children of a node on every level, like 4,2,1, or "
               f"dynamic:NODES, a tree that follows the draft; dynamic:NODES:WAY: {', '.join(drafting.ALL)}.")  # fmt: skip
+@click.option("--watermark", metavar="KEY", help="Draft by races of this key, and say how well it is found; --rule race (the default): the "
+              "text is their winner, whatever the draft; or a selection rule, token by token, such as KSeq.")  # fmt: skip
 @click.option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
 @click.option("--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that explains every token.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the live view as a picture.")
-@click.option(
-    "--trace", type=click.Path(file_okay=False, path_type=Path), help="Record steps and laws in a new folder."
-)
+@click.option("--trace", type=click.Path(file_okay=False, path_type=Path), help="A new folder for steps and laws.")
 @click.option("--trace-rows", type=click.IntRange(0), help="Laws recorded at most.")
 @click.option("--trace-keep", type=click.IntRange(0), help="Tokens of a law that stay themselves, 0: all.")
 @click.option("--audit", type=click.Path(dir_okay=False, path_type=Path),
@@ -116,9 +114,9 @@ def decode(**options: Any) -> None:
     if settings.target is None or settings.draft is None:
         offered()  # refused before anything is imported
     with one_line((DraftSelectionError, ValueError, OSError)):
-        with Stages() as stages:
-            stages("importing torch")
+        with stages() as say:
+            say("importing torch")
             from .run import prepare, run
 
-            job, methods = prepare(settings, stages)
+            job, methods = prepare(settings, say)
         run(job, methods)

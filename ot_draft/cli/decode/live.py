@@ -26,12 +26,8 @@ MEANING = {
     PLAIN: "from the target alone",
 }
 COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", PLAIN: "#7F7F7F"}  # Okabe and Ito
-OF_SIXTEEN = {
-    ACCEPTED: "green",
-    CORRECTED: "yellow",
-    BONUS: "blue",
-    PLAIN: "bright_black",
-}  # the nearest to those are no four
+# The nearest to those are no four.
+OF_SIXTEEN = {ACCEPTED: "green", CORRECTED: "yellow", BONUS: "blue", PLAIN: "bright_black"}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import count
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -32,13 +33,14 @@ class PageText:
 
     def add(self, step: Step) -> None:
         """Take in one step of a batch of one."""
-        spell, drafting = self._spell, step.drafting
+        drafting = step.drafting
+
+        def spell(token: int) -> str:
+            return str(self.pair.tokenizer.decode([token]))
+
         self.tokens += token_records(step, 0, drafting, spell, len(self.trees))
         self.trees.append(step_svg(step, 0, drafting, spell) if drafting.tree.budget else "")
         self.speed.add(origins(step, 0, drafting), step)
-
-    def _spell(self, token: int) -> str:
-        return str(self.pair.tokenizer.decode([token]))
 
 
 def page(texts: Sequence[PageText], settings: Sequence[tuple[str, str]]) -> str:
@@ -62,18 +64,13 @@ def page(texts: Sequence[PageText], settings: Sequence[tuple[str, str]]) -> str:
 
 
 def _section(number: int, text: PageText) -> str:
-    spans = "".join(
-        f'<span class="t {token["origin"]}" tabindex="0" role="button" data-text="{number}" data-token="{place}">'
-        f"{_visible(token['text'])}</span>"
-        for place, token in enumerate(text.tokens)
-    )
+    spans = ""
+    for place, token in enumerate(text.tokens):  # ends of lines are shown as well as obeyed
+        shown = escape(token["text"]).replace("\n", '<i class="end">↵</i>\n') or '<i class="end">∅</i>'
+        about = f'class="t {token["origin"]}" tabindex="0" role="button" data-text="{number}" data-token="{place}"'
+        spans += f"<span {about}>{shown}</span>"
     heading = f'<h2>{escape(text.prompt)}</h2><p class="numbers">{escape(text.speed.line)}</p>'
     return f'<section>{heading}<p class="text">{spans}</p></section>'
-
-
-def _visible(piece: str) -> str:
-    """A token's text; ends of lines are shown as well as obeyed."""
-    return escape(piece).replace("\n", '<i class="end">↵</i>\n') or '<i class="end">∅</i>'
 
 
 Spell = Callable[[int], str]  # a token as text, special tokens and lone bytes included
@@ -154,12 +151,8 @@ def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
     if ending.origin == ACCEPTED:
         return tree_svg(shape, boxes, Box("the text ends", "root"), ending.node or 0)
     mass = mass_of(step, row, ending.parent, ending.token)
-    box = Box(
-        spell(ending.token),
-        ending.origin,
-        f"p {number(mass.p)}",
-        f"{ending.origin}: {mass}, rank {mass.p_rank} of the target",
-    )
+    hint = f"{ending.origin}: {mass}, rank {mass.p_rank} of the target"
+    box = Box(spell(ending.token), ending.origin, f"p {number(mass.p)}", hint)
     return tree_svg(shape, boxes, box, ending.parent)
 
 
@@ -191,7 +184,12 @@ def tree_svg(shape: ot.paths.TreeShape, boxes: Sequence[Box | None], ending: Box
     height = max(y for _, y in places.values()) + HIGH + 2
     size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="drafted tree">']
-    parts += [_edge(places[parent], places[node], shown[node].state) for node, parent in parents.items()]
+    for node, parent in parents.items():
+        (x0, y0), (x1, y1) = places[parent], places[node]
+        x0, y0, y1 = x0 + WIDE, y0 + HIGH / 2, y1 + HIGH / 2
+        middle = (x0 + x1) / 2
+        curve = f"M{x0:.0f} {y0:.0f}C{middle:.0f} {y0:.0f} {middle:.0f} {y1:.0f} {x1:.0f} {y1:.0f}"
+        parts.append(f'<path class="edge {shown[node].state}" d="{curve}"/>')
     parts += [_node(*places[node], box) for node, box in shown.items()]
     return "".join([*parts, "</svg>"])
 
@@ -202,24 +200,15 @@ def _rows(parents: dict[int, int], root: int) -> dict[int, float]:
     for node, parent in parents.items():
         children.setdefault(parent, []).append(node)
     rows: dict[int, float] = {}
-    leaves = 0
+    leaves = count()
 
     def place(node: int) -> float:
-        nonlocal leaves
         below = [place(child) for child in children.get(node, [])]
-        if not below:
-            leaves += 1
-        rows[node] = below[0] if below else leaves - 1
+        rows[node] = below[0] if below else next(leaves)
         return rows[node]
 
     place(root)
     return rows
-
-
-def _edge(start: tuple[float, float], end: tuple[float, float], state: str) -> str:
-    x0, y0, x1, y1 = start[0] + WIDE, start[1] + HIGH / 2, end[0], end[1] + HIGH / 2
-    middle = (x0 + x1) / 2
-    return f'<path class="edge {state}" d="M{x0:.0f} {y0:.0f}C{middle:.0f} {y0:.0f} {middle:.0f} {y1:.0f} {x1:.0f} {y1:.0f}"/>'
 
 
 def _node(x: float, y: float, box: Box) -> str:

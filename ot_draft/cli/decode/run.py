@@ -11,32 +11,16 @@ from typing import Any
 import click
 from rich.console import Console
 
+from ... import decoding
 from ...audit import Audit, LogWriter, Verdict, emitted_with_laws
-from ...decoding import (
-    Auto,
-    CannotDecode,
-    DecodeOptions,
-    Lookup,
-    Pair,
-    SamplingParams,
-    Step,
-    compare_methods,
-    decode_steps,
-)
-from ...decoding.benchmark.methods import (
-    Method,
-    auto_method,
-    dynamic_method,
-    dynamic_methods,
-    lookup_method,
-    method_called,
-    methods_to_compare,
-    shape_of,
-)
+from ...decoding import CannotDecode, DecodeOptions, Lookup, Pair, SamplingParams, Step, decode_steps
+from ...decoding.benchmark import methods as making
+from ...decoding.benchmark.methods import Method, method_called, shape_of
 from ...decoding.benchmark.peers import peers
+from ...decoding.watermark import FALSE_ALARM, detect, power, scores
 from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from ..embedded import load_models
-from ..plan_files import read_costs
+from ..plan import read_costs
 from .live import View, coloured, legend, picture, stream
 from .page import PageText, page
 from .settings import DecodeSettings
@@ -85,19 +69,27 @@ def run(job: Job, methods: Sequence[Method]) -> None:
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
     """The methods that were named, the plain one first where they are compared; without names the shape that chooses itself,
     or more than a dozen."""
-    auto = _auto(settings)
+    costs, lookup = settings.costs, _lookup(settings, decoding.Auto().lookup or Lookup())
+    by_costs = None if costs is None else read_costs(costs)
+    auto = making.auto_method(decoding.Auto(model=not settings.looks_up, lookup=lookup, costs=by_costs))
     if settings.looks_up:
-        looked_up = lookup_method(_lookup(settings, Lookup()))
+        looked_up = making.lookup_method(_lookup(settings, Lookup()))
         return [_plain(), looked_up, auto] if settings.compare else [auto if settings.auto else looked_up]
+    if settings.chained:
+        chain = making.chain_method(8 if settings.length is None else settings.length)
+        return [_plain(), chain] if settings.compare else [chain]
     if settings.auto and not settings.compare:
         return [auto]
     paths, length = (4 if number is None else number for number in settings.size)
-    if settings.size[0] is None and settings.rules and all(_takes_one_path(rule) for rule in settings.rules):
+    rules = {rule.lower().replace("_", "") for rule in settings.rules}
+    if settings.size[0] is None and rules and rules <= {"block", "blockverification"}:  # which take one path
         paths = 1
+    if settings.watermark is not None:
+        return [making.watermark_method(settings.watermark, paths, length, *settings.rules)]
     if settings.compare and not settings.named:
-        grown = [] if settings.grower is None else dynamic_methods(settings.grower.budget)
-        known = methods_to_compare(paths, length, settings.children)
-        return [*known, *grown, lookup_method(_lookup(settings, Lookup())), auto]
+        grown = [] if settings.grower is None else making.dynamic_methods(settings.grower.budget)
+        known = making.methods_to_compare(paths, length, settings.children)
+        return [*known, *grown, making.lookup_method(_lookup(settings, Lookup())), auto]
     named = _named(settings, paths, length)
     if not settings.compare:
         return named
@@ -111,7 +103,7 @@ def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
     if settings.grower is not None:
         grower = settings.grower
         lookup = _lookup(settings, Lookup(grower.takes).for_tree) if grower.takes else None
-        return [_plain() if rule == PLAIN else dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
+        return [_plain() if rule == PLAIN else making.dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
     shape = shape_of(paths, length, settings.children)
     return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
 
@@ -128,17 +120,6 @@ def _lookup(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
     return Lookup(tokens, ngram, min(otherwise.min_ngram, ngram))
 
 
-def _auto(settings: DecodeSettings) -> Method:
-    costs = None if settings.costs is None else read_costs(settings.costs)
-    return auto_method(
-        Auto(model=not settings.looks_up, lookup=_lookup(settings, Auto().lookup or Lookup()), costs=costs)
-    )
-
-
-def _takes_one_path(rule: str) -> bool:
-    return rule.lower().replace("_", "") in ("block", "blockverification")
-
-
 def _show(job: Job, method: Method) -> None:
     """One rule: the texts one after the other, each with its own row of random numbers."""
     console, settings = Console(), job.settings
@@ -148,7 +129,7 @@ def _show(job: Job, method: Method) -> None:
         with coloured(console):
             console.print(legend())
     beside = BesidePlain(job, method)
-    pages = [PageText(prompt, job.pair, method) for prompt in job.prompts]
+    pages = [] if settings.html is None else [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [View(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
         steps = decode_steps(job.pair, [job.tokens[number]], method.policy, replace(job.options, rows=[number]))
@@ -160,18 +141,34 @@ def _show(job: Job, method: Method) -> None:
         for step in steps:
             text += step.tokens(0)
             beside.add(step)
-            if settings.html is not None:
+            if pages:
                 pages[number].add(step)
             if settings.svg is not None and not settings.live:
                 views[number].add(step)
         if not settings.live:
             click.echo(job.pair.text(text))
+        if settings.watermark is not None:
+            click.echo(_key_found(text, settings.watermark, number, method.K, job.pair.n), err=True)
     click.echo(beside.line, err=True, nl=bool(beside.line))
     if trace is not None:
         _close([trace])
     if audited is not None:
         click.echo(f"audit: {audited.close()}", err=True)
-    _write(settings, method, pages, views)
+    if settings.svg is not None:
+        settings.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
+        click.echo(f"picture: {settings.svg}", err=True)
+    if settings.html is not None:
+        settings.html.write_text(page(pages, settings.told()), encoding="utf-8")
+        click.echo(f"page: {settings.html}", err=True)
+
+
+def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -> str:
+    """What the text says about its key, and how many of this kind would be found."""
+    found, said = scores(text, key, number, paths, n), f"watermark: {detect(text, key, number, paths, n)}"
+    if len(found) < 2:
+        return said
+    powers = ", ".join(f"{power(found, tokens):.0%} of {tokens} tokens" for tokens in (50, 200))
+    return f"{said}; at a false alarm of {FALSE_ALARM:.0%}, by the mean and spread of its scores, found in {powers}"
 
 
 class BesidePlain:
@@ -206,26 +203,16 @@ class BesidePlain:
         )
 
 
-def _write(settings: DecodeSettings, method: Method, pages: Sequence[PageText], views: Sequence[View]) -> None:
-    """The files that were asked for."""
-    if settings.svg is not None:
-        settings.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
-        click.echo(f"picture: {settings.svg}", err=True)
-    if settings.html is not None:
-        settings.html.write_text(page(pages, settings.told()), encoding="utf-8")
-        click.echo(f"page: {settings.html}", err=True)
-
-
 def _compare(job: Job, methods: Sequence[Method]) -> None:
     """Every method on every prompt, transformers' own where no methods were named, and the table."""
     settings = job.settings
     others = [method for method in methods if not method.one_shape]
-    others += [] if settings.named else _transformers(job)
+    if not settings.named:
+        length = settings.size[1]
+        others += peers(job.pair, 4 if length is None else length, lookup=_lookup(settings, Lookup()))
     methods = [method for method in methods if method.one_shape]
-    traces = {
-        method: _trace(settings, settings.trace and settings.trace / method.slug, method, job.options)
-        for method in methods
-    }
+    folders = {method: settings.trace and settings.trace / method.slug for method in methods}
+    traces = {method: _trace(settings, folder, method, job.options) for method, folder in folders.items()}
     positions: dict[tuple[Method, int], int] = {}
 
     def watch(method: Method, prompt: int, step: Step) -> None:
@@ -237,7 +224,7 @@ def _compare(job: Job, methods: Sequence[Method]) -> None:
 
     groups = [[tokens] for tokens in job.tokens]
     with progress_bar(len(methods) * (len(groups) + 2) + len(others) * len(groups), "decoding") as advance:
-        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
+        comparison = decoding.compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
     _close([trace for trace in traces.values() if trace is not None])
     if settings.as_json:
         rows, costs = without_nan(records(comparison)), comparison.plan_costs()
@@ -250,12 +237,6 @@ def _compare(job: Job, methods: Sequence[Method]) -> None:
         title += f", temperature {job.options.sampling.temperature:g}"
         console.print(table(comparison, title))
         console.print(footnotes(comparison), style="dim", highlight=False)
-
-
-def _transformers(job: Job) -> list[Method]:
-    length = job.settings.size[1]
-    lookup = _lookup(job.settings, Lookup())
-    return [*peers(job.pair, 4 if length is None else length, lookup)]
 
 
 def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position: int) -> Iterator[Step]:

@@ -53,6 +53,7 @@ class DecodeSettings:
     paths: int | None
     length: int | None
     tree: TreeAsked | None
+    watermark: str | None
     compare: bool
     live: bool
     html: Path | None
@@ -65,47 +66,58 @@ class DecodeSettings:
     as_csv: bool
 
     def __post_init__(self) -> None:
-        self._check_form()
+        for refused, why in self._contradictions():
+            if refused:
+                raise Refused(why)
         self._check_files()
-        if self.tree is not None and not self.compare and (self.paths is not None or self.length is not None):
-            raise Refused("--tree stands in the place of --paths and --length: give one or the other")
-        self._check_shape()
-        self._check_lookup()
-        if len(self.rules) > 1 and not self.compare:
-            raise Refused("several --rule are compared with --compare: add it, or give one")
-        if not 1 <= self.max_tokens <= MOST_TOKENS:
-            raise Refused(f"--max-tokens is {self.max_tokens}: give a number from 1 to {MOST_TOKENS:,}")
-        if self._nodes > MOST_NODES:
-            raise Refused(f"a step would draft {self._nodes} tokens: give a size of at most {MOST_NODES}")
 
-    def _check_shape(self) -> None:
-        sized = self.paths is not None or self.length is not None or self.tree is not None
-        if self.shape is not None and sized:
-            raise Refused("--shape stands in the place of --paths, --length and --tree: give one or the other")
-        if self.shape == AUTO and self.named and not self.compare:
-            raise Refused("--shape auto chooses rule and law too: leave --rule and --draft-law away")
-        if self.shape == AUTO and self.trace is not None:
-            raise Refused("--trace records trees of one shape: give --shape 4x4 or another")
-        if self.costs is not None and not self.chooses:
-            raise Refused("--costs are what --shape auto goes by: leave them away, or the shape")
-        if self.grower is not None and self.draft_law is not None:
-            raise Refused("--tree dynamic has a draft law of its own: leave --draft-law away")
-        if self.grower is not None and self.trace is not None:
-            raise Refused("--trace records trees of one shape: give --tree 4,2,1 or another")
-
-    def _check_lookup(self) -> None:
-        given = self.lookup_tokens is not None or self.lookup_ngram is not None
-        takes = self.grower is not None and self.grower.takes > 0
-        if given and not (self.looks_up or self.chooses or takes):
-            raise Refused(
-                "nothing is looked up in this shape: leave --prompt-lookup-num-tokens and --max-matching-ngram-size away"
-            )
-        if self.looks_up and self.named:
-            raise Refused("--draft lookup has a rule of its own: leave --rule and --draft-law away")
-        if self.looks_up and (self.tree is not None or self.size != (None, None)):
-            raise Refused("--draft lookup drafts one path: give --prompt-lookup-num-tokens in the place of a size")
-        if self.looks_up and self.trace is not None:
-            raise Refused("--trace records trees of a draft model: give one")
+    def _contradictions(self) -> list[tuple[bool, str]]:
+        """What does not go together, and the remedy."""
+        sized = self.paths is not None or self.length is not None
+        prints, traces, grows = self.as_json or self.as_csv, self.trace is not None, self.grower is not None
+        one_rule = [name for name in ("html", "svg", "audit") if getattr(self, name) is not None]
+        about_lookup = self.lookup_tokens is not None or self.lookup_ngram is not None
+        looks_up = self.looks_up or self.chooses or (self.grower is not None and self.grower.takes > 0)
+        marked = self.watermark is not None
+        one_tree = "--trace records trees of one shape: give"
+        instead = "stands in the place of --paths"
+        return [
+            (self.as_json and self.as_csv, "--csv and --json both print to standard output: give one of them"),
+            (prints and not self.compare, "--json and --csv print the table of --compare: add it"),
+            *((self.compare, f"--{name} shows the text of one rule: leave --compare away") for name in one_rule),
+            (not traces and (self.trace_rows, self.trace_keep) != (None, None),
+             "--trace-rows and --trace-keep say what --trace records: add --trace DIR"),
+            (self.tree is not None and not self.compare and sized,
+             f"--tree {instead} and --length: give one or the other"),
+            (self.shape is not None and (sized or self.tree is not None),
+             f"--shape {instead}, --length and --tree: give one or the other"),
+            (self.shape == AUTO and self.named and not self.compare,
+             "--shape auto chooses rule and law too: leave --rule and --draft-law away"),
+            (self.shape == AUTO and traces, f"{one_tree} --shape 4x4 or another"),
+            (self.costs is not None and not self.chooses,
+             "--costs are what --shape auto goes by: leave them away, or the shape"),
+            (grows and self.draft_law is not None, "--tree dynamic has a draft law of its own: leave --draft-law away"),
+            (grows and traces, f"{one_tree} --tree 4,2,1 or another"),
+            (about_lookup and not looks_up,
+             "nothing is looked up in this shape: leave --prompt-lookup-num-tokens and --max-matching-ngram-size away"),
+            (self.by_text and (self.shape == AUTO or self.lookup_ngram is not None),
+             "--draft slem: drafts one path by text: leave --shape auto and --max-matching-ngram-size away"),
+            (marked and bool(self.compare or self.looks_up or self.chained or self.draft_law or self.tree),
+             "--watermark drafts independent paths and shows one rule: give --rule, --paths, --length or --shape 4x4 beside it"),
+            (marked and self.shape == AUTO, "--watermark drafts paths of one size: give --shape 4x4 in the place of auto"),
+            (self.chained and (self.named or self.tree is not None or self.shape is not None or self.paths is not None),
+             "--draft chain: drafts one path by block verification: give --length alone"),
+            (self.looks_up and self.named, "--draft lookup has a rule of its own: leave --rule and --draft-law away"),
+            (self.looks_up and (self.tree is not None or self.size != (None, None)),
+             "--draft lookup drafts one path: give --prompt-lookup-num-tokens in the place of a size"),
+            (self.looks_up and traces, "--trace records trees of a draft model: give one"),
+            (len(self.rules) > 1 and not self.compare,
+             "several --rule are compared with --compare: add it, or give one"),
+            (not 1 <= self.max_tokens <= MOST_TOKENS,
+             f"--max-tokens is {self.max_tokens}: give a number from 1 to {MOST_TOKENS:,}"),
+            (self._nodes > MOST_NODES,
+             f"a step would draft {self._nodes} tokens: give a size of at most {MOST_NODES}"),
+        ]  # fmt: skip
 
     @property
     def _nodes(self) -> int:
@@ -117,8 +129,18 @@ class DecodeSettings:
 
     @property
     def looks_up(self) -> bool:
-        """Whether prompt lookup stands in the place of a draft model."""
-        return self.draft == LOOKUP
+        """Whether prompt lookup, or a draft by text, stands in the place of a draft model."""
+        return self.draft == LOOKUP or self.by_text
+
+    @property
+    def by_text(self) -> bool:
+        """Whether a draft model with another tokenizer drafts by its text."""
+        return (self.draft or "").startswith("slem:")
+
+    @property
+    def chained(self) -> bool:
+        """Whether the draft model has a draft of its own."""
+        return (self.draft or "").startswith("chain:")
 
     @property
     def children(self) -> tuple[int, ...] | None:
@@ -133,6 +155,8 @@ class DecodeSettings:
     @property
     def auto(self) -> bool:
         """Whether the shape chooses itself."""
+        if self.chained or self.watermark is not None:
+            return False
         if self.shape is not None or self.looks_up:
             return self.shape == AUTO
         given = (self.rules, self.draft_law, self.paths, self.length, self.tree, self.trace)
@@ -153,23 +177,9 @@ class DecodeSettings:
         """Paths and length, as far as given."""
         return self.shape if isinstance(self.shape, tuple) else (self.paths, self.length)
 
-    def _check_form(self) -> None:
-        if self.as_json and self.as_csv:
-            raise Refused("--csv and --json both print to standard output: give one of them")
-        if (self.as_json or self.as_csv) and not self.compare:
-            raise Refused("--json and --csv print the table of --compare: add it")
-        for name, file in (("--html", self.html), ("--svg", self.svg)):
-            if file is not None and self.compare:
-                raise Refused(f"{name} shows the text of one rule: leave --compare away")
-
-        if self.audit is not None and self.compare:
-            raise Refused("--audit tests the text of one rule: leave --compare away")
-
     def _check_files(self) -> None:
         if self.audit is not None and os.path.lexists(self.audit):
             raise Refused(f"--audit {self.audit} is there already: name another file")
-        if (self.trace_rows is not None or self.trace_keep is not None) and self.trace is None:
-            raise Refused("--trace-rows and --trace-keep say what --trace records: add --trace DIR")
         if self.trace is not None and os.path.isdir(self.trace) and any(self.trace.iterdir()):  # noqa: PTH112 which raises for long names
             raise Refused(f"--trace {self.trace} is there already and not empty: name another folder")
         written = {"--audit": self.audit, "--html": self.html, "--svg": self.svg}
@@ -191,8 +201,6 @@ class DecodeSettings:
         """Names and values for a page or a record: models, numbers, sampling."""
         names = ["target", "draft", "dtype", "device", "temperature", "max_tokens", "seed"]
         names += [name for name, neutral in NEUTRAL.items() if getattr(self, name) != neutral]
-        return [(name.replace("_", "-"), _told(getattr(self, name))) for name in names]
-
-
-def _told(value: object) -> str:
-    return "embedded" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        values = [getattr(self, name) for name in names]
+        words = ["embedded" if x is None else f"{x:g}" if isinstance(x, float) else str(x) for x in values]
+        return [(name.replace("_", "-"), word) for name, word in zip(names, words, strict=True)]

@@ -7,7 +7,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ...decoding.benchmark import COSTS, OFF, Comparison, Measured, MethodCosts
+from ...decoding.benchmark import COSTS, OFF, Comparison, MethodCosts
 
 NOT_TOLD = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
@@ -31,25 +31,22 @@ def table(comparison: Comparison, title: str) -> Table:
     columns.add_column("which cost changed")
     best = max(comparison.rows, key=lambda row: row.tokens_a_second)
     for row in comparison.rows:
-        columns.add_row(*_cells(comparison, row), style="bold" if row is best else "")
+        speed_up, error = comparison.speed_up(row)
+        plain, predicted = row is comparison.rows[0], comparison.predicted(row)
+        columns.add_row(
+            row.method.label,
+            row.method.drafts,
+            f"{row.block_efficiency:.2f}" + ("" if plain else _spread(row.error)),
+            " ".join("–" if share != share else f"{share:.2f}".lstrip("0") for share in row.by_position),
+            f"{row.tokens_a_second:.1f}",
+            *("" if row.part(name) != row.part(name) else f"{1000 * row.part(name):.1f}" for name in PARTS),
+            f"{1000 * row.step:.1f}",
+            "1" if plain else f"{speed_up:.2f}{_spread(error)}",
+            "" if plain or predicted is None else f"{predicted:.2f}",
+            comparison.reason(row),
+            style="bold" if row is best else "",
+        )
     return columns
-
-
-def _cells(comparison: Comparison, row: Measured) -> list[str]:
-    speed_up, error = comparison.speed_up(row)
-    plain, predicted = row is comparison.rows[0], comparison.predicted(row)
-    return [
-        row.method.label,
-        row.method.drafts,
-        f"{row.block_efficiency:.2f}" + ("" if plain else _spread(row.error)),
-        " ".join("–" if share != share else f"{share:.2f}".lstrip("0") for share in row.by_position),
-        f"{row.tokens_a_second:.1f}",
-        *("" if row.part(name) != row.part(name) else f"{1000 * row.part(name):.1f}" for name in PARTS),
-        f"{1000 * row.step:.1f}",
-        "1" if plain else f"{speed_up:.2f}{_spread(error)}",
-        "" if plain or predicted is None else f"{predicted:.2f}",
-        comparison.reason(row),
-    ]
 
 
 def _spread(error: float) -> str:
@@ -82,9 +79,7 @@ def why(comparison: Comparison) -> str:
         return said + f" Speculation gains where a call brings more than {times:.2f} tokens."
     reasons = []
     if costs.verify > 1.3 * one:
-        reasons.append(
-            "the target's time grows with the number of positions here, as that of few cores does and a GPU's does not"
-        )
+        reasons.append("the target's time grows with the positions, as that of few cores does and a GPU's does not")
     if costs.draft > 0.3 * one:
         reasons.append("the draft is not small beside the target")
     said += f" It loses time because it would need more than {times:.2f} tokens a call"
@@ -93,23 +88,20 @@ def why(comparison: Comparison) -> str:
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
     """One dictionary a method; seconds, and NaN where a number is not known."""
-    return [_record(comparison, row) for row in comparison.rows]
-
-
-def _record(comparison: Comparison, row: Measured) -> dict[str, Any]:
-    speed_up, error = comparison.speed_up(row)
-    tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, NOT_TOLD)
-    record: dict[str, Any] = {
-        "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.budget,
-        "length": tree.length, "steps": len(row.calls), "prompts": len(row.groups),
-        "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
-        "tokens_a_second": row.tokens_a_second,
-    }  # fmt: skip
-    record |= {name: row.part(name) for name in PARTS} | {"step": row.step}
-    predicted = comparison.predicted(row)
-    record |= {"speed_up": speed_up, "speed_up_error": error}
-    record |= {"predicted": float("nan") if predicted is None else predicted}
-    return record | {f"{name}_before": getattr(costs, name) for name in COSTS} | {"changed": comparison.reason(row)}
+    found = []
+    for row in comparison.rows:
+        (speed_up, error), predicted = comparison.speed_up(row), comparison.predicted(row)
+        tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, NOT_TOLD)
+        record: dict[str, Any] = {
+            "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.budget,
+            "length": tree.length, "steps": len(row.calls), "prompts": len(row.groups),
+            "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
+            "tokens_a_second": row.tokens_a_second, **{name: row.part(name) for name in PARTS}, "step": row.step,
+            "speed_up": speed_up, "speed_up_error": error, "predicted": float("nan") if predicted is None else predicted,
+            **{f"{name}_before": getattr(costs, name) for name in COSTS}, "changed": comparison.reason(row),
+        }  # fmt: skip
+        found.append(record)
+    return found
 
 
 def csv_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -9,8 +9,6 @@ from short runs before. Everything that a step does is in them: verify is the ta
 select what comes after both, choosing the path and keeping it in the caches and texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
@@ -210,7 +208,7 @@ def measure_costs(
     Costs that methods have in common are pooled. warm_up, timed: steps of each of two runs that do not count and that do.
     """
     pools: dict[Any, list[float]] = {}
-    bare = replace(options, laws=False, details=False, stop=(), rows=None)
+    bare = replace(options, laws=False, stop=(), rows=None)
     for method in (*methods, *methods):  # two rounds: what else the machine does changes slowly
         # Plain steps are the measure of all, and there is one such method only: more of them.
         count = warm_up + timed * (1 if method.drafting.tree.budget else 3)

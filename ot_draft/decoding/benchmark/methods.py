@@ -13,10 +13,12 @@ from ...laws import law_called
 from ..drafting import Drafting, Lookup, Policy
 from ..loop import DecodeOptions, decode_steps
 from ..pair import Pair
+from ..staged import StagedPath
 from ..step import Seconds, Step
 from ..tuning import Auto
+from ..watermark import Watermarked
 
-AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
+AUTOREGRESSIVE, AUTO, RACE = "autoregressive", "auto", "race"
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
 
 
@@ -35,23 +37,27 @@ class Call:
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a comparison. rule, law: names as on the command line; label, drafts: as in tables."""
+    """One row of a comparison. rule, law: names as on the command line; label, drafts: as in tables.
+
+    auto: chooses the shape of every step, in the place of the drafting.
+    """
 
     rule: str
     law: str
     label: str
     drafts: str
     drafting: Drafting
+    auto: Auto | None = field(default=None, compare=False)
 
     @property
     def policy(self) -> Policy:
         """What a run of it is decoded by."""
-        return self.drafting
+        return self.auto or self.drafting
 
     @property
     def one_shape(self) -> bool:
         """Whether all its steps have one shape, so that their costs and its speed can be told beforehand."""
-        return not self.drafting.tree.takes
+        return self.auto is None and not self.drafting.tree.takes
 
     @property
     def K(self) -> int:
@@ -91,30 +97,29 @@ class Method:
         return "-".join("".join(c if c.isalnum() else " " for c in words.lower().replace("×", "x")).split())
 
 
-@dataclass(frozen=True)
-class AutoMethod(Method):
-    """The method whose every step has the shape that promises most."""
-
-    auto: Auto = field(default_factory=Auto, compare=False)
-
-    @property
-    def policy(self) -> Policy:
-        return self.auto
-
-    @property
-    def one_shape(self) -> bool:
-        return False
-
-
-def auto_method(auto: Auto | None = None) -> AutoMethod:
-    """The method by the name of auto."""
-    return AutoMethod(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto())
+def auto_method(auto: Auto | None = None) -> Method:
+    """The method by the name of auto: its every step has the shape that promises most."""
+    return Method(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto())
 
 
 def lookup_method(lookup: Lookup | None = None) -> Method:
     """Prompt lookup alone, by naive target sampling."""
     drafting = Drafting.looked_up(lookup)
     return Method("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.length}, looked up", drafting)
+
+
+def chain_method(length: int) -> Method:
+    """One path of a draft model that has a draft of its own, by block verification on both levels."""
+    tree = StagedPath.of(length, min(length, 3))
+    return Method("block", "iid", "chain of three models", tree.label, Drafting(tree, ot.paths.BlockVerification()))
+
+
+def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
+    """K paths drafted by the races of a key; rule: race, or a selection rule, token by token."""
+    path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
+    drafting = Watermarked.of(key, paths, length, path_rule)
+    drafts = f"{drafting.tree.label}, by races"
+    return Method(drafting.rule.command, "iid", f"{rule}, with a watermark", drafts, drafting)
 
 
 def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.TreeShape:
@@ -137,7 +142,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
         drawn = path_rule.law if law is None else law_called(law)
         name = drawn.spelling
     tree = ot.paths.FixedTree(shape, drawn)
-    drafts = f"{tree.label}, {_law_label(name)}"
+    drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
     return Method(path_rule.command, name, path_rule.label, drafts, Drafting(tree, path_rule.quick(drawn)))
 
 
@@ -160,10 +165,6 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
         ("naive", "top", grown),
     ]
     return list(dict.fromkeys(method_called(*each) for each in wanted))
-
-
-def _law_label(name: str) -> str:
-    return LAW_LABELS.get(name, name)
 
 
 def _rule_called(name: str, *others: str) -> ot.paths.PathRule:

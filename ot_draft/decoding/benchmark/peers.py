@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,19 +60,16 @@ def assistant(draft: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Peer(Method):
-    """A method by transformers' own generation. helper: from `assistant`, or None; L tokens are drafted; or those of prompt lookup."""
-
-    helper: Any = field(default=None, compare=False)
+class OneByOne(Method, ABC):
+    """A method by another engine, which continues one text at a time, as assisted generation takes no batch."""
 
     @property
     def one_shape(self) -> bool:
         return False
 
-    @classmethod
-    def like(cls, method: Method, name: str, helper: Any = None) -> Peer:
-        """With the law, the drafts and their number of a method of ours."""
-        return cls(name, method.law, name, method.drafts, method.drafting, helper)
+    @abstractmethod
+    def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
+        """Of one text: tokens, calls of the target, the one that read the prompt included, and seconds of all calls but this one."""
 
     def calls(
         self,
@@ -80,12 +78,30 @@ class Peer(Method):
         options: DecodeOptions,
         watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
     ) -> Iterator[Call]:
-        """One text at a time, as assisted generation takes no batch; of its calls only the mean is known."""
+        """Of the calls of a text only the mean is known."""
         texts = range(len(prompts)) if options.rows is None else options.rows
         for text, prompt in zip(texts, prompts, strict=True):
-            done = generate(pair, self.helper, prompt, self.L, options, options.seed + text, self.drafting.lookup)
-            for _ in range(done.calls):
-                yield Call(text, len(done.tokens) / done.calls, done.seconds / max(done.calls - 1, 1))
+            tokens, calls, seconds = self.continued(prompt, options, options.seed + text)
+            for _ in range(calls):
+                yield Call(text, tokens / calls, seconds / max(calls - 1, 1))
+
+
+@dataclass(frozen=True)
+class Peer(OneByOne):
+    """A method by transformers' own generation. models: of transformers, `generating`; helper: from `assistant`, or None; L tokens are
+    drafted; or those of prompt lookup."""
+
+    models: Any = field(default=None, compare=False)
+    helper: Any = field(default=None, compare=False)
+
+    @classmethod
+    def like(cls, method: Method, name: str, models: Pair, helper: Any = None) -> Peer:
+        """With the law, the drafts and their number of a method of ours."""
+        return cls(name, method.law, name, method.drafts, method.drafting, models=models, helper=helper)
+
+    def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
+        done = generate(self.models, self.helper, prompt, self.L, options, seed, self.drafting.lookup)
+        return len(done.tokens), done.calls, done.seconds
 
 
 @dataclass
@@ -155,12 +171,9 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
     """What `generate` is told."""
     sampling = decoding.sampling
     warped = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
+    hot = {"do_sample": True, "min_p": sampling.min_p or None} | warped
     settings: dict[str, Any] = {
-        **(
-            {"do_sample": True, "min_p": sampling.min_p or None} | warped
-            if sampling.temperature
-            else {"do_sample": False}
-        ),
+        **(hot if sampling.temperature else {"do_sample": False}),
         "max_new_tokens": decoding.max_tokens,
         "eos_token_id": list(pair.stop_tokens) or None,
         "pad_token_id": 0,
@@ -175,11 +188,18 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
     return settings
 
 
-def peers(pair: Pair, length: int = 4, lookup: Lookup | None = None) -> list[Peer]:
-    """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
-    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN)
-    looked_up = Peer.like(lookup_method(lookup), LOOKUP)
-    if pair.assisting is None:
-        return [plain, looked_up]
-    assisted = method_called("speculativesampling", None, shape_of(1, length, None))
-    return [plain, Peer.like(assisted, ASSISTED, assistant(pair.assisting)), looked_up]
+def peers(pair: Pair, *lengths: int, lookup: Lookup | None = None) -> list[Peer]:
+    """transformers beside our methods: plain, assisted by one draft of so many tokens (4), prompt lookup."""
+    models = generating(pair)
+    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN, models)
+    assisted = []
+    if models.assisting is not None:
+        helper, drafted = assistant(models.assisting), [shape_of(1, length, None) for length in lengths or (4,)]
+        methods = [method_called("speculativesampling", None, shape) for shape in drafted]
+        assisted = [Peer.like(method, ASSISTED, models, helper) for method in methods]
+    return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models)]
+
+
+def generating(pair: Pair) -> Pair:
+    """The pair as transformers' own models, which are loaded for this where ours are others."""
+    return pair if pair.by_transformers is None else pair.by_transformers()

@@ -20,7 +20,6 @@ ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
 SEVERAL = ((2, 1), (2, 2), (2, 4), (4, 1), (4, 2), (4, 4), (8, 2), (8, 4))
 LOOKED_UP = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
 POSITIONS = 64  # of one target call, at most
-DEEP = 8  # levels of a tree that follows the draft
 
 
 @dataclass
@@ -30,8 +29,7 @@ class Auto:
     model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
     as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
     --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
-    paths: numbers and lengths of the several paths that may be drafted. together: sizes of trees in which lookup and model draft together
-    (`ot_draft.paths.LookupTree`), where both may and costs are measured; whether they pay was not measured, hence none.
+    paths: numbers and lengths of the several paths that may be drafted.
 
     What was learnt is kept from run to run; runs may not take turns step by step. A batch has one shape for all its texts.
     CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
@@ -41,7 +39,6 @@ class Auto:
     lookup: Lookup | None = field(default_factory=lambda: Lookup(16, 3))
     costs: ot.paths.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
-    together: tuple[int, ...] = ()
     acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
     measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
 
@@ -72,12 +69,6 @@ class Auto:
             found += [_one_path(length) for length in ONE_PATH if length <= longest]
             joint = ot.paths.Joint().quick(ot.IID())
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
-            if self.lookup is not None:
-                grown = [ot.paths.LookupTree(size, min(self.lookup.num_tokens, DEEP)) for size in self.together]
-                counted = run.pair.acceptance
-                grown = grown if counted is None else [tree.for_pair(counted) for tree in grown]
-                fitting = [tree for tree in grown if tree.budget < POSITIONS and tree.length <= longest]
-                found += [Drafting(tree, lookup=self.lookup.for_tree) for tree in fitting]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
             most = min(longest, self.lookup.num_tokens)
@@ -178,7 +169,11 @@ class Choice(Chooser):
         lengths, active = step.length.tolist(), step.active.tolist()
         accepted = [length for length, going in zip(lengths, active, strict=True) if going]
         chosen = sum(accepted) / max(len(accepted), 1) + 1
-        self._pay(place, chosen)
+        if self._seconds:
+            # A step brings its share to the budget for exploring; a trial takes out what it has lost, or brings what it has won.
+            lasted, plain = self._seconds[place], self._seconds[0]
+            lost = 0.0 if self._trial is None else lasted - chosen / self._trial
+            self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
         self._count(step, lengths, active)
         self._behind = 0 if step.drafting.tree.passes else self._behind + round(chosen)
         self._going = (~step.finished).tolist()
@@ -187,13 +182,6 @@ class Choice(Chooser):
             self._seconds = []
             self._tables.clear()
         self._used.add(place)
-
-    def _pay(self, place: int, chosen: float) -> None:
-        """A step brings its share to the budget for exploring; a trial takes out what it has lost, or brings what it has won."""
-        if self._seconds:
-            lasted, plain = self._seconds[place], self._seconds[0]
-            lost = 0.0 if self._trial is None else lasted - chosen / self._trial
-            self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
 
     def _candidates(self) -> list[Candidate]:
         """Of everything on the menu that can be done now."""
@@ -211,19 +199,16 @@ class Choice(Chooser):
                     continue
                 means, hoped = found
             else:
-                means, hoped = self._of_model(self._keys[place])
+                key = self._keys[place]  # expected tokens of so many paths, by length
+                if key not in self._tables:
+                    self._tables[key] = self._acceptance.expected(key, self._longest[key], HOPES)
+                means, hoped = self._tables[key]
             whole = seconds + (reading if self._behind and length and not self._looked_up[place] else 0.0)
             candidates.append(Candidate(place, means[length] / whole, hoped[length] / whole, whole))
         return candidates
 
-    def _of_model(self, key: Key) -> Expected:
-        """Expected tokens of so many paths, by length."""
-        if key not in self._tables:
-            self._tables[key] = self._acceptance.expected(key, self._longest[key], HOPES)
-        return self._tables[key]
-
     def _of_found(self, texts: Sequence[Match], longest: int) -> Expected:
-        """The same of what was found in each text that goes on, as a mean over them."""
+        """Expected tokens of what was found in each text that goes on, by length, as a mean over them."""
         sums = [0.0] * (longest + 1), [0.0] * (longest + 1)
         for match in texts:
             key = ("lookup", match.matched)

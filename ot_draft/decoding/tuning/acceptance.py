@@ -1,7 +1,5 @@
 """How far drafts are accepted: counted by source and depth, with forgetting, because texts change."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
@@ -16,7 +14,7 @@ MODEL = 0.4  # of one draft of the model, before anything was seen
 MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
 MATCHED_MORE = 0.65
 GROWS = 0.3  # with K drafts the chance to go on is 1 - (1 - a)^(K^GROWS), as on the pairs of the README
-Key = tuple[str, int]  # ("model", number of paths), ("lookup", tokens matched) or ("tree", nodes)
+Key = tuple[str, int]  # ("model", number of paths) or ("lookup", tokens matched)
 Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and hoped for
 
 

@@ -1,9 +1,7 @@
 """What a step costs: measured in the steps themselves, by part, or read from a file."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import defaultdict, deque
 from statistics import median_low
 
 import ot_draft as ot
@@ -74,27 +72,13 @@ class GivenCosts(StepCosts):
         return costs.of(drafting.tree.width, drafting.tree.length, drafting.rule.short_name)
 
     def reach(self, drafting: Drafting) -> bool:
-        tree = drafting.tree
-        of_paths = tree.budget == tree.width * tree.length  # what the costs are given for
-        return not tree.budget or (of_paths and self._costs.reach(tree.width, tree.length))
+        return not drafting.tree.budget or self._costs.reach(drafting.tree.width, drafting.tree.length)
 
 
-class _Recent:
-    """The middle of the last measurements: a machine that does something else for a moment does not count."""
-
-    def __init__(self) -> None:
-        self._last: deque[float] = deque(maxlen=RECENT)
-
-    def add(self, value: float) -> None:
-        self._last.append(value)
-
-    @property
-    def value(self) -> float:
-        """Of few measurements the lowest: the first step of its kind takes memory and warms up."""
-        return median_low(self._last)
-
-    def __len__(self) -> int:
-        return len(self._last)
+def _recent() -> deque[float]:
+    """The last measurements. Their middle counts, where a machine that does something else for a moment does not; of few the lowest: the
+    first step of its kind takes memory and warms up."""
+    return deque(maxlen=RECENT)
 
 
 class MeasuredCosts(StepCosts):
@@ -109,10 +93,8 @@ class MeasuredCosts(StepCosts):
 
     def __init__(self, share: float, on_cpu: bool, batch: int = 1) -> None:
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
-        self._verify: dict[int, _Recent] = {}
-        self._draft: dict[int, _Recent] = {}
-        self._rest: dict[int, _Recent] = {}
-        self._read = _Recent()
+        self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
+        self._read = _recent()
         self._steps, self._plain_at, self._plain_steps = 0, 0, 0
         self._plain_call = 0.0  # seconds, at present
 
@@ -134,24 +116,24 @@ class MeasuredCosts(StepCosts):
         size, width = drafting.tree.budget, drafting.tree.width
         unit = self._unit(size + 1, parts.verify)
         drafted = parts.draft if drafting.tree.passes else 0.0  # else it is the time of choosing and looking up
-        self._rest.setdefault(self._kind(drafting), _Recent()).add((seconds - parts.verify - drafted) / unit)
+        self._rest[self._kind(drafting)].append((seconds - parts.verify - drafted) / unit)
         if not size:
             self._plain_at = self._steps
             self._plain_steps += 1
             return
-        self._verify.setdefault(size + 1, _Recent()).add(parts.verify / unit)
+        self._verify[size + 1].append(parts.verify / unit)
         if drafting.tree.passes:
             self._learn_draft(width, drafting.tree.length, drafted / unit, behind)
 
     def _learn_draft(self, width: int, length: int, drafted: float, behind: int) -> None:
         """A step that read up besides what it drafted tells what reading costs, once it is known what drafting does."""
         if behind and width in self._draft:
-            self._read.add(max(drafted - length * self._drafted(width), 0.0) / behind)
+            self._read.append(max(drafted - length * self._drafted(width), 0.0) / behind)
         else:
-            self._draft.setdefault(width, _Recent()).add(max(drafted - self._reading(behind), 0.0) / length)
+            self._draft[width].append(max(drafted - self._reading(behind), 0.0) / length)
 
     def plain(self) -> float:
-        return self._plain_call * (1 + self._rest[0].value)
+        return self._plain_call * (1 + median_low(self._rest[0]))
 
     def step(self, drafting: Drafting) -> float:
         cost = self._verified(drafting.tree.budget + 1) + self._remaining(drafting)
@@ -162,7 +144,7 @@ class MeasuredCosts(StepCosts):
         return self._plain_call * self._reading(behind)
 
     def _reading(self, behind: int) -> float:
-        one = self._read.value if len(self._read) else self._share * self._position
+        one = median_low(self._read) if len(self._read) else self._share * self._position
         return one * behind
 
     def _unit(self, positions: int, seconds: float) -> float:
@@ -184,7 +166,7 @@ class MeasuredCosts(StepCosts):
         slope = self._slope()
         if positions in self._verify:
             recent = self._verify[positions]
-            return (len(recent) * recent.value + FEW * (1 + slope * (positions - 1))) / (len(recent) + FEW)
+            return (len(recent) * median_low(recent) + FEW * (1 + slope * (positions - 1))) / (len(recent) + FEW)
         below = max((known for known in self._verify if known < positions), default=1)
         above = min((known for known in self._verify if known > positions), default=None)
         first = self._verified(below) if below > 1 else 1.0
@@ -197,19 +179,19 @@ class MeasuredCosts(StepCosts):
         weight, total = STRENGTH, STRENGTH * self._position
         for positions, recent in self._verify.items():
             further = positions - 1
-            weight, total = weight + further**2, total + further * (recent.value - 1)
+            weight, total = weight + further**2, total + further * (median_low(recent) - 1)
         return max(total / weight, 0.0)
 
     def _drafted(self, width: int) -> float:
         """A draft call on so many rows."""
         if width in self._draft:
-            return self._draft[width].value
+            return median_low(self._draft[width])
         known = min(self._draft, key=lambda other: abs(other - width), default=0)
-        first = self._draft[known].value if known else self._share
+        first = median_low(self._draft[known]) if known else self._share
         return first * max(1 + self._slope() * (width - max(known, 1)), 0.5)
 
     def _remaining(self, drafting: Drafting) -> float:
         kind = self._kind(drafting)
         if kind in self._rest:
-            return self._rest[kind].value
-        return self._rest[0].value + SELECTION * (1 + 0.5 * max(kind - 1, 0))
+            return median_low(self._rest[kind])
+        return median_low(self._rest[0]) + SELECTION * (1 + 0.5 * max(kind - 1, 0))

@@ -1,7 +1,5 @@
 """Ways to draft trees, one class each; `ALL` makes one of every kind that follows the draft, by name and for a number of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ...errors import InvalidArgument

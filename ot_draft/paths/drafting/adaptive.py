@@ -44,7 +44,7 @@ class AdaptiveTree(LevelTree):
 
     def estimate(self, q: Array) -> AdaptiveEstimate:
         """What the draft says at nodes with the laws q (..., n), whose largest masses are all that counts."""
-        return AdaptiveEstimate.of(q, self.estimator, self.most, self.spread)
+        return AdaptiveEstimate(q, self.estimator, self.most, self.spread)
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
         """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
@@ -62,7 +62,6 @@ class AdaptiveTree(LevelTree):
         return replace(found, typical=tuple(found.estimate(q).gains[0].mean(0).tolist()))
 
 
-@dataclass(frozen=True, eq=False)
 class AdaptiveEstimate:
     """Nodes with the laws q (..., n), which may have `most` children each. spread: see `AdaptiveTree`.
 
@@ -70,20 +69,11 @@ class AdaptiveEstimate:
     float64, `host_view`s.
     """
 
-    estimator: StandIn
-    most: int
-    spread: float
-    head: Array
-    stand_in: Array
-    n: int
-
-    @classmethod
-    def of(cls, q: Array, estimator: StandIn, most: int, spread: float) -> AdaptiveEstimate:
-        n = q.shape[-1]
-        head = xp.top_masses(q, min(max(estimator.head, most), n))
-        head = xp.host_view(xp.floats(head))
+    def __init__(self, q: Array, estimator: StandIn, most: int, spread: float) -> None:
+        self.estimator, self.most, self.spread, self.n = estimator, most, spread, q.shape[-1]
+        self.head = head = xp.host_view(xp.floats(xp.top_masses(q, min(max(estimator.head, most), self.n))))
         c = xp.where(head > 0, 1, 0) * head**estimator.power
-        return cls(estimator, most, spread, head, estimator.seen * c / xp.total(c), n)
+        self.stand_in = estimator.seen * c / xp.total(c)
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
@@ -97,14 +87,13 @@ class AdaptiveEstimate:
         table = self._table()
         children = xp.positions(self.most + 1, table)[:, None]
         fixed_count = xp.positions(table.shape[-1], table)
-        options = xp.where(
-            fixed_count <= children, table[..., xp.maximum(children - fixed_count, 0), fixed_count], -1.0
-        )
+        drawn_too = table[..., xp.maximum(children - fixed_count, 0), fixed_count]
+        options = xp.where(fixed_count <= children, drawn_too, -1.0)
         which = options.argmax(-1)
         return xp.gather(options, which[..., None])[..., 0], which
 
     def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
-        """As in `AcceptanceEstimate`: a fixed token is reached where the target draws it; of a drawn one, its mass is shared by the
+        """As `LevelTree.estimate` says: a fixed token is reached where the target draws it; of a drawn one, its mass is shared by the
         chance that it was drawn."""
         masses = xp.host_view(xp.floats(masses))
         c = self._mass(masses)
@@ -137,10 +126,9 @@ class AdaptiveEstimate:
         seen = xp.where(beyond[:, :-1], c[..., None, :], 0.0)
         caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, self.most)).sum(-1)
         fixed_count = covered[..., None, : most + 1]
+        alone = spread * xp.minimum(fixed_count, 1) + (1 - spread) * fixed_count
         drawn_too = spread * spread_out + (1 - spread) * (fixed_count + caught)
-        return xp.namespace(head).concatenate(
-            (spread * xp.minimum(fixed_count, 1) + (1 - spread) * fixed_count, drawn_too), -2
-        )
+        return xp.namespace(head).concatenate((alone, drawn_too), -2)
 
     def _mass(self, masses: Array) -> Array:
         """The stand-in's mass of tokens by their masses under q."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,10 +15,13 @@ from ...rules import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
 from ..rules.token_wise import NaivePath, TokenWise
-from ..tree import DraftTree, TreeShape
+from ..tree import DraftTree
 from .candidates import BestCandidates, Offer
+from .counted import CountedGrowth
 from .drafter import TreeDrafter
-from .growing import Growing, Grown, TreeDraws, check_bounds
+from .fixed import FixedGrowth, FixedTree
+from .growing import Growing, TreeDraws, check_bounds
+from .level_tree import Chosen
 
 EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 
@@ -59,10 +62,6 @@ class ConfidentTree(BestCandidates):
         values = reached[..., None] * xp.host_view(xp.floats(xp.gather(q, tokens)))
         return Offer(xp.host_view(tokens), values, values)
 
-    def fixed_count(self, parents: Array) -> Array:
-        nodes = xp.positions(parents.shape[-1] + 1, parents)
-        return (parents[:, :, None] == nodes).sum(1) * (nodes < parents.shape[-1])
-
 
 @dataclass(frozen=True)
 class SampledTree(BestCandidates):
@@ -100,20 +99,17 @@ class SampledTree(BestCandidates):
             there = value > floor[..., None]
             if place and xp.settled(~there):
                 break
-            drawn.append(xp.where(there, draws.tokens(left, numbers + place + 0 * there, there), -1))
+            number = numbers + place + 0 * there
+            drawn.append(xp.where(there, draws.tokens(left, number, there, left=min(2, self.most - place)), -1))
             token = xp.from_view(drawn[-1], q)
             share = xp.gather(left, token)
-            mass = xp.minimum(
-                xp.host_view(xp.floats(share)) / xp.where(there, xp.host_view(xp.floats(xp.total(left))), 1), 1
-            )
+            wanted, whole = (xp.host_view(xp.floats(x)) for x in (share, xp.total(left)))
+            mass = xp.minimum(wanted / xp.where(there, whole, 1), 1)
             xp.add_at(left, token, -share)
             values.append(xp.where(there, value, 0.0))
             chances.append(values[-1] * mass)
             value = value * (1 - mass)
         return Offer(*map(xp.concatenate, (drawn, values, chances)))
-
-    def fixed_count(self, parents: Array) -> Array:
-        return 0 * xp.concatenate((parents, parents[:, :1]))
 
 
 @dataclass(frozen=True)
@@ -131,8 +127,6 @@ class StoppedPath(TreeDrafter):
     threshold: float = 0.7
     edges: tuple[float, ...] = EDGES
     accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
-    length: int = field(init=False, compare=False)
-    most: int = field(default=1, init=False, compare=False)
     law: ClassVar[DraftLaw] = IID()
     rule: ClassVar[PathRule] = BlockVerification()
     label: ClassVar[str] = "SpecDec++"
@@ -144,7 +138,14 @@ class StoppedPath(TreeDrafter):
                 f"threshold is {self.threshold!r}, {len(self.accepted)} chances for {len(self.edges)} edges: give a probability, and"
                 " one chance more than edges"
             )
-        object.__setattr__(self, "length", self.budget)
+
+    @property
+    def length(self) -> int:  # type: ignore[override]
+        return self.budget
+
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        return 1
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> StoppedPath:
         """The same with the predictions that fit pairs of a target and its draft, (rows, n): in every bin the share of draws accepted."""
@@ -160,16 +161,8 @@ class StoppedPath(TreeDrafter):
         refused = 1 - np.cumprod(self.predicted(q), axis=-1) > self.threshold
         return np.where(refused.any(-1), refused.argmax(-1) + 1, chains.bounds.length)
 
-    @property
-    def draws(self) -> int:
-        return self.budget
-
-    @property
-    def reads(self) -> int:
-        return self.budget
-
     def growing(self, draws: TreeDraws) -> Growing:
-        return GrowingPath(self, draws)
+        return StoppedGrowth(self, draws)
 
     def predicted(self, mass: Array) -> Array:
         """Chance that a drafted token of this mass is accepted."""
@@ -180,50 +173,23 @@ class StoppedPath(TreeDrafter):
         return chance
 
 
-class GrowingPath(Growing):
-    """A path of every text, token after token."""
+class StoppedGrowth(CountedGrowth):
+    """A path of every text, token after token; a node is reached where nothing before it is refused."""
 
-    def __init__(self, drafting: StoppedPath, draws: TreeDraws) -> None:
-        super().__init__(draws, drafting.budget)
-        self.drafting, self._slots, self._passes = (
-            drafting,
-            draws.root,
-            xp.double(draws.root) + 1,
-        )  # the chance that nothing is refused
-        self._tokens: list[Array] = []
+    drafting: StoppedPath
 
-    def grow(self, q: Array) -> None:
-        depth = len(self._tokens)
-        there = self._slots >= 0
-        drawn = self._draws.tokens(q, (0 * self._slots + depth)[..., None], there[..., None])
-        token = xp.where(there, drawn[..., 0], -1)
-        mass = xp.host_view(xp.floats(xp.gather(q, xp.from_view(token[..., None], q))))[..., 0]
-        self._tokens.append(token)
-        self._passes = self._passes * self.drafting.predicted(mass)
-        above, goes_on = xp.where(there, self._slots, 0), there & (1 - self._passes <= self.drafting.threshold)
-        self._slots = xp.where(goes_on, depth + 1, -1)
-        self._show(self._slots, xp.where(goes_on, token, 0), above)
-        self.levels -= 1
+    def _decide(self, q: Array) -> Chosen:
+        goes_on = (self._slots >= 0) & (1 - self._reached <= self.drafting.threshold)
+        return xp.where(goes_on, 1, 0), 0 * self._slots
 
-    def grown(self) -> Grown:
-        size = self.drafting.budget
-        none = 0 * self._tokens[0] - 1
-        tokens = xp.concatenate((*self._tokens, *[none] * (size - len(self._tokens))))
-        there, place = tokens >= 0, xp.positions(size, tokens)
-        further = xp.concatenate((there[:, 1:], there[:, :1] & False))  # a node with a child was read
-        slots = xp.where(further, place + 1, -1)
-        slots = xp.concatenate((none + 1, slots))
-        trees = tokens, xp.where(there, place, size), 0 * slots, slots
-        return Grown(*map(self._draws.kind, trees))
+    def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
+        return xp.where(children < 0, 0, self.drafting.predicted(xp.host_view(xp.floats(masses))))
 
 
 @dataclass(frozen=True)
-class LookupPath(TreeDrafter):
+class LookupPath(FixedTree):
     """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
 
-    length: int
-    most: int = field(default=1, init=False, repr=False, compare=False)
-    law: ClassVar[DraftLaw] = IID()
     rule: ClassVar[PathRule] = NaivePath()
     label: ClassVar[str] = "prompt lookup"
     family: ClassVar[tuple[str, int]] = ("lookup", 0)
@@ -232,32 +198,17 @@ class LookupPath(TreeDrafter):
     passes: ClassVar[int] = 0
 
     @property
-    def budget(self) -> int:  # type: ignore[override]
-        return self.length
-
-    @property
     def takes(self) -> int:  # type: ignore[override]
-        return self.length
-
-    @property
-    def bounds(self) -> TreeShape:
-        return TreeShape.chains(1, self.length)
+        return self.budget
 
     def growing(self, draws: TreeDraws) -> Growing:
         return GivenPath(self, draws)
 
 
-class GivenPath(Growing):
-    """It is there from the beginning."""
+class GivenPath(FixedGrowth):
+    """It is there from the beginning: no model drafts."""
 
     def __init__(self, drafting: LookupPath, draws: TreeDraws) -> None:
-        super().__init__(draws, 0)
-        self._length = drafting.length
-
-    def grow(self, q: Array) -> None:
-        """Nothing is drafted by a model."""
-
-    def grown(self) -> Grown:
-        root, node = self._draws.root, xp.positions(self._length, self._draws.root)
-        none = 0 * xp.concatenate((root, root + 0 * node))
-        return Grown(*map(self._draws.kind, (self._draws.given[:, : self._length], root + node, none, none - 1)))
+        super().__init__(drafting, draws)
+        self.levels = 0
+        self._tokens[:] = draws.kind(draws.given[:, : drafting.takes])

@@ -4,15 +4,13 @@ A candidate's value is at most that of its parent and of its elder siblings, so 
 has its first children. Only those are read by the draft model, and drafted after, which are among the best so far.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple
 
 from ... import arrays as xp
 from ...arrays import Array
 from .drafter import TreeDrafter
-from .growing import Growing, Grown, TreeDraws, check_bounds, in_order, written
+from .growing import Growing, Grown, TreeDraws, check_bounds, written
 
 
 class Offer(NamedTuple):
@@ -59,10 +57,6 @@ class BestCandidates(TreeDrafter):
         its children, nor from child to child.
         """
 
-    @abstractmethod
-    def fixed_count(self, parents: Array) -> Array:
-        """How many children of every node are fixed: int (B, N + 1), of parents (B, N)."""
-
     def growing(self, draws: TreeDraws) -> Growing:
         return Candidates(self, draws)
 
@@ -89,14 +83,8 @@ class Candidates(Growing):
         there = kept < values.shape[-1]
         at = xp.where(there, kept, 0)
         above = at // children
-        self._kept.append(
-            Level(
-                xp.where(there, xp.take(tokens, at), -1),
-                xp.where(there, xp.take(values, at), 0.0),
-                xp.take(here, above),
-                0 * at - 1,
-            )
-        )
+        tokens, values = xp.where(there, xp.take(tokens, at), -1), xp.where(there, xp.take(values, at), 0.0)
+        self._kept.append(Level(tokens, values, xp.take(here, above), 0 * at - 1))
         self._first_uniform += drafting.most * (1 if self.levels == drafting.length else drafting.beam)
         self._count += at.shape[-1]
         self.levels -= 1
@@ -135,12 +123,14 @@ class Candidates(Growing):
         above = _padded(xp.where(there, xp.take(node, xp.take(parents, at)), size), size, size)
         slots, tokens = (_padded(xp.where(there, xp.take(x, at), -1), size, -1) for x in (slots, tokens))
         slots = xp.concatenate((0 * at[:, :1], slots))
-        trees = tokens, above, self.drafting.fixed_count(above), slots
-        return Grown(*map(self._draws.kind, trees))
+        fixed_count = 0 * slots
+        if self.drafting.law.number_by_q:  # no child is a draw
+            nodes = xp.positions(size + 1, above)
+            fixed_count = (above[:, :, None] == nodes).sum(1) * (nodes < size)
+        return Grown(*map(self._draws.kind, (tokens, above, fixed_count, slots)))
 
     def _all(self, name: str) -> Array:
-        columns = [getattr(level, name) for level in self._kept]
-        return xp.concatenate(columns)
+        return xp.concatenate([getattr(level, name) for level in self._kept])
 
 
 def _best(values: Array, count: int) -> Array:
@@ -154,7 +144,8 @@ def _best(values: Array, count: int) -> Array:
     if xp.on_host(there):
         most = max(int(there.sum(-1).max()) if len(there) else 0, 1)
         order, there = order[:, :most], there[:, :most]
-    return in_order(xp.where(there, order, width))
+    places = xp.where(there, order, width)
+    return xp.take(places, xp.argsort(places))
 
 
 def _padded(x: Array, width: int, value: int) -> Array:

@@ -30,7 +30,7 @@ from .counted_acceptance import (
     neutral_looked_up,
 )
 from .growing import Growing, TreeDraws
-from .level_tree import AcceptanceEstimate, LevelGrowth, LevelTree, free
+from .level_tree import Chosen, LevelGrowth, LevelTree, free
 
 NEUTRAL, NEUTRAL_LOOKED_UP = neutral_acceptance(), neutral_looked_up()
 
@@ -60,7 +60,7 @@ class CountedTree(LevelTree):
         return self.acceptance.typical
 
     def estimate(self, q: Array) -> CountedEstimate:
-        return CountedEstimate.of(self.acceptance, q)
+        return CountedEstimate(self.acceptance, q)
 
     def for_pair(self, acceptance: PairAcceptance) -> CountedTree:
         return replace(self, acceptance=acceptance.drawn) if self.acceptance == NEUTRAL else self
@@ -85,20 +85,16 @@ class CountedGrowth(LevelGrowth):
             if xp.on_host(count):  # where it can be asked which nodes have so many, the others are left out
                 going = (count[:, nodes] > place).any(0)[:, 0]
                 left, nodes = left if going.all() else left[:, going], nodes[going]
-            needed = count[:, nodes] > place
-            token = xp.where(needed, self._draws.tokens(left, numbers[:, nodes, place : place + 1], needed), -1)
-            drawn.append(_at_nodes(token, nodes, count))
+            still = count[:, nodes] - place
+            needed = still > 0
+            number = numbers[:, nodes, place : place + 1]
+            token = xp.where(needed, self._draws.tokens(left, number, needed, nodes, still), -1)
+            drawn.append(0 * count - 1)
+            drawn[-1][:, nodes] = token  # -1 at the other nodes of the level
             token = xp.from_view(token, q)
             xp.add_at(left, token, -xp.gather(left, token))
         children = xp.concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))))
         return children, xp.gather(q, xp.from_view(children, q))
-
-
-def _at_nodes(tokens: Array, nodes: Array, count: Array) -> Array:
-    """Tokens (B, w, 1) of these nodes int (w,) among all of a level, -1 at the others: (B, W, 1)."""
-    every = 0 * count - 1
-    every[:, nodes] = tokens
-    return every
 
 
 @dataclass(frozen=True)
@@ -129,25 +125,6 @@ class LookupTree(CountedTree):
         return LookupGrowth(self, draws)
 
 
-@dataclass(frozen=True, eq=False)
-class _WithAnother:
-    """An estimate of the nodes of a level and, behind them, of one more node that promises a single child with certainty."""
-
-    estimate: AcceptanceEstimate
-
-    @property
-    def gains(self) -> tuple[Array, Array]:
-        gains, fixed_count = self.estimate.gains
-        join = xp.namespace(gains).concatenate
-        child = 0 * gains[:, :1, :1]
-        return join((gains, join((child + 1, 0 * gains[:, :1, 1:]), -1)), -2), join(
-            (fixed_count, 0 * fixed_count[:, :1]), -2
-        )
-
-    def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
-        return self.estimate.below(masses, tokens, fixed_count, count)
-
-
 class LookupGrowth(CountedGrowth):
     """Trees that may hold the way of the looked-up tokens: of every node of the level, whether it stands on that way."""
 
@@ -159,19 +136,24 @@ class LookupGrowth(CountedGrowth):
         self._given = xp.concatenate((given, draws.root - 1))
         self._depth, self._on_way = 0, draws.root == 0
 
-    def _decide(self, estimate: AcceptanceEstimate, q: Array) -> tuple[Array, Array]:
-        """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own."""
+    def _decide(self, q: Array) -> Chosen:
+        """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own, behind the others."""
+        self._estimate = self.drafting.estimate(q)
+        gains, none_fixed = self._estimate.gains
+        certain = xp.where(xp.positions(gains.shape[-1], gains) == 0, 1.0, 0.0) + 0 * gains[:, :1]
+        join = xp.namespace(gains).concatenate
         next_one = self._next()[..., None]
         mass = xp.gather(q, xp.from_view(next_one, q))
         self._accepted = xp.where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
         beside = self._reached * (1 - self._accepted), xp.total(self._reached * self._accepted)
         reached = xp.concatenate(beside)
         left = self.drafting.budget - self._used
-        count, fixed_count = self.drafting.numbers_at(_WithAnother(estimate), reached, left, self.levels)
+        options = join((gains, certain), -2), join((none_fixed, none_fixed[:, :1]), -2)
+        count, fixed_count = self.drafting.shared_out(*options, reached, left, self.levels)
         fixed = xp.where(next_one[..., 0] >= 0, count[:, -1:], 0)
         count, fixed_count = count[:, :-1], fixed_count[:, :-1]
         # Draws are outside the looked-up token: none where it has all the mass.
-        possible = (estimate.gains[0] > 0).sum(-1) - xp.where(xp.host_view(mass[..., 0] > 0), fixed, 0)
+        possible = (gains > 0).sum(-1) - xp.where(xp.host_view(mass[..., 0] > 0), fixed, 0)
         return xp.minimum(count, possible) + fixed, fixed_count + fixed
 
     def _next(self) -> Array:
@@ -187,11 +169,9 @@ class LookupGrowth(CountedGrowth):
         children = xp.where((xp.positions(numbers.shape[-1], count) == draws) & (fixed_count > 0), fixed, children)
         return children, xp.gather(q, xp.from_view(children, q))
 
-    def _chances(
-        self, estimate: AcceptanceEstimate, masses: Array, children: Array, fixed_count: Array, count: Array
-    ) -> Array:
+    def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
         """Draws beside a looked-up token count where that is refused."""
-        chances = super()._chances(estimate, masses, children, fixed_count, count)
+        chances = super()._chances(masses, children, fixed_count, count)
         fixed, accepted = self._next()[..., None], self._accepted[..., None]
         beside = xp.where(fixed_count > 0, chances * (1 - accepted), chances)
         return xp.where((children == fixed) & (fixed_count > 0), accepted, beside)

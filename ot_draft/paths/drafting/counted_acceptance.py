@@ -8,9 +8,11 @@ Sequoia's.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,11 +49,28 @@ class CountedAcceptance:
         cls, p: np.ndarray, q: np.ndarray, most: int = 12, seed: int = 0, edges: tuple[float, ...] = EDGES
     ) -> CountedAcceptance:
         """Counted on pairs of a target and its draft, (rows, n) each; the draws are made with this seed."""
-        count = _Count(np.asarray(p, np.float64), np.asarray(q, np.float64), most, edges)
-        generator = np.random.default_rng(seed)
-        for _ in range(TIMES):
-            count.draw(generator)
-        return count.acceptance()
+        p, q, generator = np.asarray(p, np.float64), np.asarray(q, np.float64), np.random.default_rng(seed)
+        row, bins = np.searchsorted(edges, q.max(-1), side="right"), len(edges) + 1
+        accepted = np.zeros((len(p), most))
+        noted = []
+        for place, taken, of_tokens in chain.from_iterable(_rejected(p, q, most, generator) for _ in range(TIMES)):
+            accepted[:, place] += taken / TIMES
+            noted.append((place, *of_tokens))
+        mean, sums = accepted.mean(0), np.zeros((bins, most))
+        np.add.at(sums, row, accepted)
+        of_node = (sums + PRIOR * mean) / (np.bincount(row, minlength=bins)[:, None] + PRIOR)
+        found, expected = np.zeros((2, PLACES, bins))
+        for place, rows, share, chance in noted:
+            at, of = min(place, PLACES - 1), np.searchsorted(edges, share, side="right")
+            np.add.at(found[at], of, chance)
+            np.add.at(expected[at], of, of_node[row[rows], place])
+        prior = PRIOR * TIMES * mean[np.minimum(np.arange(PLACES), most - 1), None] + 1e-12
+        return cls(
+            tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
+            tuple(map(_floats, (found + prior) / (expected + prior))),
+            _floats(np.minimum.accumulate(mean)),
+            edges,
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +92,7 @@ class LookedUpAcceptance:
         Bins with few rows are drawn to the draft's own mass, those without any say it.
         """
         bins = len(cls.edges) + 1
-        place, middle = np.searchsorted(cls.edges, q, side="right"), np.add([0, *cls.edges], [*cls.edges, 1]) / 2
+        place, middle = np.searchsorted(cls.edges, q, side="right"), _middles(cls.edges)
 
         def mean(chosen: np.ndarray) -> tuple[float, ...]:
             number = np.bincount(place[chosen], minlength=bins)
@@ -88,17 +107,22 @@ class LookedUpAcceptance:
         return values[0] + sum((above - below) * xp.where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
 
 
-def neutral_acceptance(most: int = 12, edges: tuple[float, ...] = EDGES) -> CountedAcceptance:
+def neutral_acceptance(most: int = 12) -> CountedAcceptance:
     """Where nothing was counted: a draw is accepted as often as the draft thinks its top token right, whatever its own share was."""
-    middles = np.add([0, *edges], [*edges, 1]) / 2
+    middles = _middles(EDGES)
     of_node = tuple(_floats(mass * (1 - mass) ** np.arange(most)) for mass in middles)
-    return CountedAcceptance(of_node, ((1.0,) * len(middles),), of_node[len(middles) // 2], edges)
+    return CountedAcceptance(of_node, ((1.0,) * len(middles),), of_node[len(middles) // 2])
 
 
-def neutral_looked_up(edges: tuple[float, ...] = (0.02, 0.1, 0.4, 0.8, 0.97)) -> LookedUpAcceptance:
+def neutral_looked_up() -> LookedUpAcceptance:
     """Where nothing was counted: a looked-up token is accepted as often as the draft says."""
-    middles = _floats(np.add([0, *edges], [*edges, 1]) / 2)
-    return LookedUpAcceptance(middles, middles, edges)
+    middles = _floats(_middles(LookedUpAcceptance.edges))
+    return LookedUpAcceptance(middles, middles)
+
+
+def _middles(edges: Sequence[float]) -> np.ndarray:
+    """Of the bins of mass between these edges, 0 and 1."""
+    return np.asarray(np.add([0, *edges], [*edges, 1]) / 2)
 
 
 @dataclass(frozen=True)
@@ -109,18 +133,13 @@ class PairAcceptance:
     looked_up: LookedUpAcceptance
 
 
-@dataclass(frozen=True, eq=False)
 class CountedEstimate:
-    """What was counted, at nodes by the largest mass of q, (...), and its number of tokens of positive mass, int (...); `host_view`s."""
+    """What was counted, at nodes with the laws q (..., n), in `host_view`s: by q's largest mass, and its number of tokens with mass."""
 
-    acceptance: CountedAcceptance
-    largest: Array
-    tokens: Array
-
-    @classmethod
-    def of(cls, acceptance: CountedAcceptance, q: Array) -> CountedEstimate:
-        """At nodes with the laws q (..., n)."""
-        return cls(acceptance, xp.host_view(xp.floats(xp.namespace(q).amax(q, -1))), xp.host_view((q > 0).sum(-1)))
+    def __init__(self, acceptance: CountedAcceptance, q: Array) -> None:
+        self.acceptance = acceptance
+        self.largest = xp.host_view(xp.floats(xp.namespace(q).amax(q, -1)))
+        self.tokens = xp.host_view((q > 0).sum(-1))
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
@@ -162,74 +181,38 @@ class _Tables(NamedTuple):
 @lru_cache(maxsize=256)
 def _tables(acceptance: CountedAcceptance, device: Any) -> _Tables:
     """Made once for a device, because making them is a copy from the host."""
-    like = np.empty(0) if device is None else _empty(device)
+    like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device).double()
     values = acceptance.of_node, acceptance.of_share, acceptance.edges
     return _Tables(*(xp.from_host(np.array(each, dtype=np.float64), like) for each in values))
 
 
-def _empty(device: Any) -> Array:
-    import torch
-
-    return torch.empty(0, device=device, dtype=torch.float64)
-
-
-class _Count:
-    """The sums that an `CountedAcceptance` is made of. Rows of a batch are drawn side by side."""
-
-    def __init__(self, p: np.ndarray, q: np.ndarray, most: int, edges: tuple[float, ...]) -> None:
-        self.p, self.q, self.most, self.edges = p, q, most, edges
-        self.row = np.searchsorted(edges, q.max(-1), side="right")
-        self._accepted = np.zeros((len(p), most))
-        self._times = 0
-        self._noted: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []  # place, rows, shares, chances
-
-    def draw(self, generator: np.random.Generator) -> None:
-        """Recursive rejection of draws without replacement, one after the other, once in every row."""
-        target, left, rows = self.p.copy(), self.q.copy(), np.arange(len(self.p))
-        alive = np.ones(len(rows))
-        for place in range(min(self.most, self.p.shape[-1])):
-            mass = left.sum(-1)
-            alive = np.where(mass > 1e-12, alive, 0)
-            law = left / np.where(mass > 1e-12, mass, 1)[:, None]
-            token = _drawn(law, generator)
-            share = law[rows, token]
-            chance = alive * np.minimum(1, target[rows, token] / np.where(share > 0, share, 1))
-            kept = share > 0
-            self._noted.append((place, rows[kept], share[kept], chance[kept]))
-            overlap = np.minimum(target, law)
-            self._accepted[:, place] += alive * overlap.sum(-1)
-            left[rows, _drawn(law - overlap, generator)] = 0
-            target -= overlap
-            rest = target.sum(-1)
-            alive = alive * rest
-            target /= np.where(rest > 0, rest, 1)[:, None]
-        self._times += 1
-
-    def acceptance(self) -> CountedAcceptance:
-        accepted = self._accepted / self._times
-        mean, bins = accepted.mean(0), len(self.edges) + 1
-        sums = np.zeros((bins, self.most))
-        np.add.at(sums, self.row, accepted)
-        of_node = (sums + PRIOR * mean) / (np.bincount(self.row, minlength=bins)[:, None] + PRIOR)
-        found, expected = np.zeros((2, PLACES, bins))
-        for place, rows, share, chance in self._noted:
-            at, of = min(place, PLACES - 1), np.searchsorted(self.edges, share, side="right")
-            np.add.at(found[at], of, chance)
-            np.add.at(expected[at], of, of_node[self.row[rows], place])
-        prior = PRIOR * self._times * mean[np.minimum(np.arange(PLACES), self.most - 1), None] + 1e-12
-        return CountedAcceptance(
-            tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
-            tuple(map(_floats, (found + prior) / (expected + prior))),
-            _floats(np.minimum.accumulate(mean)),
-            self.edges,
-        )
+def _rejected(
+    p: np.ndarray, q: np.ndarray, most: int, generator: np.random.Generator
+) -> Iterator[tuple[int, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Recursive rejection of draws without replacement, one after the other, side by side in all rows: place, chance that the draw there
+    is the accepted one, and of the rows that have one left, which these are, the share of the drawn token, and its chance."""
+    target, left, rows = p.copy(), q.copy(), np.arange(len(p))
+    alive = np.ones(len(rows))
+    for place in range(min(most, p.shape[-1])):
+        mass = left.sum(-1)
+        alive = np.where(mass > 1e-12, alive, 0)
+        law = left / np.where(mass > 1e-12, mass, 1)[:, None]
+        token = _drawn(law, generator)
+        share = law[rows, token]
+        chance = alive * np.minimum(1, target[rows, token] / np.where(share > 0, share, 1))
+        kept = share > 0
+        overlap = np.minimum(target, law)
+        yield place, alive * overlap.sum(-1), (rows[kept], share[kept], chance[kept])
+        left[rows, _drawn(law - overlap, generator)] = 0
+        target -= overlap
+        rest = target.sum(-1)
+        alive = alive * rest
+        target /= np.where(rest > 0, rest, 1)[:, None]
 
 
-def _drawn(masses: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _drawn(masses: np.ndarray, generator: np.random.Generator) -> Array:
     """One index of every row, by its masses."""
-    sums = masses.cumsum(-1)
-    wanted = generator.random((len(masses), 1)) * sums[:, -1:]
-    return np.asarray(np.minimum((sums <= wanted).sum(-1), masses.shape[-1] - 1))
+    return xp.inverse_cdf(masses, generator.random((len(masses), 1)))[:, 0]
 
 
 def _floats(values: np.ndarray) -> tuple[float, ...]:

@@ -11,12 +11,12 @@ import numpy as np
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
-from ..layout import Bounds
 from ..model import Nodes, Path, Rows
 from ..rules.path_rule import PathRule
-from ..tree import DraftTree, TreeBounds
+from ..tree import Bounds, DraftTree, TreeBounds
 from .counted_acceptance import PairAcceptance
 from .enumeration import Drafted, every_growth
+from .forced import ForcedDraws, Laws, forced_chances
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 
 
@@ -27,6 +27,8 @@ class TreeDrafter(ABC):
     slots_are_nodes: ClassVar[bool] = True
     # How many tokens of another source it drafts at most, beside the draft model's.
     takes: int = 0
+    # How many tokens the draft model's own draft proposes to it at a time; 0: it has none.
+    ahead: int = 0
     budget: int
     length: int
     most: int
@@ -47,14 +49,14 @@ class TreeDrafter(ABC):
         """Its name in tables."""
 
     @property
-    @abstractmethod
     def draws(self) -> int:
         """Uniform numbers that one tree takes."""
+        return self.budget
 
     @property
-    @abstractmethod
     def reads(self) -> int:
         """Slots: nodes that the draft model reads at most, the root among them."""
+        return self.budget + 1
 
     @property
     def bounds(self) -> Bounds:
@@ -105,6 +107,29 @@ class TreeDrafter(ABC):
         """The drafted trees, with p (B, N + 1, n) and q (B, M, n) at their nodes."""
         fixed_count = grown.fixed_count[:, : q.shape[1]] if self.law.number_by_q else None
         return DraftTree(grown.parents, grown.tokens, p, q, self.bounds, self.law, fixed_count)
+
+    def held(
+        self,
+        draft: Laws,
+        text: Path,
+        generator: np.random.Generator | None = None,
+        runs: int = 16,
+        given: Sequence[int] = (),
+    ) -> tuple[Array, Array]:
+        """Weights (R, L) of R trees, and which of them hold the first 1 .. L tokens of a text: see `forced_chances`. One row is exact.
+
+        draft: the laws (n,) after some prefixes, on the host. generator: of the draws, of so many runs; given: see `TreeDraws`.
+        """
+        generator = np.random.default_rng() if generator is None else generator
+
+        def along(until: int | None) -> tuple[np.ndarray, np.ndarray]:
+            return forced_chances(self.growing, draft, text, ForcedDraws(generator, runs, given), until)
+
+        if self.slots_are_nodes or not self.draws:
+            return along(None)
+        each = [[x[:, depth - 1] for x in along(depth)] for depth in range(1, len(text) + 1)]
+        weights, holds = (np.stack(columns, -1) for columns in zip(*each, strict=True))
+        return weights, holds
 
     def every_tree(self, nodes: Nodes) -> Iterator[Drafted]:
         """Every tree after the empty prefix of a model, as often as there are ways to draft it, and the probability of each."""

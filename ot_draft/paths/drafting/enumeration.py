@@ -1,7 +1,5 @@
 """All trees that can be drafted, with their probabilities: for the exact check of path rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
@@ -66,7 +64,7 @@ class _EveryWay(TreeDraws):
         self._made = made
         self.open: dict[int, tuple[int, list[Any]]] = {}
 
-    def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
+    def tokens(self, mass: Array, numbers: Array, needed: Array, nodes: Array | None = None, left: Any = 1) -> Array:
         tokens = np.zeros(needed.shape, dtype=np.int64)
         for row, place, draw in zip(*np.nonzero(needed), strict=True):
             number, masses = int(np.broadcast_to(numbers, needed.shape)[row, place, draw]), mass[row, place].tolist()
@@ -89,24 +87,10 @@ def _plain(grown: Grown, row: int, law: DraftLaw) -> PlainTree:
     return PlainTree(shape, tokens, law.told(nodes))
 
 
-def paths_of(nodes: Nodes, K: int, L: int) -> Iterator[Drafted]:
-    """Every tuple of K i.i.d. paths of length L, in drawing order."""
-    paths: PathLaw = {(): nodes.one}
-    for _ in range(L):
-        paths = {
-            (*path, token): probability * mass
-            for path, probability in paths.items()
-            for token, mass in enumerate(nodes.draft(path).tolist())
-            if mass != 0
-        }
-    within_limit(len(paths) ** K, f"{len(paths)}^{K} tuples of K = {K} drafted paths")
-    for drafts in product(paths, repeat=K):
-        yield drafts, prod((paths[path] for path in drafts), start=nodes.one)
-
-
 def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Drafted]:
     """Every tree of positive probability, the children of every node drawn by the law. InvalidArgument beyond a million."""
-    within_limit(number_of_trees(nodes, shape, law), "all drafted trees")
+    number = number_of_trees(nodes, shape, law)
+    within_limit(number, f"{number} drafted trees")
     inner = [v for v in range(shape.size + 1) if shape.children(v)]
 
     def grow(

@@ -5,11 +5,10 @@ nodes there are is data: parents, absent nodes, fixed sizes, so that one batch h
 nothing. On the CPU, where asking is free, what is absent in all trees is left out of the levels.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,15 +40,16 @@ class TreeDraws:
 
     def __init__(self, uniforms: Array, given: Array | None = None) -> None:
         self._uniforms = uniforms
-        self.root = xp.host_view(
-            xp.where(uniforms.sum(-1) < 0, 0, 0)[:, None]
-        )  # 0 for every tree, int (B, 1), a `host_view`
+        # 0 for every tree, int (B, 1), a `host_view`.
+        self.root = xp.host_view(xp.where(uniforms.sum(-1) < 0, 0, 0)[:, None])
         self.given = self.root[:, :0] if given is None else xp.host_view(given)
 
-    def tokens(self, mass: Array, numbers: Array, needed: Array) -> Array:
+    def tokens(self, mass: Array, numbers: Array, needed: Array, nodes: Array | None = None, left: Any = 1) -> Array:
         """Draws by masses (B, W, n), each row in proportion: int (B, W, m), a `host_view`; anything where none is needed.
 
-        numbers: int (B, W, m), of the uniforms.
+        numbers: int (B, W, m), of the uniforms. For those who replace draws: nodes, int (W,), the places of the nodes among those of the
+        level, all of it without any; left, of draws that come one by one, how many are likely still to come there, this one included: 1 for
+        the last one alone.
         """
         numbers = xp.where(needed, numbers, -1).reshape(len(numbers), -1)
         uniforms = xp.from_view(xp.gather(xp.host_view(self._uniforms), numbers), mass)
@@ -95,17 +95,25 @@ class Growing(ABC):
         """The trees, after the last level."""
 
 
-def grow_all(growing: Growing, roots: Sequence[Path], law: Callable[[Path], Array]) -> Grown:
-    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host."""
+def grow_all(
+    growing: Growing,
+    roots: Sequence[Path],
+    law: Callable[[Path], Array],
+    before: Callable[[list[list[Path | None]]], None] = lambda level: None,
+) -> Grown:
+    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host. before: is told the prefixes of each level."""
     prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
     while growing.levels and (growing.slots >= 0).any():
-        laws = [[law(root)] * growing.slots.shape[1] for root in roots]  # any where there is no node
+        level: list[list[Path | None]] = [[None] * growing.slots.shape[1] for _ in roots]
         for row, place in zip(*np.nonzero(growing.slots >= 0), strict=True):
             slot, read = int(growing.slots[row, place]), prefixes[row]
             if slot:
                 read[slot] = (*read[int(growing.above[row, place])], int(growing.read[row, place]))
-            laws[row][place] = law(read[slot])
-        growing.grow(np.array(laws))
+            level[row][place] = read[slot]
+        before(level)
+        # Any law where there is no node.
+        rows = zip(roots, level, strict=True)
+        growing.grow(np.array([[law(root if each is None else each) for each in row] for root, row in rows]))
     return growing.grown()
 
 
@@ -123,11 +131,6 @@ def check_bounds(**numbers: int) -> None:
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InvalidDrafts(f"{name} is {number!r}: give a whole number >= 1")
-
-
-def in_order(x: Array) -> Array:
-    """The entries of every row from the smallest up."""
-    return xp.take(x, xp.argsort(x))
 
 
 def written(x: Array, index: Array, values: Array) -> Array:

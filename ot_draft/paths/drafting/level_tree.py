@@ -6,10 +6,8 @@ nodes were like the average one of this level; the best nodes of that forest are
 that lie in this level are drafted, all at once. The numbers depend on levels above, never on a draw of the same level or below.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import Protocol
+from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
@@ -18,17 +16,6 @@ from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds, written
 
 Chosen = tuple[Array, Array]  # number of children, and of fixed tokens among them: int (B, W) each
-
-
-class AcceptanceEstimate(Protocol):
-    """What an estimate says at the nodes of a level; all of it is a `host_view`."""
-
-    @property
-    def gains(self) -> tuple[Array, Array]:
-        """What each further child adds to the acceptance (..., most), and the number of fixed tokens among 0 .. most children."""
-
-    def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
-        """Chance that each child is reached, given its parent is: (..., C) masses under q, int (..., C) -1 beyond, (..., 1), (..., 1)."""
 
 
 class LevelTree(TreeDrafter):
@@ -43,16 +30,25 @@ class LevelTree(TreeDrafter):
         check_bounds(budget=self.budget, length=self.length, most=self.most)
 
     @abstractmethod
-    def estimate(self, q: Array) -> AcceptanceEstimate:
-        """What the draft says at nodes with the laws q (..., n)."""
+    def estimate(self, q: Array) -> Any:
+        """What the draft says at nodes with the laws q (..., n), on the host (`host_view`).
 
-    def numbers_at(self, estimate: AcceptanceEstimate, reached: Array, left: Array, levels: int) -> Chosen:
+        Its `gains`: what each further child adds to the acceptance (..., most), and the number of fixed tokens among 0 .. most children.
+        `below(masses, tokens, fixed_count, count)`: the chance that each child is reached, given its parent is, by masses (..., C) under q,
+        tokens int (..., C), -1 beyond, and both counts (..., 1).
+        """
+
+    def numbers_at(self, estimate: Any, reached: Array, left: Array, levels: int) -> Chosen:
         """Children of every node of a level, and how many of them are fixed tokens, by what the draft says there; all are `host_view`s.
 
         reached: (B, W) chance that each node is reached; left: int (B, 1) nodes left; levels: how many may still be drafted, that of the
         children included.
         """
         gains, fixed_count = estimate.gains
+        return self.shared_out(gains, fixed_count, reached, left, levels)
+
+    def shared_out(self, gains: Array, fixed_count: Array, reached: Array, left: Array, levels: int) -> Chosen:
+        """`numbers_at` by what each further child adds (B, W, most), and by the fixed ones among 0 .. most (B, W, most + 1)."""
         weights = (reached[..., None] * gains).reshape(len(reached), -1)
         average = (reached[..., None] * gains).sum(-2) / xp.maximum(xp.total(reached), 1e-300)
         for place, gain in enumerate(self.typical):  # numbers, not an array: nothing is copied to the device
@@ -60,14 +56,6 @@ class LevelTree(TreeDrafter):
         drafted = self._drafted(weights, self._imagined(average, levels - 1), left)
         count = drafted.reshape(gains.shape).sum(-1)
         return count, xp.gather(fixed_count, count[..., None])[..., 0]
-
-    @property
-    def draws(self) -> int:
-        return self.budget
-
-    @property
-    def reads(self) -> int:
-        return self.budget + 1
 
     def growing(self, draws: TreeDraws) -> Growing:
         return LevelGrowth(self, draws)
@@ -98,7 +86,9 @@ class LevelTree(TreeDrafter):
 class LevelGrowth(Growing):
     """Trees whose nodes stand in the slots of their numbers. Of siblings that are equal the eldest alone is read, and drafted after."""
 
-    def __init__(self, drafting: LevelTree, draws: TreeDraws) -> None:
+    drafting: Any  # a `LevelTree`, where `_decide` and `_chances` are not replaced
+
+    def __init__(self, drafting: TreeDrafter, draws: TreeDraws) -> None:
         super().__init__(draws, drafting.length)
         self.drafting, size, root = drafting, drafting.budget, draws.root
         empty = root + 0 * xp.positions(size + 1, root)  # (B, N + 1)
@@ -108,8 +98,7 @@ class LevelGrowth(Growing):
 
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.budget
-        estimate = drafting.estimate(q)
-        count, fixed_count = self._decide(estimate, q)
+        count, fixed_count = self._decide(q)
         place = xp.positions(drafting.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = xp.argsort(xp.where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
@@ -118,7 +107,7 @@ class LevelGrowth(Growing):
         there, parent = xp.take(present, kept), kept // drafting.most
         slot = xp.where(there, self._used + xp.positions(kept.shape[-1], kept), size)
         children, masses = self._children(q, self._numbers(slot, kept, count), count[..., None], fixed_count[..., None])
-        chances = self._chances(estimate, masses, children, fixed_count[..., None], count[..., None])
+        chances = self._chances(masses, children, fixed_count[..., None], count[..., None])
         reached = self._reached[..., None] * chances
         children, reached = (x.reshape(len(kept), -1) for x in (children, reached))
         tokens = xp.where(there, xp.take(children, kept), -1)
@@ -134,15 +123,15 @@ class LevelGrowth(Growing):
         self._show(self._slots, xp.where(alone, tokens, 0), xp.where(alone, above, 0))
         self.levels -= 1
 
-    def _decide(self, estimate: AcceptanceEstimate, q: Array) -> tuple[Array, Array]:
-        """Children of the level's nodes, whose laws are q (B, W, n), and fixed ones among them: int (B, W) each."""
-        return self.drafting.numbers_at(estimate, self._reached, self.drafting.budget - self._used, self.levels)
+    def _decide(self, q: Array) -> Chosen:
+        """Children of the level's nodes, whose laws are q (B, W, n), and fixed ones among them."""
+        self._estimate = self.drafting.estimate(q)
+        left = self.drafting.budget - self._used
+        return self.drafting.numbers_at(self._estimate, self._reached, left, self.levels)
 
-    def _chances(
-        self, estimate: AcceptanceEstimate, masses: Array, children: Array, fixed_count: Array, count: Array
-    ) -> Array:
+    def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
         """Chance that each child is reached, given its parent is: (B, W, C)."""
-        return estimate.below(masses, children, fixed_count, count)
+        return self._estimate.below(masses, children, fixed_count, count)
 
     def _look_at(self, tokens: Array, parent: Array) -> None:
         """The nodes just drafted: tokens int (B, m), places of their parents in the level above."""

@@ -1,12 +1,10 @@
 """Both bounds of the path program, proved in rationals: a rule that meets every constraint, and prices that no rule beats."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from ...lp.coupling import scaled_down
 from ..model import Path
 
 GRID = 1 << 64  # the rule's masses are multiples of 1 / GRID
@@ -72,25 +70,12 @@ def feasible(
     wanted = {key: max(0, int(x * GRID)) for key, x in zip(variables, mass, strict=True)}
     for depth in range(1, max((len(v) for _, v in variables), default=0) + 1):
         level = {key: units_of for key, units_of in wanted.items() if len(key[1]) == depth}
-        level = _within(level, {key: (key[0], key[1][:-1]) for key in level}, units)
+        masses = scaled_down(level.values(), [(row, v[:-1]) for row, v in level], units)
         limits = {v: at_node[v[:-1]] * p.numerator // p.denominator for v, p in targets.items() if len(v) == depth}
-        level = _within(level, {key: key[1] for key in level}, limits)
-        for (row, v), x in level.items():
+        masses = scaled_down(masses, [v for _, v in level], limits)
+        for (row, v), x in zip(level, masses, strict=True):
             units[row, v] = x
             at_node[v] = at_node.get(v, 0) + x
             value += x
         at_node |= {v: 0 for v in limits if v not in at_node}
     return Fraction(value, GRID)
-
-
-def _within(
-    level: dict[tuple[int, Path], int], group_of: Mapping[Any, Any], limits: Mapping[Any, int]
-) -> dict[tuple[int, Path], int]:
-    """Scale down, rounding down, the masses of every group that exceeds its limit."""
-    totals: dict[Any, int] = {}
-    for key, x in level.items():
-        totals[group_of[key]] = totals.get(group_of[key], 0) + x
-    return {
-        key: x * limits[group_of[key]] // totals[group_of[key]] if totals[group_of[key]] > limits[group_of[key]] else x
-        for key, x in level.items()
-    }

@@ -5,12 +5,10 @@ Proof that it is the optimum: proofs_checks/formal/along_paths/program_optimum.v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,13 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, SolverFailed
-from ...laws import DraftLaw, outside, sets
+from ...laws import sets
 from ...lp.float_solvers import SOLVERS
 from ...lp.program import as_fractions
 from ...optional import load
-from ..drafting.fixed import FixedTree, check_sizes
+from ..drafting.drafter import TreeDrafter
+from ..drafting.fixed import check_sizes
+from ..drafting.forced import Laws
 from ..model import Model, Nodes, Path
 from ..rules.path_rule import read
 from ..tree import Forest
@@ -90,25 +90,14 @@ class PathBound:
     """The optimum of the path program, and what confirms it.
 
     value: expected accepted length of the lossless rule read off the solver's answer, once that was made feasible; no
-    rule exceeds it by more than residuals.gap. Fractions where the model is exact. certificate: both bounds, proved in
+    rule exceeds it by more than certificate.width. Fractions where the model is exact. certificate: both bounds, proved in
     rationals.
     """
 
     value: Any
-    residuals: PathResiduals
     certificate: PathCertificate
     solver: str
     status: str
-
-
-@dataclass(frozen=True)
-class PathResiduals:
-    """How far the solver's own answer is from optimal: largest violation of a constraint, in probability, and of a
-    constraint of the dual; and certified upper minus lower bound, in tokens."""
-
-    primal: float
-    dual: float
-    gap: float
 
 
 def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound:
@@ -152,59 +141,47 @@ def cap_bound(model: Model, drafted: Drafted) -> Any:
     return bound if xp.is_exact(nodes.target(())) else float(bound)
 
 
-def sampled_cap_bound(drafting: FixedTree, p: Array, q: Array, tokens: Array) -> Array:
-    """(B,) of mean `cap_bound`, for texts drawn from the target: what large models need, where trees cannot be enumerated.
+def sampled_cap_bound(
+    drafting: TreeDrafter,
+    draft: Laws,
+    text: Path,
+    masses: Array,
+    generator: np.random.Generator | None = None,
+    runs: int = 16,
+    given: Sequence[int] = (),
+) -> Any:
+    """`cap_bound` on average over texts that the target writes: what large models need, where trees cannot be enumerated.
 
-    tokens: int (B, L), the next L tokens of each text, drawn from the target; p, q: (B, L, n) the laws of each of them, numpy or Fractions.
+    text: the next L tokens, drawn from the target; masses: (L,) the target's of each of them. The others: see `TreeDrafter.held`.
     Written out, cap(v) is p(v) times the least P(u is drafted) / p(u) among the beginnings u of v, at most 1; so the sum of the caps is the
-    target's mean, over texts, of the sum of these ratios along a text, each in 0 .. 1. Only the laws along the text are needed.
-    Laws whose drafts are independent, and draws without replacement. Raises InvalidArgument for others, and for shapes that do not fit.
+    target's mean, over texts, of the sum of these ratios along a text, each in 0 .. 1. Where the chances are estimated, every run gives
+    the ratio at the beginning that is least by the other runs, and one run more: the mean can only be above the caps.
     """
-    L = drafting.length
-    if tuple(tokens.shape[1:]) != (L,) or p.shape != q.shape or tuple(p.shape[:2]) != tuple(tokens.shape):
-        raise InvalidArgument(
-            f"tokens have shape {tuple(tokens.shape)}, p {tuple(p.shape)}, q {tuple(q.shape)}: trees of depth {L} take"
-            f" (B, {L}) and (B, {L}, n) twice"
-        )
-    ratios = drafted_chances(drafting, q, tokens) / xp.gather(p, tokens[..., None])[..., 0].cumprod(-1)
-    return xp.prefix_minimum(xp.minimum(ratios, 1)).sum(-1)
+    weights, holds = drafting.held(draft, text, generator, runs, given)
+    ratios = weights / masses.cumprod(-1)
+    if len(ratios) == 1:
+        return xp.prefix_minimum(xp.minimum(ratios, 1)).sum()
+    laws = draft([text[:depth] for depth in range(len(text))])
+    # A looked-up token needs no draw, and its siblings are drawn outside it, however little is left there.
+    likely = [text[:depth] == (*given[:depth],) for depth in range(len(given))] + [False] * len(text)
+    drawn = [1.0 if likely[depth] else law[text[depth]] for depth, law in enumerate(laws)]
+    return _by_the_others(ratios * holds, drawn / masses)
 
 
-def drafted_chances(drafting: FixedTree, q: Array, tokens: Array) -> Array:
-    """(B, L) probability that a tree holds the first 1, 2, .. L tokens of a text, as for `sampled_cap_bound`."""
-    shape, law, L = drafting.shape, drafting.law, drafting.length
-    distinct = law.first_follows_q and law.absent_anywhere and not law.independent  # draws without replacement
-    if not (law.independent or distinct):
-        raise InvalidArgument(f"{law!r}: give a law of independent drafts, or WithoutReplacement()")
-    marginals = _without_replacement if distinct else _independent
-    laws: dict[tuple[int, int], Array] = {}
-    below: dict[
-        int, Array
-    ] = {}  # of each node that holds its part of a text, the chance that so many of its tokens are held below it
-    for node in range(shape.size, -1, -1):
-        depth, children = shape.depths[node], shape.children(node)
-        held = xp.full((len(tokens), L + 1), 0, q)
-        if children:
-            if (depth, len(children)) not in laws:
-                laws[depth, len(children)] = marginals(law, q[:, depth], tokens[:, depth : depth + 1], len(children))
-            each = laws[depth, len(children)]
-            ways = [each[:, i : i + 1] * below.pop(child) for i, child in enumerate(children)]
-            held = sum(ways) if distinct else 1 - prod(1 - way for way in ways)
-        held[:, depth] = xp.full((len(tokens),), 1, q)
-        below[node] = held
-    return below[0][:, 1:]
+def _by_the_others(ratios: np.ndarray, steps: np.ndarray) -> float:
+    """Sum over the beginnings of a text of the least ratio up to them, 1 at the empty one: mean over runs (R, L), R >= 2.
 
-
-def _independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
-    """Probability that the child at each place is the token: (B, n), int (B, 1) -> (B, count)."""
-    fixed = law.top_drafts(q, count)
-    return xp.where(fixed >= 0, xp.as_number(fixed == token, q), xp.gather(outside(q, fixed), token))
-
-
-def _without_replacement(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
-    others = ~xp.members(token, q.shape[-1], q)
-    among = [1 - law.inside(q, others, first)[..., None] for first in range(count + 1)]
-    return xp.concatenate([later - earlier for earlier, later in pairwise(among)])
+    Which is least is what the other runs say: a run that judged by itself would find too small a ratio. To them comes a guess, since a
+    ratio may be large where none of a few runs holds the text: the ratio before times steps (L,), q / p of the token, as if one were drawn.
+    """
+    value = estimate = least = np.ones(len(ratios))
+    found = np.zeros(len(ratios))
+    for held, step, alone in zip(ratios.T, steps, steps.cumprod(), strict=True):
+        estimate = (held.sum() - held + np.maximum(estimate * step, alone)) / len(ratios)
+        value = np.where(estimate < least, held, value)
+        least = np.minimum(estimate, least)
+        found += value
+    return float(found.mean())
 
 
 def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathBound:
@@ -228,17 +205,8 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathB
             f'{solver} ended "{status}" with bounds {float(certificate.lower):.12g} and {float(certificate.upper):.12g},'
             f' {gap:.1e} apart: take solver="highs"'
         )
-    residuals = PathResiduals(*_violations(program, mass, prices), gap)
     value = certificate.lower if xp.is_exact(nodes.target(())) else float(certificate.lower)
-    return PathBound(value, residuals, certificate, solver, status)
-
-
-def _violations(program: PathProgram, mass: np.ndarray, prices: np.ndarray) -> tuple[float, float]:
-    """Largest violation of the program's constraints by the masses, and of the dual's by the prices."""
-    if not program.variables:
-        return 0.0, 0.0
-    primal = max((program.matrix @ mass - program.bounds).max(), -mass.min(), 0.0)
-    return float(primal), float(max((1 - program.matrix.T @ prices).max(), -prices.min(), 0.0))
+    return PathBound(value, certificate, solver, status)
 
 
 def program_of(nodes: Nodes, drafted: Sets) -> PathProgram:

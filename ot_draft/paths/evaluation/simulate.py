@@ -1,8 +1,6 @@
 """simulate(path_rule, model, drafting): block efficiency of a path rule by drafting and selecting many times."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,12 +77,9 @@ def simulate_all(
 ) -> list[Simulation]:
     """`simulate` for several rules on the same drafts, which are made once."""
     ways = as_drafter(drafting, law)
-    lengths: list[list[np.ndarray]] = [[] for _ in path_rules]
-    for tree, generators in drafted_trees(model, ways, iterations, seed):
-        uniforms = _uniforms(generators, max(rule.uniforms(tree.bounds) for rule in path_rules))
-        for of_rule, rule in zip(lengths, path_rules, strict=True):
-            of_rule.append(rule.select(tree, uniforms[:, : rule.uniforms(tree.bounds)]).length)
-    return [Simulation(np.concatenate(found), ways.length) for found in lengths]
+    wanted = [(rule, 0) for rule in path_rules]
+    lengths = _lengths(wanted, drafted_trees(model, ways, iterations, seed), lambda tree: [tree])
+    return [Simulation(found, ways.length) for found in lengths]
 
 
 def drafted_trees(
@@ -127,20 +122,34 @@ def simulate_chains(
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
     # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
     cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
-    most = max(rule.uniforms(TreeShape.chains(K, L)) for rule, K, L in wanted)
-    lengths: dict[tuple[PathRule, int, int], list[np.ndarray]] = {key: [] for key in wanted}
-    for tree, generators in drafted_trees(model, FixedTree(largest), iterations, seed):
-        uniforms = _uniforms(generators, most)
-        trees = {size: first_chains(tree, *size) for size in set(sizes)}
-        for (rule, K, L), found in lengths.items():
-            if (rule, K, L) in cut:
-                continue
-            small = trees[K, L]
-            found.append(rule.select(small, uniforms[:, : rule.uniforms(small.bounds)]).length)
-        progress(len(uniforms))
-    for key, longer in cut.items():
-        lengths[key] = [np.minimum(found, key[2]) for found in lengths[longer]]
-    return {key: Simulation(np.concatenate(found), key[2]) for key, found in lengths.items()}
+    whole = [key for key in dict.fromkeys(wanted) if key not in cut]
+    drafted = drafted_trees(model, FixedTree(largest), iterations, seed)
+
+    def parts(tree: DraftTree) -> dict[tuple[int, int], DraftTree]:
+        return {size: first_chains(tree, *size) for size in set(sizes)}
+
+    found = _lengths([(rule, (K, L)) for rule, K, L in whole], drafted, parts, progress)
+    lengths = dict(zip(whole, found, strict=True))
+    lengths |= {key: np.minimum(lengths[longer], key[2]) for key, longer in cut.items()}
+    return {key: Simulation(lengths[key], key[2]) for key in wanted}
+
+
+def _lengths(
+    wanted: Sequence[tuple[PathRule, Any]],
+    drafted: Iterable[tuple[DraftTree, list[np.random.Generator]]],
+    parts: Callable[[DraftTree], Any],
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[np.ndarray]:
+    """Accepted lengths of every rule on its part of the drafted trees."""
+    lengths: list[list[np.ndarray]] = [[] for _ in wanted]
+    for tree, generators in drafted:
+        trees = parts(tree)
+        counts = [rule.uniforms(trees[part].bounds) for rule, part in wanted]
+        uniforms = _uniforms(generators, max(counts))
+        for of_rule, (rule, part), count in zip(lengths, wanted, counts, strict=True):
+            of_rule.append(rule.select(trees[part], uniforms[:, :count]).length)
+        progress(len(generators))
+    return [np.concatenate(found) for found in lengths]
 
 
 def _uniforms(generators: Sequence[np.random.Generator], count: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """The wall-clock model: what a rule, K and L gain for given costs, and which of them gain most."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
@@ -46,10 +44,8 @@ class Costs:
 
     def of(self, K: int, L: int, rule: str = "") -> float:
         """c_verify(K L + 1) + L c_draft(K) + c_select; the first draft call, on the last token, is counted like the others."""
-        drafting = L * _interpolated(self.draft, K, "draft")
-        return (
-            drafting + _interpolated(self.verify, K * L + 1, "verify") + self.select.get(rule, self.select.get("", 0.0))
-        )
+        drafting, verifying = L * _interpolated(self.draft, K, "draft"), _interpolated(self.verify, K * L + 1, "verify")
+        return drafting + verifying + self.select.get(rule, self.select.get("", 0.0))
 
     def reach(self, K: int, L: int) -> bool:
         """Whether K paths of length L lie within what was measured."""

@@ -5,8 +5,6 @@ A child x drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it
 (S - Q / s)+, s becomes s / (R + 1 - w), and w becomes R / (R + 1 - w).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -54,9 +52,8 @@ class Present:
             above = xp.concatenate((above[:, :1], there))
         self.tokens = xp.where(there, self.tokens, -1)
         self.order = xp.take(self.order, xp.argsort(xp.where(xp.take(there, self.order - 1), 0, 1), stable=True))
-        before = xp.concatenate(
-            (0 * parents[:, :1], xp.where(there, 1, 0).cumsum(-1))
-        )  # nodes that are there, up to each
+        # Nodes that are there, up to each.
+        before = xp.concatenate((0 * parents[:, :1], xp.where(there, 1, 0).cumsum(-1)))
         first = xp.minimum(layout.firsts - 1, parents.shape[1])
         self.counts = xp.take(before, xp.minimum(first + layout.counts, parents.shape[1])) - xp.take(before, first)
         self.places = before[:, :-1] - xp.take(xp.take(before, first), parents)
@@ -118,9 +115,8 @@ class _Walk:
         entry = self._entry(parent)
         weight, scale = (xp.where(untouched, entry, xp.take(x, parent)) for x in (self._weight, self._scale))
         row, fresh = xp.where(refused, parent, self._number), untouched | ~refused
-        mass = self._now(
-            self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, xp.minimum(parent, self._number - 1))
-        )
+        inner = xp.minimum(parent, self._number - 1)
+        mass = self._now(self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, inner))
         law = self._now(self._laws, row, fresh | self._alike, lambda: self._law(parent, 0 * place))
         # s (S - Q / s)+ is (s S - Q)+, and one pass less.
         apart = xp.minimum(xp.divide(1 + 0 * scale, scale, 0), LARGEST)
@@ -153,7 +149,7 @@ class _Walk:
         tree, row = self.tree, xp.minimum(row, self._number - 1)
         q = self.survivors.at(tree.q, xp.minimum(row, tree.q.shape[1] - 1))
         siblings = self._siblings[self._rows, row[..., 0]]
-        return tree.law.at_place(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
+        return tree.law.child(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
 
     def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
         """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
@@ -185,19 +181,16 @@ class _Walk:
 
     def _offered(self, token: Array) -> Array:
         """Mass (B, inner) with which the first child of every node, (B, inner, 1), was drawn."""
-        q, siblings, tops = (
-            self.tree.q[:, : self._number],
-            xp.from_view(self._siblings, self.tree.p),
-            self._fixed_count(None),
-        )
+        q, tops = self.tree.q[:, : self._number], self._fixed_count(None)
+        siblings = xp.from_view(self._siblings, self.tree.p)
         place = 0 * siblings[..., :1]
         if tops is None or not xp.on_host(tops):
-            return xp.host_view(xp.gather(self.tree.law.at_place(q, siblings, place, tops), token))[..., 0]
+            return xp.host_view(xp.gather(self.tree.law.child(q, siblings, place, tops), token))[..., 0]
         # Where none is fixed, the first draw is from q: the other laws are not written.
         offered = xp.host_view(xp.gather(q, token))[..., 0]
         some = np.flatnonzero((xp.host_view(tops)[..., 0] > 0).any(0))
         if len(some):
-            laws = self.tree.law.at_place(*(x[:, some] for x in (q, siblings, place, tops)))
+            laws = self.tree.law.child(*(x[:, some] for x in (q, siblings, place, tops)))
             offered[:, some] = xp.host_view(xp.gather(laws, token[:, some]))[..., 0]
         return offered
 

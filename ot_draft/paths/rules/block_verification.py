@@ -10,10 +10,9 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import IID, DraftLaw
-from ..layout import Bounds
-from ..model import Model, Nodes, Path
-from ..tree import DraftTree, PathSelection
-from .path_rule import PathLaw, PathRule, add, read, refuse, same_law
+from ..model import Nodes, Path
+from ..tree import Bounds, DraftTree, PathSelection, PlainTree
+from .path_rule import Outcome, PathRule, refuse
 from .walk import Draws, Survivors
 
 
@@ -38,20 +37,15 @@ class BlockVerification(PathRule):
         if bounds.branching - {1}:
             number = max(bounds.branching)
             raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
-        if not same_law(IID(), law, bounds):
+        if bounds.branching and law.plain(1) != IID():
             raise refuse("BlockVerification()", "IID()", law)
 
     def uniforms(self, bounds: Bounds) -> int:
         return 2
 
-    def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterator[Outcome]:
         path = tree.tokens[: tree.tokens.index(-1)] if -1 in tree.tokens else tree.tokens
-        law: PathLaw = {}
-        for length, probability, following in verify(Walk.along(nodes, path)):
-            add(law, probability, path[:length], following)
-        return law
+        return verify(Walk.along(nodes, path))
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)
@@ -148,8 +142,8 @@ class Walk:
         return Walk((*self.targets, nodes.target(path)), (*self.weights, weight), path, (*self.selected, selected))
 
 
-def verify(walk: Walk) -> Iterator[tuple[int, Any, Array]]:
-    """For every accepted length tau, the longest first: its probability, and the law (n,) of the token that follows.
+def verify(walk: Walk) -> Iterator[Outcome]:
+    """For every accepted length tau, the longest first: its tokens, its probability, and the law (n,) of the token that follows.
 
     The walk has reached the end of its path, of length L. The beginning of length i passes its own test with probability
     h_L = w_L, and for i < L h_i = R_i / (R_i + 1 - w_i), where R_i is the mass of (w_i p_i - m_i)+; h_0 = 1. The longest
@@ -166,5 +160,5 @@ def verify(walk: Walk) -> Iterator[tuple[int, Any, Array]]:
             rest = xp.total(left)
             (passes,) = xp.divide(rest, rest + 1 - weight, 1).tolist()
             following = xp.normalise(left, p)
-        yield length, refused * passes, following
+        yield walk.path[:length], refused * passes, following
         refused *= 1 - passes

@@ -1,7 +1,5 @@
 """Joint selection: one path is selected on the way down, and verified as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +9,10 @@ from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw, outside
 from ...rules.optimal.rule import select_draft
-from ..layout import Bounds
-from ..model import Model, Nodes, Path
-from ..tree import DraftTree, Forest, PathSelection
+from ..model import Nodes, Path
+from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .block_verification import PathVerifier, Walk, verify
-from .path_rule import Lengths, PathLaw, PathRule, add, count, merge, read, refuse, split_tops
+from .path_rule import Outcome, PathRule, refuse, split_tops
 from .walk import Draws, Survivors
 
 FEW = 1024  # tokens up to which `select` solves without classes
@@ -56,24 +53,22 @@ class Joint(PathRule):
     def uniforms(self, bounds: Bounds) -> int:
         return bounds.length + 2
 
-    def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> list[Outcome]:
         return self._walk(nodes, tree.law, Walk.at_root(nodes.target(())), (), (tree.forest,))
 
-    def _walk(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> PathLaw:
-        """Law of what is emitted, given the walk so far and the children of the nodes that hold its tokens."""
-        return nodes.once(self, (law, walk.path, key, lists), lambda: self._further(nodes, law, walk, key, lists))
-
-    def _further(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> PathLaw:
-        emitted: PathLaw = {}
+    def _walk(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> list[Outcome]:
+        """What may be decided, given the walk so far and the children of the nodes that hold its tokens."""
         if not any(token >= 0 for children in lists for token, _ in children):
-            for length, probability, following in verify(walk):
-                add(emitted, probability, walk.path[:length], following)
-            return emitted
-        for probability, further in self._steps(nodes, law, walk, key, lists):
-            merge(emitted, probability, self._walk(nodes, law, *further))
-        return emitted
+            return nodes.once(self, (law, walk.path, key), lambda: list(verify(walk)))
+        return nodes.once(
+            self,
+            (law, walk.path, key, lists),
+            lambda: [
+                (path, chance * probability, following)
+                for chance, further in self._steps(nodes, law, walk, key, lists)
+                for path, probability, following in self._walk(nodes, law, *further)
+            ],
+        )
 
     def _steps(
         self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]
@@ -81,31 +76,14 @@ class Joint(PathRule):
         """The tokens that may be selected next: the probability of each, and the state it leads to."""
         offered = tuple(tuple(token for token, _ in children) for children in lists)
         tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
-        choice, selected = nodes.once(
-            self, (law, walk.path, key, tops, draws), lambda: _select(nodes, walk, tops, draws)
-        )
+        here = (law, walk.path, key, tops, draws)
+        choice, selected = nodes.once(self, here, lambda: _select(nodes, walk, tops, draws))
         tokens, step = tops + draws, (tops, sum(token >= 0 for token in draws))
         for token in sorted(set(tokens) - {-1}):
             probability = sum(chance for chance, other in zip(choice, tokens, strict=True) if other == token)
             if probability != 0:
                 alive = tuple(below for children in lists for drafted, below in children if drafted == token)
                 yield probability, (walk.to(nodes, token, selected), (*key, step), alive)
-
-    def lengths(self, model: Model, drafts: Any) -> Lengths:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
-        found: Lengths = {}
-        start: State = Walk.at_root(nodes.target(())), (), (tree.forest,)
-        states = [(nodes.one, start)]
-        while states:
-            chance, state = states.pop()
-            if any(token >= 0 for children in state[2] for token, _ in children):
-                steps = self._steps(nodes, tree.law, *state)
-                states += [(chance * probability, further) for probability, further in steps]
-            else:
-                for length, probability, _ in verify(state[0]):
-                    count(found, length, chance * probability)
-        return found
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,13 +12,13 @@ from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw
 from ...selection import SelectionRule
-from ..layout import Bounds
 from ..model import Model, Nodes, Path
-from ..tree import DraftTree, PathSelection, PlainTree
+from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .walk import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
 Lengths = dict[int, Any]  # number of accepted tokens -> probability
+Outcome = tuple[Path, Any, Array]  # accepted tokens, probability, law (n,) of the token after them
 
 
 class PathRule(ABC):
@@ -33,16 +34,31 @@ class PathRule(ABC):
     # Whether the draft's top tokens, which are no draw, are what it is best given.
     wants_tops: ClassVar[bool] = False
 
-    @abstractmethod
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
+        law: PathLaw = {}
+        for path, probability, following in self._decided(model, drafts):
+            for token, mass in enumerate(following.tolist()):
+                if mass != 0:
+                    merge(law, probability, {(*path, token): mass})
+        return law
 
     def lengths(self, model: Model, drafts: Any) -> Lengths:
-        """P(so many drafted tokens are accepted | the drafts), as `self(model, drafts)` has them; quicker where the rule knows how."""
+        """P(so many drafted tokens are accepted | the drafts), as `self(model, drafts)` has them."""
         found: Lengths = {}
-        for tokens, probability in self(model, drafts).items():
-            count(found, len(tokens) - 1, probability)
+        for path, probability, _ in self._decided(model, drafts):
+            if probability != 0:
+                found[len(path)] = found.get(len(path), 0) + probability
         return found
+
+    def _decided(self, model: Model, drafts: Any) -> Iterable[Outcome]:
+        nodes, tree = read(model, drafts)
+        self.check(tree.shape, tree.law)
+        return self.outcomes(nodes, tree)
+
+    @abstractmethod
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
+        """All that may be decided about a tree: what is accepted, its probability, and the law (n,) of the token after it."""
 
     @abstractmethod
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
@@ -147,36 +163,12 @@ def _check_tokens(tokens: Path, n: int, holder: str, absent: bool = False) -> No
             raise InvalidDrafts(f"{holder} holds {token!r}: give token ids, integers in the vocabulary 0 .. {n - 1}")
 
 
-def add(law: PathLaw, probability: Any, tokens: Path, following: Array) -> None:
-    """Add to the law: with this probability the tokens, then one more that follows the distribution (n,)."""
-    for token, mass in enumerate(following.tolist()):
-        if mass != 0 and probability != 0:
-            emitted = (*tokens, token)
-            law[emitted] = law.get(emitted, 0) + probability * mass
-
-
-def count(lengths: Lengths, length: int, probability: Any) -> None:
-    """Add to the lengths: with this probability, so many tokens are accepted."""
-    if probability != 0:
-        lengths[length] = lengths.get(length, 0) + probability
-
-
 def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:
     """Add to the law: with this probability, what the other law emits."""
     if probability == 0:
         return
     for emitted, mass in other.items():
         law[emitted] = law.get(emitted, 0) + probability * mass
-
-
-def same_law(one: DraftLaw, other: DraftLaw, bounds: Bounds) -> bool:
-    """Whether two laws are one on a tree of this shape."""
-    return all(one.plain(count) == other.plain(count) for count in bounds.branching)
-
-
-def rule_fits(rule: SelectionRule, law: DraftLaw, bounds: Bounds) -> bool:
-    """Whether a selection rule is valid at every node of a tree whose children were drawn by the law."""
-    return all(rule.valid_under(law, count) for count in bounds.branching)
 
 
 def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
@@ -11,10 +13,9 @@ from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import DraftLaw
 from ...rules import NaiveTarget
 from ...selection import Selection, SelectionRule
-from ..layout import Bounds
-from ..model import Model, Nodes, Path
-from ..tree import DraftTree, Forest, PathSelection
-from .path_rule import Lengths, PathLaw, PathRule, add, count, merge, read, refuse, rule_fits, split_tops
+from ..model import Nodes, Path
+from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
+from .path_rule import Outcome, PathRule, refuse, split_tops
 from .walk import Draws, Survivors
 
 
@@ -62,7 +63,7 @@ class TokenWise(PathRule):
         return self.rule.label
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
-        if not rule_fits(self.rule, law, bounds):
+        if not all(self.rule.valid_under(law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
         apart = self.rule.takes_tops and law.same_number
         if not (self.rule.merges(law) or self.rule.any_number or apart or bounds.is_even):
@@ -73,48 +74,33 @@ class TokenWise(PathRule):
     def uniforms(self, bounds: Bounds) -> int:
         return 2 * bounds.length + 1
 
-    def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> list[Outcome]:
         return self._walk(nodes, tree.law, (), (tree.forest,))
 
-    def lengths(self, model: Model, drafts: Any) -> Lengths:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
-        found: Lengths = {}
-        states: list[tuple[Any, Path, tuple[Forest, ...]]] = [(nodes.one, (), (tree.forest,))]
-        while states:
-            chance, prefix, lists = states.pop()
-            tokens = sorted({token for children in lists for token, _ in children} - {-1})
-            output = self._output(nodes, tree.law, prefix, lists) if tokens else []
-            for token in tokens:
-                alive = tuple(below for children in lists for drafted, below in children if drafted == token)
-                states.append((chance * output[token], (*prefix, token), alive))
-            count(found, len(prefix), chance * (1 - sum(output[token] for token in tokens)))
-        return found
+    def _walk(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Outcome]:
+        """What may be decided, given that the prefix was accepted, and the children of the nodes that hold it."""
+        return nodes.once(self, (law, prefix, lists), lambda: self._further(nodes, law, prefix, lists))
 
-    def _below(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> PathLaw:
-        return nodes.once(self, (law, prefix, lists), lambda: self._walk(nodes, law, prefix, lists))
-
-    def _walk(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> PathLaw:
-        """Law of what is emitted, given that the prefix was accepted, and the children of the nodes that hold it."""
-        emitted: PathLaw = {}
+    def _further(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Outcome]:
         if not any(lists):
-            add(emitted, nodes.one, prefix, nodes.target(prefix))
-            return emitted
-        for token, probability in enumerate(self._output(nodes, law, prefix, lists)):
+            return [(prefix, nodes.one, nodes.target(prefix))]
+        output = self._output(nodes, law, prefix, lists)
+        found: list[Outcome] = []
+        for token in sorted({token for children in lists for token, _ in children} - {-1}):
+            chance = output[token]
             alive = tuple(below for children in lists for drafted, below in children if drafted == token)
-            if alive and probability != 0:
-                merge(emitted, probability, self._below(nodes, law, (*prefix, token), alive))
-            else:
-                merge(emitted, probability, {(*prefix, token): nodes.one})
-        return emitted
+            if chance != 0:
+                below = self._walk(nodes, law, (*prefix, token), alive)
+                found += [(path, chance * probability, following) for path, probability, following in below]
+                output = np.where(np.arange(len(output)) == token, 0, output)
+        stops = xp.total(output)[0]
+        return [(prefix, stops, xp.normalise(output, output)), *found]
 
-    def _output(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Any]:
-        """Law of the rule's output at a node."""
+    def _output(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> Array:
+        """Law (n,) of the rule's output at a node."""
         tokens = tuple(tuple(token for token, _ in children) for children in lists)
 
-        def select() -> list[Any]:
+        def select() -> Array:
             p, q = nodes.target(prefix), nodes.draft(prefix)
             if self._apart(law):
                 tops, draws = (xp.integers(x, p) for x in split_tops(law.at(prefix), q, tokens))
@@ -122,7 +108,7 @@ class TokenWise(PathRule):
             else:
                 drafts = xp.integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
                 selection = self.rule(p, q, drafts)
-            return selection.output(drafts).tolist()
+            return selection.output(drafts)
 
         return nodes.once(self, (law, prefix, "output", tokens), select)
 
@@ -146,11 +132,9 @@ class TokenWise(PathRule):
         lives = survivors.lives()
         following = 0 * survivors.here
         for depth in range(tree.bounds.length + 1):
-            p, q = survivors.laws()
-            last = depth == tree.bounds.length
-            token = draws.index(p, 2 * depth, lives) if last else self._draw(survivors, p, q, draws, lives)
+            token = self._draw(survivors, draws, lives)
             following = xp.where(lives, token, following)
-            if last or xp.settled(~(lives := survivors.go_on(token))):
+            if depth == tree.bounds.length or xp.settled(~(lives := survivors.go_on(token))):
                 break
         return survivors.selection(survivors.here, following)
 
@@ -163,10 +147,13 @@ class TokenWise(PathRule):
         drafts = xp.from_view(survivors.drafts() if self.rule.merges(law) else survivors.first_drafts(), p)
         return drafts, self.rule(p, q, drafts)
 
-    def _draw(self, survivors: Survivors, p: Array, q: Array, draws: Draws, lives: Array) -> Array:
-        """The rule's output: int (B, 1)."""
+    def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:
+        """The rule's output, or behind the last level a token of the target: int (B, 1)."""
+        (p, q), column = survivors.laws(), 2 * survivors.depth
+        if survivors.depth == survivors.tree.bounds.length:
+            return draws.index(p, column, lives)
         drafts, selection = self._offer(survivors, p, q)
-        k, column = drafts.shape[-1], 2 * survivors.depth
+        k = drafts.shape[-1]
         taken = draws.first(xp.host_view(selection.accept), column)
         fresh = draws.index(selection.residual, column + 1, lives & (taken == k))
         return xp.where(taken < k, xp.gather(xp.host_view(drafts), xp.minimum(taken, k - 1)), fresh)
@@ -204,16 +191,5 @@ class NaivePath(TokenWise):
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
         return Survivors(tree).along(chosen).target()
 
-    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        if not tree.bounds.size:  # plain decoding: there is nothing to follow
-            token = xp.from_view(draws.index(tree.p[:, 0], 0), tree.p)
-            return PathSelection(0 * token[:, 0], tree.tokens, token)
-        survivors = Survivors(tree)
-        lives = survivors.lives()
-        following = 0 * survivors.here
-        for depth in range(tree.bounds.length + 1):
-            token = draws.index(survivors.target(), depth, lives)
-            following = xp.where(lives, token, following)
-            if depth == tree.bounds.length or xp.settled(~(lives := survivors.go_on(token))):
-                break
-        return survivors.selection(survivors.here, following)
+    def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:
+        return draws.index(survivors.target(), survivors.depth, lives)

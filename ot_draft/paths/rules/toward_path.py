@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
-from ..layout import Bounds
 from ..model import Model, Nodes, Path
-from ..tree import DraftTree, PathSelection
-from .path_rule import PathLaw, PathRule, read
+from ..tree import Bounds, DraftTree, PathSelection, PlainTree
+from .path_rule import Outcome, PathRule
 from .walk import Draws
 
 
@@ -92,14 +91,10 @@ class TowardPath(PathRule):
         """The model with r in the place of the target, for trees of this shape and law."""
         return Retargeted(model, self.target, _drafts(bounds), law)
 
-    def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
-        make = partial(self._nodes, nodes, tree.shape, tree.law)
-        return self.rule(nodes.once(self, ("retargeted", tree.shape, tree.law), make), tree)
-
-    def _nodes(self, nodes: Nodes, bounds: Bounds, law: DraftLaw) -> Nodes:
-        return Nodes(self.retargeted(nodes, bounds, law))
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
+        key = ("retargeted", tree.shape, tree.law)
+        retargeted = nodes.once(self, key, lambda: Nodes(self.retargeted(nodes, tree.shape, tree.law)))
+        return self.rule.outcomes(retargeted, tree)
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
         return self.rule.output_law(self._tree(tree), chosen)

@@ -1,19 +1,15 @@
 """Traversal verification: every node of a tree is tested, from the leaves upward."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
 from ...laws import DraftLaw
-from ..layout import Bounds
-from ..model import Model, Nodes, Path
-from ..tree import DraftTree, Forest, PathSelection
+from ..model import Nodes, Path
+from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .batched_traversal import select_by_traversal
-from .path_rule import Lengths, PathLaw, PathRule, add, count, merge, read
+from .path_rule import Outcome, PathRule
 from .walk import Draws
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
@@ -49,63 +45,35 @@ class Traversal(PathRule):
     def uniforms(self, bounds: Bounds) -> int:
         return bounds.size + 1
 
-    def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
-        law, _ = self._visit(nodes, tree.law, (), tree.forest, nodes.one)
-        return law
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> list[Outcome]:
+        return self._visit(nodes, tree.law, (), tree.forest, nodes.one)[0]
 
     def _visit(
         self, nodes: Nodes, law: DraftLaw, history: History, children: Forest, weight: Any
-    ) -> tuple[PathLaw, Any]:
-        """Law of what is emitted from the node or below it, and the probability that nothing is."""
+    ) -> tuple[list[Outcome], Any]:
+        """What may be decided at the node or below it, and the probability that nothing is."""
         return nodes.once(self, (law, history, children), lambda: self._tested(nodes, law, history, children, weight))
 
     def _tested(
         self, nodes: Nodes, law: DraftLaw, history: History, children: Forest, weight: Any
-    ) -> tuple[PathLaw, Any]:
+    ) -> tuple[list[Outcome], Any]:
         path = tuple(token for _, token in history)
-        emitted: PathLaw = {}
+        found: list[Outcome] = []
         p, refused = nodes.target(path), nodes.one
-        for known, token, below, chance, state in self._tests(nodes, law, path, children, weight):
-            emitted_below, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
-            merge(emitted, refused, emitted_below)
-            (p, weight), refused = state, refused * left
-        add(emitted, refused * weight, path, p)
-        return emitted, refused * (1 - weight)
-
-    def _tests(
-        self, nodes: Nodes, law: DraftLaw, path: Path, children: Forest, weight: Any
-    ) -> Iterator[tuple[Any, int, Forest, Any, tuple[Array, Any]]]:
-        """The children of a node in turn: what is known of the elder ones, token, what is below, weight; and the node's state after it."""
-        p = nodes.target(path)
         elder: Path = ()
+        siblings = xp.integers([token for token, _ in children], p)
         for token, below in children:
             if token >= 0:
-                child = xp.integers([token], p)
-                drawn_by = law.at(path).child(nodes.draft(path), xp.integers(elder, p), child, len(children))
-                chance = min(
-                    nodes.one,
-                    xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()[0],
-                )
-                p, weight = _refused(p, weight, drawn_by)
-                yield len(elder) if law.all_independent else elder, token, below, chance, (p, weight)
+                child, place = xp.integers([token], p), xp.integers([len(elder)], p)
+                drawn_by = law.at(path).child(nodes.draft(path), siblings, place)
+                (ratio,) = xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()
+                chance = min(nodes.one, ratio)
+                known = len(elder) if law.all_independent else elder
+                decided, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
+                found += [(accepted, refused * probability, after) for accepted, probability, after in decided]
+                (p, weight), refused = _refused(p, weight, drawn_by), refused * left
             elder = (*elder, token)
-
-    def lengths(self, model: Model, drafts: Any) -> Lengths:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
-        found: Lengths = {}
-
-        def left(path: Path, children: Forest, weight: Any, reached: Any) -> Any:
-            """Probability that nothing up to the node's own test is accepted, `reached` that nothing was before its children."""
-            for _, token, below, chance, (_, after) in self._tests(nodes, tree.law, path, children, weight):
-                reached, weight = left((*path, token), below, chance, reached), after
-            count(found, len(path), reached * weight)
-            return reached * (1 - weight)
-
-        left((), tree.forest, nodes.one, nodes.one)
-        return found
+        return [*found, (path, refused * weight, p)], refused * (1 - weight)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         return select_by_traversal(tree, draws)

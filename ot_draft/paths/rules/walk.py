@@ -76,9 +76,8 @@ class Survivors:
         """Tokens of the children of the node that stands for the living ones, in drawing order, -1 beyond: int (B, most)."""
         place = xp.positions(self.layout.levels[self.depth].most, self.tokens)
         there = (place < xp.take(self.layout.counts, self.here)) & self.lives()
-        return xp.where(
-            there, xp.gather(self.tokens, xp.where(there, xp.take(self.layout.firsts, self.here) + place - 1, -1)), -1
-        )
+        node = xp.where(there, xp.take(self.layout.firsts, self.here) + place - 1, -1)
+        return xp.where(there, xp.gather(self.tokens, node), -1)
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         """Children of living nodes: the fixed top tokens, once, int (B, C), and all draws (B, W), -1 elsewhere."""

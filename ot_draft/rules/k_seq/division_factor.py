@@ -1,7 +1,5 @@
 """The smallest valid division factor of K-SEQ, gamma*, without sorting the vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from math import expm1, log1p
@@ -104,9 +102,8 @@ def _is_valid(mass: Array, factor: Array, count: Array) -> Array:
 
 def _factor_of_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
     batch = xp.batch_shape(p, q, count)
-    target, draft, k = (np.broadcast_to(xp.host_view(x), (*batch, x.shape[-1])) for x in (p, q, count))
-    flat = (x.reshape(-1, x.shape[-1]) for x in (target, draft, k))
-    return xp.from_view(search(*flat, TOLERANCE * xp.epsilon(p), START, STEPS).reshape(*batch, 1), p)
+    found = search(*xp.rows(batch, p, q, count), TOLERANCE * xp.epsilon(p), START, STEPS)
+    return xp.from_view(found.reshape(*batch, 1), p)
 
 
 def _search(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-def]  # numba compiles this very function

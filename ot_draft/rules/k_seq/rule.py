@@ -1,7 +1,5 @@
 """K-SEQ: k tests in a row against a scaled-down target."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -28,12 +26,9 @@ class KSeq(SelectionRule):
     Source: Sun et al., SpecTr, NeurIPS 2023, Algorithm 2 and Theorem 1.
     """
 
+    label = "K-SEQ"
     factor: float | Fraction | None = None
     law: DraftLaw = IID()
-
-    @property
-    def label(self) -> str:
-        return "K-SEQ"
 
     def __post_init__(self) -> None:
         if self.factor is not None and not self.factor >= 1:

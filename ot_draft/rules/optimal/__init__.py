@@ -1,5 +1,1 @@
 """Optimal selection: the rule, its levels on the host and on a device, and its Triton kernels."""
-
-from .rule import Optimal
-
-__all__ = ["Optimal"]

@@ -1,7 +1,5 @@
 """Classes of tokens of nearly equal ratio p/q, found without a sort; and which draft is selected at the levels between them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from math import log2
@@ -11,7 +9,7 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ..compiled import compiled
+from ..compiled import REORDERED, compiled
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
@@ -43,51 +41,53 @@ def layout(classes: int, k: int) -> ClassLayout:
 
 
 def classify(p: np.ndarray, q: np.ndarray, classes: ClassLayout, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Writes the class of every token into rank, and returns the masses p and q of every class: (n,), (n,), int (n,) -> (C,), (C,).
+    """Writes the class of every token of a row into rank, and returns the masses p and q of every class: (C + 1,) each.
 
-    Tokens with q = 0 are never drafted: they are put into class 0 without their mass.
+    p, q: (n,), rank: int (n,). Tokens with q = 0, which are never drafted, are a class behind the others.
     """
+    if p.dtype != object:
+        return by_ratio(p, q, classes, OFFSET, 0, rank)
     first, shift, count = classes
-    if p.dtype == object:
-        return _classify_exact(p, q, first, shift, count, rank)
-    p_mass, q_mass = (compiled(_classify) or _classify_without_numba)(
-        p, q, np.float32(OFFSET), first, shift, count, rank
-    )
-    return p_mass, q_mass
-
-
-def _classify_exact(
-    p: np.ndarray, q: np.ndarray, first: int, shift: int, count: int, rank: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
     support = np.flatnonzero(q > 0)
     key = np.minimum((p[support] / q[support]).astype(np.float64), LARGE).astype(np.float32) + np.float32(OFFSET)
-    rank[:] = 0
+    rank[:] = count
     rank[support] = np.minimum((key.view(np.int32) >> shift) - first, count - 1)
-    masses = np.full((2, count), Fraction(0), dtype=object)
-    np.add.at(masses[0], rank[support], p[support])
-    np.add.at(masses[1], rank[support], q[support])
+    masses = np.full((2, count + 1), Fraction(0), dtype=object)
+    np.add.at(masses[0], rank, p)
+    np.add.at(masses[1], rank, q)
     return masses[0], masses[1]
 
 
-def _classify(p, q, offset, first, shift, count, rank):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    p_mass, q_mass, large = np.zeros(count), np.zeros(count), np.float32(LARGE)
-    for y in range(len(p)):
-        if q[y] > 0:
-            key = min(np.float32(p[y] / q[y]), large) + offset
-            c = min((np.float32(key).view(np.int32) >> shift) - first, count - 1)
-            rank[y] = c
-            p_mass[c] += p[y]
-            q_mass[c] += q[y]
-        else:
-            rank[y] = 0
+def by_ratio(
+    p: np.ndarray, q: np.ndarray, classes: ClassLayout, offset: float, lowest: int, rank: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """`classify` of floats, without a sort, by the bits of p/q + offset; p = 0 is class 0, the others begin with the lowest."""
+    ways = compiled(_by_ratio, REORDERED, "numpy") or _by_ratio_without_numba
+    p_mass, q_mass = ways(p, q, np.float32(offset), *classes, lowest, rank)
     return p_mass, q_mass
 
 
-def _classify_without_numba(p, q, offset, first, shift, count, rank):  # type: ignore[no-untyped-def]
+def _by_ratio(p, q, offset, first, shift, count, lowest, rank):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    p_mass, q_mass, large = np.zeros(count + 1), np.zeros(count + 1), np.float32(LARGE)
+    for y in range(len(p)):
+        if q[y] > 0:
+            key = min(np.float32(p[y] / q[y]), large) + offset
+            c = min(max((np.float32(key).view(np.int32) >> shift) - first, lowest), count - 1)
+            c = c if p[y] > 0 else 0
+        else:
+            c = count
+        rank[y] = c
+        p_mass[np.uint64(c)] += p[y]  # without a sign there is nothing to be counted from the end
+        q_mass[np.uint64(c)] += q[y]
+    return p_mass, q_mass
+
+
+def _by_ratio_without_numba(p, q, offset, first, shift, count, lowest, rank):  # type: ignore[no-untyped-def]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        key = np.minimum((p / q).astype(np.float32), np.float32(LARGE)) + offset
-    rank[:] = np.where(q > 0, np.minimum((key.view(np.int32) >> shift) - first, count - 1), 0)
-    return np.bincount(rank, p * (q > 0), count), np.bincount(rank, q, count)
+        key = np.minimum(p / q, LARGE).astype(np.float32) + offset
+    inner = np.where(p > 0, np.clip((key.view(np.int32) >> shift) - first, lowest, count - 1), 0)
+    rank[:] = np.where(q > 0, inner, count)
+    return np.bincount(rank, p, count + 1), np.bincount(rank, q, count + 1)
 
 
 def choose(level: Array, rank: Array, drafts: Array) -> Array:

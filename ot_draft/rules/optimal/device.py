@@ -10,19 +10,9 @@ take these steps together, in memory quadratic in the number of classes. The law
 levels as they come out, whatever they are, so that a step too few costs acceptance and not validity.
 """
 
-from __future__ import annotations
-
 from ... import arrays as xp
 from ...arrays import Array
-from ...selection import Selection
-from ..coupling import couple
 from .classes import CLASSES, LARGE, OFFSET, STEPS, choose, layout
-
-
-def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
-    """`select_draft`, coupled with the target."""
-    choice, selected = select_draft(p, q, drafts, classes)
-    return couple(p, selected, choice, drafts)
 
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:

@@ -1,24 +1,23 @@
-"""Optimal selection on the host: a sweep for every row and number of drafts, for all tokens or for classes of them."""
+"""Optimal selection on the host: a sweep for every row and number of drafts, for all tokens or for classes of them.
 
-from __future__ import annotations
+For a target other than p, too, by the classes that selection makes anyway: the target costs one pass more.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...laws import IID
 from ...selection import Selection
-from ..coupling import couple
-from .classes import ClassLayout, choose, classify, layout
+from ..compiled import REORDERED, compiled
+from .classes import ClassLayout, at_levels, choose, classify, layout
 from .levels import levels
 
 # Times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes.
 RESOLUTION = 2.0**-44
-
-
-def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
-    """`select_draft`, coupled with the target."""
-    choice, selected = select_draft(p, q, drafts, classes)
-    return couple(p, selected, choice, drafts)
 
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
@@ -31,47 +30,50 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tupl
 
 def by_count(p: Array, q: Array, count: Array, classes: ClassLayout | None) -> tuple[Array, Array, Array]:
     """Class of every token, level above every class, law of the selected token, for every number of drafts that occurs."""
-    counts = {int(c) for c in np.ravel(xp.host_view(count))} or {0}
-    plans = {c: _plan_rows(p, q, c, classes) for c in sorted(counts)}
-    rank, level, selected = plans.popitem()[1]
-    for c, other in plans.items():
-        rank, level, selected = (
-            xp.where(count == c, new, old) for new, old in zip(other, (rank, level, selected), strict=True)
-        )
-    return rank, level, selected
+    batch = xp.batch_shape(p, q)
+    targets, drafts = xp.rows(batch, p, q)
+    rank, p_mass, q_mass = classes_of(targets, drafts, classes)
+
+    def plan(k: int) -> tuple[Array, ...]:
+        level, slope = (x.astype(drafts.dtype) for x in levels_of_rows(p_mass, q_mass, k))
+        law = np.empty_like(drafts)
+        for row, own in enumerate(rank):
+            slope[row].take(own, out=law[row], mode="clip")
+            law[row] *= drafts[row]
+        return tuple(xp.from_view(x.reshape(*batch, x.shape[-1]), p) for x in (level, law))
+
+    return xp.from_view(rank.reshape(*batch, rank.shape[-1]), p), *by_number(count, plan)
 
 
-def _plan_rows(p: Array, q: Array, k: int, classes: ClassLayout | None) -> tuple[Array, Array, Array]:
-    batch, n = xp.batch_shape(p, q), p.shape[-1]
-    targets, drafts = (xp.broadcast(xp.host_view(x), (*batch, n)).reshape(-1, n) for x in (p, q))
-    width = n if classes is None else classes.number
-    rank = np.zeros(targets.shape, dtype=np.int64)
-    level = xp.full((len(targets), width), 0, targets)
-    selected = xp.full(targets.shape, 0, targets)
-    for row in range(len(targets) if k else 0):
-        slope = _plan_row(targets[row], drafts[row], k, classes, rank[row], level[row])
-        slope.astype(selected.dtype).take(rank[row], out=selected[row], mode="clip")
-        selected[row] *= drafts[row]
-    shapes = ((*batch, n), (*batch, width), (*batch, n))
-    rank, level, selected = (x.reshape(s) for x, s in zip((rank, level, selected), shapes, strict=True))
-    return xp.from_view(rank, p), xp.from_view(level, p), xp.from_view(selected, p)
+def by_number(count: Array, plan: Callable[[int], tuple[Array, ...]]) -> tuple[Array, ...]:
+    """In every row what the plan of its number of drafts, (..., 1), says; one is made for each number that occurs."""
+    numbers = sorted({int(c) for c in np.ravel(xp.host_view(count))} or {0})
+    parts = plan(numbers[0])
+    for k in numbers[1:]:
+        parts = tuple(xp.where(count == k, *pair) for pair in zip(plan(k), parts, strict=True))
+    return parts
 
 
-def _plan_row(
-    p: np.ndarray, q: np.ndarray, k: int, classes: ClassLayout | None, rank: np.ndarray, level: np.ndarray
-) -> np.ndarray:
-    """Steps 1 to 3 for one row: writes class of every token (n,), level above every class (C,); returns slope m / q (C,)."""
-    if classes is None:
+def classes_of(p: np.ndarray, q: np.ndarray, classes: ClassLayout | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class of every token, int (R, n), and masses p and q of every class, in the order of p/q, (R, C) each: p, q (R, n)."""
+    rank = np.empty(p.shape, dtype=np.int64)
+    if classes is None:  # every token its own
         order = xp.argsort(xp.where(q > 0, xp.ratio(p, q), np.inf))
-        rank[order] = np.arange(len(p))
-        p, q = p[order], q[order]
-    else:
-        p, q = classify(p, q, classes, rank)
-    slope = xp.full(p.shape, 0, xp.double(p[:0]))
-    used = np.flatnonzero(q > 0)
-    if len(used):
-        level[used[:-1]], slope[used] = levels_of(p[used], q[used], k)
-    return slope
+        np.put_along_axis(rank, order, np.arange(p.shape[-1])[None], -1)
+        return rank, xp.take(p, order), xp.take(q, order)
+    masses = [classify(p_row, q_row, classes, own) for p_row, q_row, own in zip(p, q, rank, strict=True)]
+    p_mass, q_mass = np.reshape(masses, (len(p), 2, classes.number + 1)).swapaxes(0, 1)
+    return rank, p_mass, q_mass
+
+
+def levels_of_rows(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Levels above the classes, and slopes m / q, for k drafts: masses (R, C) -> (R, C) each, 0 where q is 0."""
+    level, slope = (xp.full(q.shape, 0, xp.double(q[:, :0])) for _ in range(2))
+    for row in range(len(q) if k else 0):
+        used = np.flatnonzero(q[row] > 0)
+        if len(used):
+            level[row, used[:-1]], slope[row, used] = levels_of(p[row, used], q[row, used], k)
+    return level, slope
 
 
 def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -112,3 +114,58 @@ def _apart(t: np.ndarray) -> np.ndarray:
 def _steps(x: np.ndarray) -> np.ndarray:
     """Differences of neighbours; on few numbers np.diff takes several times as long."""
     return x[1:] - x[:-1]
+
+
+def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) -> Selection:
+    """The selection for the target's law r in the place of p. target: one with `ratios`; drafts: int (..., k), i.i.d. from q.
+
+    r and the law m of the selected token are known by classes, r = by_p p + by_q q and m = slope q, and never written.
+    """
+    k, batch = drafts.shape[-1], xp.batch_shape(p, q)
+    rows = targets, proposals = xp.rows(batch, p, q)
+    rank, p_mass, q_mass = classes_of(targets, proposals, layout(classes, k))
+    factors = target.ratios(p_mass, q_mass, k, IID())
+    r_mass = factors[0] * p_mass + factors[1] * q_mass
+    by_p, by_q = (x.astype(targets.dtype) for x in factors)
+    residual_of = (None if xp.is_exact(p) else compiled(_residual, REORDERED)) or _residual_without_numba
+    tokens = xp.host_view(drafts)
+    p_of, q_of = (xp.gather(xp.host_view(x), tokens) for x in (p, q))
+    own = xp.gather(rank.reshape(*batch, rank.shape[-1]), tokens)  # class of every draft
+
+    def of_drafts(of_class: np.ndarray) -> np.ndarray:
+        return xp.gather(of_class.reshape(*batch, of_class.shape[-1]), own)
+
+    def plan(count: int) -> tuple[Array, ...]:
+        level, slope = (x.astype(by_p.dtype) for x in levels_of_rows(r_mass, q_mass, count))
+        left = np.empty_like(targets)
+        for row in zip(*rows, rank, by_p, by_q, slope, left, strict=True):
+            residual_of(*row)
+        wanted = of_drafts(by_p) * p_of + of_drafts(by_q) * q_of
+        take = xp.minimum(xp.divide(wanted, of_drafts(slope) * q_of, 0), 1)
+        accept = at_levels(level.reshape(*batch, level.shape[-1]), own, tokens >= 0) * take
+        return accept.astype(left.dtype), left.reshape(*batch, left.shape[-1])
+
+    accept, residual = by_number((tokens >= 0).sum(-1, keepdims=True), plan)
+    return Selection(xp.from_view(accept, p), xp.from_view(residual, p))
+
+
+def _residual(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes norm((r - m)+), or r where that is 0, for one row."""
+    mass = 0.0  # in float64
+    for y in range(len(p)):
+        c = np.uint64(rank[y])  # without a sign there is nothing to be counted from the end
+        left[y] = max(by_p[c] * p[y] + (by_q[c] - slope[c]) * q[y], 0.0)
+    for y in range(len(p)):
+        mass += left[y]
+    if mass > 0:
+        share = 1 / mass
+        for y in range(len(p)):
+            left[y] *= share
+        return
+    for y in range(len(p)):
+        left[y] = by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y]
+
+
+def _residual_without_numba(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]
+    r = by_p[rank] * p + by_q[rank] * q
+    left[:] = xp.normalise(xp.maximum(r - slope[rank] * q, 0), r)

@@ -9,8 +9,6 @@ Every breakpoint starts with its kink (change of slope) in G; while it lives it 
 g_{B(lambda)} at its place, which depends on its two living neighbours only; it dies, at c_i, when nothing is left.
 """
 
-from __future__ import annotations
-
 from heapq import heapify, heappop, heappush
 
 import numpy as np

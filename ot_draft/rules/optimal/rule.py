@@ -56,7 +56,11 @@ class Optimal(SelectionRule):
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not self.law.fixes_tops:
-            return backend(p, drafts, self.classes).select(p, q, drafts, self.classes)
+            computed = backend(p, drafts, self.classes)
+            if computed not in (host, device):
+                return computed.select(p, q, drafts, self.classes)  # coupled, too
+            choice, selected = computed.select_draft(p, q, drafts, self.classes)
+            return couple(p, selected, choice, drafts)
         fixed = self.law.top_drafts(q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
         draws = xp.where(fixed >= 0, -1, drafts)
@@ -64,17 +68,10 @@ class Optimal(SelectionRule):
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        by_groups = self.law.all_independent and getattr(target, "groups", False)
-        if (
-            self.classes is None
-            or not by_groups
-            or not drafts.shape[-1]
-            or backend(p, drafts, self.classes) is not host
-        ):
+        by_groups = self.law.all_independent and hasattr(target, "ratios") and drafts.shape[-1]
+        if self.classes is None or not by_groups or backend(p, drafts, self.classes) is not host:
             return super().toward(target, p, q, drafts)
-        from .toward import select_toward
-
-        return select_toward(target, p, q, drafts, self.classes)
+        return host.select_toward(target, p, q, drafts, self.classes)
 
     def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
         choice, selected = select_draft(xp.cleared(p, tops), outside(q, tops), draws, self.classes)
@@ -116,7 +113,7 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
 
 
 def backend(p: Array, drafts: Array, classes: int | None) -> Any:
-    """Where the selection is computed: the module `host`, `device` or `triton`, each with `select_draft` and `select`."""
+    """Where the selection is computed: the module `host`, `device` or `triton`, each with `select_draft`."""
     if (classes or CLASSES) <= KERNELS and wanted(p, drafts):
         from . import triton
 

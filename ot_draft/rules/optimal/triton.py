@@ -18,7 +18,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from ...kernels.grid import BITS, EXACT, number_of_drafts, power_of_2, rows, split
+from ...kernels.grid import BITS, EXACT, number_of_drafts, rows, split
 from ...selection import Selection
 from . import classes as shared
 from .classes import layout
@@ -255,13 +255,13 @@ def _select(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any,
     first, shift, number = layout(classes or shared.CLASSES, k)
     p, q, drafts = rows(p, batch), rows(q, batch), rows(drafts, batch)
     count = len(p)
-    width = max(power_of_2(number - 1), 256)  # the table has 16 columns, and products 16 rows at least
+    width = max(triton.next_power_of_2(number - 1), 256)  # the table has 16 columns, and products 16 rows at least
     parts, span = split(count, n, 4 * BLOCK)
     wide = p.double()[:, :0]  # float64, for what has as many numbers as there are classes
     masses, slope = p.new_empty(count, parts, 2 * width), p.new_empty(count, width)
     level, kink = wide.new_empty(count, width), wide.new_empty(count, width)
     choice, accept, selected, sums = (p.new_empty(count, size) for size in (k, k, n, parts))
-    sizes = {"C": width, "PARTS": parts, "K": power_of_2(k)}
+    sizes = {"C": width, "PARTS": parts, "K": triton.next_power_of_2(k)}
     where = {"first": first, "shift": shift}
     _class_masses[count, parts](p, q, masses, n, span, **where, C=width, BLOCK=BLOCK, num_warps=4, **EXACT)
     tiles = (count, width // TILE.value)

@@ -13,6 +13,8 @@
    THEOREM (above_spectr_gbv). A lossless rule accepts 15/16 of two i.i.d. drafts where the value
        c = sum p (1 - (1 - min(1, q/p))^2), said to be the largest, is 7/8.
    THEOREM (without_replacement_not_concave). Without replacement the third draft can add more than the second.
+   THEOREM (chain_by_the_wrong_law). A third model r drafts for q, and what comes out for p. A rule that tests it by r, or only where r's
+       own draft was taken, does not give p; the one that tests by q does (chains.v).
    THEOREM (clipped_draft_not_best). Of the laws r <= 3/2 p, clip(q, a p, 3/2 p) is the one most accepted with one draft;
        with two it is not.
    THEOREM (ensemble_off_the_frontier, ensemble_off_the_frontier_chi_squared). The ensemble r = (p + q)/2 accepts less than another
@@ -98,6 +100,18 @@ Theorem without_replacement_not_concave (p := [:: 0; 0; 1]) (q := [:: 1#4; 1#2; 
   && Qle_bool (optimum p q 3 - optimum p q 2) (optimum p q 2 - optimum p q 1).
 Proof. by vm_compute. Qed.
 
+(* One draft x of r, tested for q; with `last` what is tested for p when c came out. *)
+Definition chain (rs qs : seq Q) (last : nat -> nat -> selection Q nat) : seq Q :=
+  let tokens := iota 0 (size qs) in let inner := speculative_sampling binary tokens (by_place qs) (by_place rs) in
+  [seq sum_of binary tokens (fun x => by_place rs x * sum_of binary tokens (fun c =>
+    row binary [:: x] (inner [:: x]) c * row binary [:: c] (last x c) y)) | y <- tokens].
+Theorem chain_by_the_wrong_law (p := [:: 3#4; 1#4]) (q := [:: 1#2; 1#2]) (r := [:: 3#4; 1#4])
+    (tested_by := fun law c => speculative_sampling binary (iota 0 2) (by_place p) (by_place law) [:: c])
+    (untested := fun c => Selection [:: 1] (by_place p)) :
+  [/\ ~~ same (chain r q (fun _ c => tested_by r c)) p, ~~ same (chain r q (fun x c => if x == c then tested_by q c else untested c)) p
+    & same (chain r q (fun _ c => tested_by q c)) p].
+Proof. by vm_compute. Qed.
+
 (* proofs_checks/lossy/lossy_claims.py, from here on. *)
 Theorem clipped_draft_not_best (p := [:: 0; 1#2; 1#2]) (q := [:: 1#2; 0; 1#2]) (other := [:: 0; 1#4; 3#4])
     (clipped := clip q (times 1 p) (times (3#2) p)) :
@@ -132,6 +146,7 @@ Print Assumptions k_seq_valid_below_gamma_star.
 Print Assumptions always_accepted_though_p_is_not_q.
 Print Assumptions above_spectr_gbv.
 Print Assumptions without_replacement_not_concave.
+Print Assumptions chain_by_the_wrong_law.
 Print Assumptions clipped_draft_not_best.
 Print Assumptions ensemble_off_the_frontier.
 Print Assumptions ensemble_off_the_frontier_chi_squared.

@@ -120,6 +120,20 @@ ALONG_PATHS = (
         ),
     ),
     Theorem(
+        "the path program's optimum is attained",
+        "A feasible, bounded linear program over any real field has a best point; so one lossless rule accepts most, all trees.",
+        "attained",
+        ("best_rule_exists", "linear_program_attained", "path_program_attained"),
+        f"{OURS} (Fourier 1826, Motzkin 1936: elimination)",
+        (
+            Planted(
+                "the best rule need not be lossless",
+                "forall s', lossless_rule p Q node L s' ->",
+                "forall s',",
+            ),
+        ),
+    ),
+    Theorem(
         "path rules are points of the path program",
         "Token-wise, Traversal and Joint on K paths accept at most the sum of the caps, whichever way the drafts are selected.",
         "path_rules_bounded",
@@ -138,5 +152,21 @@ ALONG_PATHS = (
         ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
         OURS,
         (Planted("fewer rounds than tokens", "(size z <= n)%N -> decoded", "(size z <= n.+1)%N -> decoded"),),
+    ),
+    Theorem(
+        "scheduled verification",
+        "All that was drafted so far, in the whole batch, and coins decide who gets the next draw, if any: lossless, texts independent.",
+        "scheduled",
+        ("scheduled_lossless", "one_more_draw"),
+        OURS,
+        (Planted("by any masses", "by_laws d ->\n", "\n"),),
+    ),
+    Theorem(
+        "chains of models, paths",
+        "A path that a lossless decoding loop decodes for q is a path of q: block verification of it against p is lossless, for any past.",
+        "chains",
+        ("chain_block", "chain_of_loops"),
+        f"Spector and Re 2023, Sun et al. 2024 (TriForce), in use; {OURS}",
+        (Planted("in fewer rounds than tokens", "(L <= n)%N -> size z", "(L <= n.+1)%N -> size z"),),
     ),
 )

@@ -1,6 +1,6 @@
 """Finite computations: counterexamples, and the bridges to the library."""
 
-from .definitions import HYBRID_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
+from .definitions import HYBRID_ERRORS, LEVEL_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
 from .theorem import Planted, Theorem
 
 BRIDGE = "ot_draft, in Fractions"
@@ -43,6 +43,15 @@ COMPUTED = (
         computed=True,
     ),
     Theorem(
+        "counterexamples to claims on chains of models",
+        "A draft of q that r drafted for, tested by r, or only where r's own draft was taken: the law is not p.",
+        "refuted",
+        ("chain_by_the_wrong_law",),
+        "this project",
+        (Planted("where r is q", "(r := [:: 3#4; 1#4])", "(r := [:: 1#2; 1#2])"),),
+        computed=True,
+    ),
+    Theorem(
         "counterexamples to claims on paths",
         "On two paths Joint can accept less than token-wise K-SEQ and than Traversal.",
         "refuted_paths",
@@ -64,6 +73,21 @@ COMPUTED = (
         ("own_token", "late_draw"),
         "this project",
         (Planted("where a coin decides", "(kept q x)", "(Child Bare (by_place q) x Bare)"),),
+        computed=True,
+    ),
+    Theorem(
+        "counterexamples to claims on scheduled verification",
+        "Of two texts the one with the more confident token is verified, the other's token cut: the law is not the target's.",
+        "refuted_trees",
+        ("peeking_cut",),
+        "this project",
+        (
+            Planted(
+                "where the other's token decides",
+                "(fun x y => Qle_bool (by_place q y) (by_place q x))",
+                "(fun _ y => Qle_bool (by_place q y) (1#2))",
+            ),
+        ),
         computed=True,
     ),
     Theorem(
@@ -100,6 +124,15 @@ COMPUTED = (
         ("bridge_trees",),
         BRIDGE,
         TREE_ERRORS,
+        computed=True,
+    ),
+    Theorem(
+        "the bridge for the sweep",
+        "On 120 small problems, ties and zero masses among them: every level of optimal selection, and the selected token's law.",
+        "bridge_levels",
+        ("bridge_levels",),
+        BRIDGE,
+        LEVEL_ERRORS,
         computed=True,
     ),
 )

@@ -84,3 +84,16 @@ TREE_ERRORS = (
         "tree_rules",
     ),
 )
+# In sweep_rules.v.
+LEVEL_ERRORS = (
+    Planted(
+        "what a place lost is not booked",
+        "rest st j - rate st j * (now - seen st j)",
+        "rest st j - 0 * (now - seen st j)",
+        "sweep_rules",
+    ),
+    Planted(
+        "a place keeps its rate when a neighbour dies", "(put (rate st) j (loss st j))", "(rate st)", "sweep_rules"
+    ),
+    Planted("who lives to the end has no level", "then leveled all i st else st.", "then st else st.", "sweep_rules"),
+)

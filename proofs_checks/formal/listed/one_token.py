@@ -118,6 +118,14 @@ ONE_TOKEN = (
         (Planted("for every factor", "p_acc g p q k <= g * beta g p q ->\n  lossless", "\n  lossless"),),
     ),
     Theorem(
+        "K-SEQ under the bound",
+        "For g > 0 it decides by probabilities; where lossless, 1 - (1 - beta)^k <= acceptance <= 1 + p(H) - q(H)^k for every H.",
+        "k_seq",
+        ("k_seq_bounded", "k_seq_proper"),
+        f"{OURS}; {HU} (the bound)",
+        (Planted("for every factor", "p_acc g p q k <= g * beta g p q ->\n", "\n"),),
+    ),
+    Theorem(
         "gamma* exists, every k",
         "p_acc <= g beta exactly if g >= gamma*, for one gamma* in [1, k] (real closed fields; p and q overlap).",
         "k_seq",
@@ -148,6 +156,29 @@ ONE_TOKEN = (
         ("sharp_larger", "k_seq_share_tight"),
         f"{OURS}; refutes the tightness in {SPECTR}",
         (Planted("rho_k is SpecTr's factor", "^+ n.+1 < 1 - x", "^+ n.+1 = 1 - x"),),
+    ),
+    Theorem(
+        "the numbers rho_k",
+        "rho_k in four decimals for k = 2, 3, 4, 5, 6, 8, 16, 32, over every real field, by rational numbers around the root.",
+        "rho",
+        ("rho_numbers", "sharp_between"),
+        OURS,
+        (Planted("rho_3 is .8651", "rho 3 - phi (8650#10000)", "rho 3 - phi (8651#10000)"),),
+    ),
+    Theorem(
+        "computed values hold over every real field",
+        "The output law, acceptance, best acceptance and optimal selection computed in Coq's rationals are those of the theorems' terms.",
+        "carried",
+        (
+            "computed_everywhere",
+            "rational_operations",
+            "carried_output",
+            "carried_acceptance",
+            "carried_least_cut",
+            "carried_optimal",
+        ),
+        OURS,
+        (Planted("the target is q", "(iid (real R) q') p'].", "(iid (real R) q') q']."),),
     ),
     Theorem(
         "levels exist",
@@ -232,6 +263,34 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
+        "the levels of the hull, every k",
+        "For every convex G >= t^k with its ends they exist and give the selected token G's increments; for the envelope: no rule more.",
+        "chord_levels",
+        ("chord_levels_law", "chord_levels", "chord_levels_exist", "chord_levels_optimal"),
+        OURS,
+        (Planted("smaller levels will do", r"& x = 1 \/ exists a b", r"& 0 <= x \/ exists a b", "chord_levels"),),
+    ),
+    Theorem(
+        "the sweep finds the levels, every n and k",
+        "For every convex G >= g with its ends the sweep's levels are the hull's; for the envelope no lossless rule accepts more.",
+        "sweep",
+        ("sweep_optimal", "sweep_finds_levels", "swept_levels"),
+        OURS,
+        (
+            Planted(
+                "no rule at all accepts more",
+                "proper k (iid q) other -> lossless k (iid q) p other -> acceptance",
+                "proper k (iid q) other -> acceptance",
+            ),
+            Planted(
+                "the last death comes first",
+                "then Some i else Some j else",
+                "then Some j else Some i else",
+                "sweep_rules",
+            ),
+        ),
+    ),
+    Theorem(
         "SpecTr-GBV's value is never too large",
         "sum p (1 - (1 - min(1, q/p))^K) <= 1 + p(H) - q(H)^K for every H, every n and K: the claimed optimum errs on one side only.",
         "spectr_gbv",
@@ -246,5 +305,13 @@ ONE_TOKEN = (
         ("frontier_bound", "frontier_reached"),
         f"Yin et al. 2024 (one draft); {OURS}",
         (Planted("without the distance", "(least_cut p + total_variation r p)", "(least_cut p)"),),
+    ),
+    Theorem(
+        "chains of models, one token",
+        "Drafts that come out of any process count by their law alone: lossless rules p_1 for p_2 for p_3 .. give the last target's law.",
+        "chains",
+        ("chain_of_two", "chain_mean", "chain_lossless", "chain_of_any_length"),
+        f"Spector and Re 2023, Sun et al. 2024 (TriForce), in use; {OURS}",
+        (Planted("the inner rule need not be lossless", "lossless k Q q inner ->", "draft_law k Q ->"),),
     ),
 )

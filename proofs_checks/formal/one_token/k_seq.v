@@ -10,6 +10,8 @@
    that p_acc <= g beta exactly if g >= gamma*, with equality at gamma*.
    THEOREM (k_seq_share). For 0 < g <= k the acceptance of K-SEQ's tests is at least 1 - (1 - 1/k)^k of the acceptance of
    any lossless rule (SpecTr, Theorem 1); so is that of K-SEQ where it is lossless.
+   THEOREM (k_seq_proper, k_seq_bounded). For g > 0 it decides by probabilities, so that where it is lossless the bound of bound.v is one of
+   its own: 1 - (1 - beta)^k <= acceptance <= 1 + p(H) - q(H)^k for every H.
 
    Any finite set of tokens, any real field (best_factor: any real closed field), any k >= 1. *)
 
@@ -203,6 +205,39 @@ Proof.
 elim: x b => [|y x ih] [|c b] //=; rewrite !inE => /orP[/eqP[-> _]|/ih ->]; by rewrite ?eqxx ?orbT.
 Qed.
 
+(* Tests are probabilities, and so is what they leave. *)
+Lemma tests_in_turn p q g x : 0 < g -> law p -> law q -> let b := in_turn (real R) [seq least (real R) 1 (p z / (g * q z)) | z <- x] in
+  (forall a, a \in b -> 0 <= a) /\ \sum_(a <- b) a <= 1.
+Proof.
+move=> g0 pl ql; elim: x => [|z l [ih0 ih1]] /=; first by rewrite big_nil ler01.
+have /andP[u0 u1] : 0 <= least (real R) 1 (p z / (g * q z)) <= 1.
+  rewrite leastE le_minl lexx le_minr ler01 /= divr_ge0 ?mulr_ge0 ?(ltW g0) //; by [case: pl | case: ql].
+rewrite big_cons big_map -mulr_sumr; split=> [a|].
+  by rewrite inE => /orP[/eqP->|/mapP[a' /ih0 a0 ->]] //; rewrite mulr_ge0 // subr_ge0.
+have : 0 <= (1 - least (real R) 1 (p z / (g * q z))) * (1 - \sum_(a <- in_turn (real R)
+  [seq least (real R) 1 (p z0 / (g * q z0)) | z0 <- l]) a) by rewrite mulr_ge0 ?subr_ge0.
+by rewrite /=; set S := \sum_(a <- _) _; lra.
+Qed.
+Lemma zip_ge0 x (b : seq R) (y : T) : (forall a, a \in b -> 0 <= a) -> 0 <= \sum_(z <- zip x b) (if z.1 == y then z.2 else 0).
+Proof.
+elim: x b => [|z x ih] [|a b] h; rewrite ?big_nil // big_cons addr_ge0 ?ih // => [|c cb]; last by rewrite h // inE cb orbT.
+by case: ifP => // _; rewrite h // inE eqxx.
+Qed.
+
+Theorem k_seq_proper k p q g : 0 < g -> law p -> law q -> proper k (iid q) (k_seq g p q).
+Proof.
+move=> g0 pl ql x _ _; have [b0 b1] := tests_in_turn x g0 pl ql.
+have [r0 r1] := excess_law (fun z => taken g p q z * tries (mass (taken g p q)) (size x)) pl.
+split=> [y|]; first by rewrite rowE addr_ge0 ?zip_ge0 // mulr_ge0 ?subr_ge0 //; exact: r0.
+under eq_bigr do rewrite rowE; rewrite big_split /= -mulr_sumr [\sum_y norm _ _ y]r1 mulr1 exchange_big /=.
+set b := in_turn _ _; have -> : \sum_(z <- zip x b) \sum_y (if z.1 == y then z.2 else 0) = \sum_(a <- b) a.
+  have one (z : T * R) : \sum_y (if z.1 == y then z.2 else 0) = z.2 by rewrite -big_mkcond (big_pred1 z.1) // => y; rewrite eq_sym.
+  under eq_bigr do rewrite one.
+  have : size b = size x by rewrite /b; elim: (x) => [|z l ih] //=; rewrite size_map ih.
+  by elim: (x) b => [|z l ih] [|a b] //=; rewrite ?big_nil // !big_cons => -[/ih->].
+by rewrite addrC subrK.
+Qed.
+
 (* The drafts that pass count as accepted. *)
 Theorem k_seq_acceptance k p q g : 0 < g -> law p -> law q -> p_acc g p q k <= acceptance k (iid q) (k_seq g p q).
 Proof.
@@ -212,22 +247,19 @@ have -> : p_acc g p q k = \sum_y (taken g p q y * tries (beta g p q) k + (1 - be
 under eq_bigr => y _ do rewrite -(@tests_output k p q g (fun=> 0) y) //.
 rewrite exchange_big acceptanceE /= !big_seq; apply: ler_sum => x xk.
 rewrite -mulr_sumr ler_wpmul2l ?(proj1 (iid_law k ql)) // [leRHS]big_mkcond; apply: ler_sum => y _.
-rewrite !rowE /= mulr0 addr0.
-set b := in_turn _ _.
-have bpos : (forall a, a \in b -> 0 <= a) /\ \sum_(a <- b) a <= 1.
-  rewrite /b; elim: (x) => [|z l [ih0 ih1]] /=; first by rewrite big_nil ler01.
-  have /andP[u0 u1] : 0 <= least (real R) 1 (p z / (g * q z)) <= 1.
-    rewrite leastE le_minl lexx le_minr ler01 /= divr_ge0 ?mulr_ge0 ?(ltW g0) //; by [case: pl | case: ql].
-  rewrite big_cons big_map -mulr_sumr; split=> [a|].
-    by rewrite inE => /orP[/eqP->|/mapP[a' /ih0 a0 ->]] //; rewrite mulr_ge0 // subr_ge0.
-  have : 0 <= (1 - least (real R) 1 (p z / (g * q z))) * (1 - \sum_(a <- in_turn (real R)
-    [seq least (real R) 1 (p z0 / (g * q z0)) | z0 <- l]) a) by rewrite mulr_ge0 ?subr_ge0.
-  by rewrite /=; set S := \sum_(a <- _) _; lra.
+rewrite !rowE /= mulr0 addr0; have [b0 b1] := tests_in_turn x g0 pl ql.
 case: ifPn => [yx|yx].
-  rewrite ler_addl mulr_ge0 ?subr_ge0 //; first by case: bpos.
+  rewrite ler_addl mulr_ge0 ?subr_ge0 //.
   by case: (excess_law (fun z => taken g p q z * tries (mass (taken g p q)) (size x)) pl).
 rewrite big1_seq // => -[z a] /= /mem_zip_fst zx.
 by case: eqP => // e; rewrite -e zx in yx.
+Qed.
+
+Theorem k_seq_bounded k p q g H : 0 < g -> law p -> law q -> p_acc g p q k <= g * beta g p q ->
+  p_acc g p q k <= acceptance k (iid q) (k_seq g p q) <= 1 + mass_of p H - mass_of q H ^+ k.
+Proof.
+move=> g0 pl ql acc; rewrite k_seq_acceptance //= -iid_inside.
+exact: (bound (iid_law k ql) (k_seq_proper g0 pl ql) (k_seq_lossless g0 pl ql acc)).
 Qed.
 
 Lemma sign_at_one p q k : (0 < k)%N -> law p -> law q -> 0 <= p_acc 1 p q k - 1 * beta 1 p q.
@@ -332,4 +364,6 @@ Print Assumptions k_seq_lossless.
 Print Assumptions k_seq_lossless_clamped.
 Print Assumptions k_seq_share.
 Print Assumptions k_seq_acceptance.
+Print Assumptions k_seq_proper.
+Print Assumptions k_seq_bounded.
 Print Assumptions best_factor.

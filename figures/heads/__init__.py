@@ -1,0 +1,1 @@
+"""Trees that two heads of the embedded target draft."""

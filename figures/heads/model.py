@@ -1,0 +1,98 @@
+"""Two heads behind the target's last hidden state, and their training: cross-entropy to the target's own laws at their places."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from llm_demo.distil.hidden_states import HiddenStates
+from llm_demo.distil.states import arrays_of
+from llm_demo.distil.text import frequent_tokens
+
+PLACES, SCORED = 2, 4096  # positions that heads draft, and the most frequent tokens, which alone have mass
+HELD_BACK = 1  # batches of texts that only tell how well the heads do
+ROWS = 2  # texts a step
+
+
+class Heads(nn.Module):
+    """For each place a state of its own, made of the target's last one, which the target's head then scores: Medusa's block."""
+
+    tokens: Tensor
+
+    def __init__(self, embedding: Tensor, tokens: Tensor) -> None:
+        """embedding: (n, width), which is the target's head; tokens: those that are scored, increasing."""
+        super().__init__()
+        self.n, width = embedding.shape
+        self.register_buffer("tokens", tokens.long())
+        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(PLACES))
+        self.head = embedding[tokens.long()].detach().float()
+        for weight in self.blocks.parameters():
+            nn.init.zeros_(weight)
+
+    def forward(self, states: Tensor, place: int) -> Tensor:
+        """Logits on the tokens (N, s) of a place behind the next one, of last hidden states (N, width) as the head takes them."""
+        return (states + silu(self.blocks[place](states))) @ self.head.T
+
+    def write(self, file: Path) -> None:
+        """Tokens and blocks, in float16; the head is the target's."""
+        save_file(
+            {name: x.to(torch.int32 if name == "tokens" else torch.float16) for name, x in self.state_dict().items()},
+            file,
+        )
+
+    @classmethod
+    def read(cls, file: Path, target: Any) -> Heads:
+        """What `write` wrote, beside its target."""
+        stored = load_file(file)
+        heads = cls(target.get_input_embeddings().weight, stored["tokens"])
+        heads.load_state_dict(stored)
+        return heads
+
+
+def loss(heads: Heads, hidden_states: HiddenStates, batch: np.ndarray) -> Tensor:
+    """Cross-entropies (PLACES,) to the target's laws behind what stands there: least where a head is their mean, the place's marginal."""
+    _, states, log_sums, counted = arrays_of(hidden_states, batch)
+    last, found = states[:, :, -1], []
+    for place in range(PLACES):
+        ahead = place + 1
+        here = counted[:, :-ahead] & counted[:, ahead:]
+        reads, then, total = last[:, :-ahead][here], last[:, ahead:][here], log_sums[:, ahead:, 0][here]
+        wanted = (then @ heads.head.T - total[:, None]).exp()
+        found.append(-(wanted * heads(reads, place).log_softmax(-1)).sum(-1).mean())
+    return torch.stack(found)
+
+
+def held_back_means(heads: Heads, known: HiddenStates, batches: list[np.ndarray]) -> list[float]:
+    """Loss by place on texts that are not trained on."""
+    with torch.no_grad():
+        return torch.stack([loss(heads, known, batch) for batch in batches]).mean(0).tolist()
+
+
+def train(target: Any, known: HiddenStates, minutes: float, seed: int = 0) -> Heads:
+    """Heads of so many minutes of this process's CPU, by AdamW; texts by chance, those of the first batch held back."""
+    tokens = frequent_tokens(known.texts, SCORED, target.config.vocab_size)
+    heads = Heads(target.get_input_embeddings().weight.detach(), torch.tensor(tokens))
+    optimizer = torch.optim.AdamW(heads.parameters(), lr=1e-3, weight_decay=0.0)
+    batches = [batch[batch >= 0] for batch in known.batches if known.done[batch[batch >= 0]].all()]
+    held_back, texts = batches[:HELD_BACK], np.concatenate(batches[HELD_BACK:])
+    generator, begun, steps, said = np.random.default_rng(seed), time.process_time(), 0, -1
+    while (progress := (time.process_time() - begun) / (60 * minutes)) < 1:
+        if int(3 * progress) > said:
+            said = int(3 * progress)
+            means = held_back_means(heads, known, held_back)
+            click.echo(f"step {steps} ({steps * ROWS / len(texts):.1f} times all texts): held back {means}")
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3 * (1 - progress)
+        loss(heads, known, generator.choice(texts, ROWS, replace=False)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        steps += 1
+    return heads

@@ -1,0 +1,64 @@
+"""What `compare` and `sweep` have in common: the options that make a study, and the forms in which its means are printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from ..laws import spellings
+from ..pairs import Study, tables
+from ..pairs.study import choose_rules
+from ..pairs.summary import Summary
+from ..targets.frontier import target_within
+from .console import table_console
+from .options import JOBS, SAMPLES, Numbers, form_options, parts
+
+
+def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that `study_of` reads, --jobs, and the forms; rules, ks: the defaults."""
+    options = (
+        click.option("--rules", "names", default=rules, show_default=bool(rules),
+                     help=f"By comma: KSeq,RecursiveRejection{'' if rules else ' [default: all that take no seconds a pair]'}."),
+        click.option("--law", "laws", default="", show_default=False, help="Only under these draft laws, by comma: "
+                     f"{', '.join(spellings())}. Without it each rule is under its own."),
+        click.option("--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, "
+                     "ratio=0.3."),
+        click.option("--k", "ks", type=Numbers(), default=ks, help="Numbers of drafts."),
+        click.option("--samples", type=click.IntRange(1, SAMPLES), default=256,
+                     help="Random draft tuples a pair, for rules whose acceptance has no formula."),
+        click.option("--seed", type=click.IntRange(0), default=0, help="Of these draft tuples."),
+        click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, show_default=False, help="Workers [default: one a core]."),
+        form_options("csv", "json", "latex", "markdown"),
+    )  # fmt: skip
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
+
+
+def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study:
+    """The study that was asked for."""
+    target = None if budget is None else target_within(budget)
+    return Study(rules=choose_rules(parts(names), parts(laws)), target=target, **numbers)
+
+
+def print_summaries(form: str, titled: Sequence[tuple[Sequence[Summary], str]], target: str, notes: str = "") -> None:
+    """Means with a title each, one table below the other, of CSV one for all; target: name of what stands in the place of p."""
+    lossy = f", for {target} in the place of p (NOT lossless)" if target else ""
+    titled = [(lines, title + lossy) for lines, title in titled]
+    if form == "csv":
+        titled = [([line for lines, _ in titled for line in lines], "")]
+    if form:
+        click.echo("\n".join(tables.FORMS[form](*each) for each in titled), nl=False)
+        return
+    console = table_console(80)
+    for lines, title in titled:
+        console.print(tables.table(lines, title, console.width))
+    if notes:
+        console.print(notes, style="dim")

@@ -1,0 +1,1 @@
+"""Does an engine keep its target's law under speculation? A tiny pair is put into it, and its texts are held to enumerated laws."""

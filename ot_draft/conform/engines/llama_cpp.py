@@ -1,0 +1,101 @@
+"""llama.cpp's own server, from the wheel xllamacpp, with the tiny pair as GGUF files: started here, asked over HTTP as any server."""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from ..tiny_pair import CONTEXT, END, letter
+from . import server
+from .server import AT_ONCE, LACKS, SECONDS, STATE, complete
+
+__all__ = ["AT_ONCE", "LACKS", "complete", "start", "stop"]
+
+REQUESTS, PRESENCE_OF_PROMPT, SLOTS = 1500, True, 8
+
+
+def start(target: str, draft: str, drafts: str = "drawn", tokens: str = "2") -> dict[str, str]:
+    """drafts: "drawn" or "greedy", of the draft model, or "none"; tokens: drafted a step."""
+    from importlib.metadata import version
+
+    import httpx
+
+    files = [str(write_gguf(Path(folder))) for folder in (target, draft)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(*files, drafts, int(tokens), port))
+    process.start()
+    STATE["process"], url, until = process, f"http://127.0.0.1:{port}", time.monotonic() + SECONDS
+    while True:
+        try:
+            if httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200:
+                break
+        except httpx.HTTPError:
+            time.sleep(0.5)
+        if not process.is_alive() or time.monotonic() > until:
+            raise TimeoutError(f"llama.cpp's server does not answer; exit status {process.exitcode}")
+    server.start(target, draft, url, "llamacpp")
+    return {"xllamacpp": version("xllamacpp"), "drafts": drafts}
+
+
+def _serve(target: str, draft: str, drafts: str, tokens: int, port: int) -> None:
+    import xllamacpp
+
+    given = xllamacpp.CommonParams()
+    given.model.path, given.port, given.n_ctx, given.n_parallel = target, port, CONTEXT * SLOTS, SLOTS
+    given.cache_ram_mib, given.verbosity = 0, -1
+    small = given.speculative.draft
+    for cache in (given, small):
+        cache.cache_type_k = cache.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32  # the laws are those of float32
+    for threads in (given.cpuparams, given.cpuparams_batch, small.cpuparams, small.cpuparams_batch):
+        threads.n_threads = 1
+    if drafts != "none":
+        given.speculative.types = [xllamacpp.common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        small.mparams.path, small.n_max, small.n_min, small.p_min = draft, tokens, 0, 0.0
+        small.probabilistic = drafts == "drawn"
+    running = xllamacpp.Server(given)
+    while running:
+        time.sleep(3600)
+
+
+def write_gguf(folder: Path) -> Path:
+    """The model of the folder as a GGUF file beside it, float32; a token is its letter."""
+    import gguf
+    from transformers import AutoModelForCausalLM
+
+    out, model = folder.with_suffix(".gguf"), AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    config, writer = model.config, gguf.GGUFWriter(out, "llama")
+    n, heads = config.vocab_size, {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    for name, value in {
+        "context_length": CONTEXT, "embedding_length": config.hidden_size, "block_count": config.num_hidden_layers,
+        "feed_forward_length": config.intermediate_size, "head_count": heads["q_proj"], "head_count_kv": heads["k_proj"],
+        "key_length": config.head_dim, "value_length": config.head_dim, "rope_dimension_count": config.head_dim,
+        "layer_norm_rms_eps": config.rms_norm_eps, "rope_freq_base": config.rope_parameters["rope_theta"], "vocab_size": n,
+        "tokenizer_model": "llama", "token_list": [*map(letter, range(n - 1)), END], "token_scores": [0.0] * n,
+        "token_types": [gguf.TokenType.NORMAL] * (n - 1) + [gguf.TokenType.CONTROL], "eos_token_id": n - 1, "add_bos_token": False,
+    }.items():  # fmt: skip
+        getattr(writer, f"add_{name}")(value)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for name, weight in model.state_dict().items():
+        tensor = weight.numpy()
+        if count := next((heads[part] for part in heads if part in name), 0):
+            # llama.cpp turns neighbouring rows of a head together, transformers rows half a head apart
+            tensor = tensor.reshape(count, 2, -1, tensor.shape[-1]).swapaxes(1, 2).reshape(tensor.shape).copy()
+        writer.add_tensor(str(names.get_name(name, try_suffixes=(".weight",))), tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return out
+
+
+def stop() -> None:
+    """End the server's process."""
+    process: Any = STATE.pop("process", None)
+    if process is not None:
+        process.kill()
+        process.join()

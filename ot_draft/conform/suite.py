@@ -1,0 +1,341 @@
+"""The suite: an engine with the tiny pair in it is sent every kind of request, and its answers are judged, row by row of one table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .adapter import ENGINES, Crashed, Engine
+from .evidence import apart, malformed, p_value, together
+from .kinds import PLAIN, Kind, Reference, Text, kinds_for
+from .tiny_pair import write
+
+KEPT, WRONG, UNDECIDED, CRASHED, NOT_TRIED = "kept", "WRONG", "not decided", "crashed", "not tried"
+REQUESTS = 4000  # of the first kind, where the adapter names no number
+AGAIN = 40  # requests that are sent twice with one seed
+ASKED = {"stream": "pieces", "logprobs": "logprobs"}  # by the request: what the answer must have
+BATCHES = 150  # small ones at least: 30 of each size
+ROUNDS = 30  # calls with an aborted request, each before one without
+REPORTED = 25  # requests of a kind whose log-probabilities are read
+OFF = 0.02  # a log-probability may be off by so much
+ROWS = 60  # more than there are of judged rows for all pairs: the level is divided between them
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was tried, what came out, and the verdict."""
+
+    name: str
+    tried: str
+    evidence: str
+    verdict: str
+    p: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.verdict}: {self.tried}: {self.evidence}"
+
+
+@dataclass
+class Report:
+    """All rows. facts: what the adapter says of the engine."""
+
+    engine: str
+    level: float
+    facts: dict[str, Any] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[Row]:
+        """What was tried and not kept."""
+        return [row for row in self.rows if row.verdict not in (KEPT, NOT_TRIED)]
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 if something is wrong, 2 if something crashed, was not decided, or nothing was judged, else 0."""
+        if WRONG in (verdicts := {row.verdict for row in self.rows}):
+            return 1
+        return 2 if self.failures or KEPT not in verdicts else 0
+
+    @property
+    def sentence(self) -> str:
+        """The table in one sentence."""
+        said = ", ".join(f"{number} {verdict}" for verdict, number in Counter(row.verdict for row in self.rows).items())
+        return f"{said}. Probability that a right engine has a WRONG row: at most about {self.level:g}."
+
+
+def conform(
+    engine: str, options: dict[str, str] | None = None, sizes: Sequence[int] = (8, 2000), requests: int | None = None,
+    level: float = 1e-6, seconds: float = 900.0, models: Path | None = None,
+    on_row: Callable[[Row], None] = lambda row: None, seed: int = 0,
+) -> Report:  # fmt: skip
+    """Try everything with a pair of each size. engine: a name of `adapter.ENGINES`, a module or a file; options: for its `start`.
+
+    requests: of the first kind. level: probability that a right engine has a wrong row. seconds: the longest call of the engine.
+    models: the folder of the pairs, a temporary one by default. seed: of the order of requests.
+    """
+    report = Report(engine, level)
+    given = (ENGINES[engine][1] if engine in ENGINES else {}) | (options or {})
+    with tempfile.TemporaryDirectory() as folder:
+        for n in sizes:
+            trial = Trial(
+                engine,
+                given,
+                (models or Path(folder)) / str(n),
+                n,
+                requests,
+                level,
+                seconds,
+                np.random.default_rng(seed),
+            )
+            try:
+                trial.start()
+                for row in trial.rows():
+                    report.rows.append(row)
+                    on_row(row)
+            except Crashed as error:
+                report.rows.append(Row(f"start, {n} tokens", "", str(error), CRASHED))
+            finally:
+                report.facts |= trial.facts
+                trial.close()
+    return report
+
+
+@dataclass
+class Trial:
+    """One pair in one engine. kinds, kept: what was sent, and the texts that came; right: the kinds that are not WRONG."""
+
+    name: str
+    options: dict[str, str]
+    folder: Path
+    n: int
+    asked: int | None
+    level: float
+    seconds: float
+    generator: np.random.Generator
+    engine: Engine | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    kept: dict[str, list[Text]] = field(default_factory=dict)
+    right: list[str] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Write the pair and start the engine with it. Raises Crashed."""
+        folders = write(self.folder, self.n)
+        self._restart()
+        self.reference = Reference.load(*folders, self._described["presence of prompt"])
+
+    def _restart(self) -> None:
+        self.close()
+        self.engine = Engine(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.seconds)
+        self.facts |= self.call("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
+        self._described = self.call("describe")
+        self.lacks = self._described["lacks"]
+        self.requests = self.asked or self._described["requests"] or REQUESTS
+
+    def call(self, function: str, *given: Any, **options: Any) -> Any:
+        """A function of the adapter's. Raises Crashed."""
+        assert self.engine is not None
+        return self.engine.call(function, *given, **options)
+
+    def close(self) -> None:
+        """Stop the engine."""
+        if self.engine is not None:
+            self.engine.close()
+
+    def rows(self) -> Iterator[Row]:
+        """One after the other, as they are judged."""
+        if "mixed batches" in self.lacks:
+            yield self._row("mixed batches", "", self.lacks["mixed batches"], NOT_TRIED)
+        self.kinds, always = {}, "ignore_eos" in self.lacks  # the last token always ends a text
+        for name, kind in kinds_for(self.n).items():
+            missing = [self.lacks[each] for each in kind.settings if each in self.lacks and each != "ignore_eos"]
+            if missing:
+                yield self._row(name, _settings(kind), missing[0], NOT_TRIED)
+            else:
+                self.kinds[name] = (
+                    Kind(kind.prompt, kind.settings | {"ignore_eos": False}, kind.share) if always else kind
+                )
+        yield from self._laws()
+        for name, needs, tried in (
+            ("same seed, same text", ("seed", "same seed"), self._seeds),
+            ("log-probabilities", ("logprobs",), self._log_probabilities),
+            ("streams", ("stream",), self._streams),
+            ("beside aborted requests", ("abort",), self._aborted),
+            ("one to five at a time", ("mixed batches",), self._few),
+            ("drafts are accepted", (), self._accepted),
+            ("draft noise with verification", (), self._step),
+        ):
+            lacking = [self.lacks[each] for each in needs if each in self.lacks]
+            if lacking or PLAIN not in self.kinds or ("seed" in needs and "seeded" not in self.kinds):
+                yield self._row(name, "", (lacking or ["its kind of request is not tried"])[0], NOT_TRIED)
+                continue
+            try:
+                yield tried(name)
+            except Crashed as error:
+                yield self._row(name, "", str(error), CRASHED)
+                self._restart()
+
+    def _laws(self) -> Iterator[Row]:
+        """The law of every kind in mixed batches; alone where the mixed batch crashed; and that requests share no chance."""
+        counts = {
+            name: max(40, int(kind.share * self.requests / kind.settings.get("n", 1)))
+            for name, kind in self.kinds.items()
+        }
+        self.kept, self.right, shared = {}, [], list[tuple[float, str]]()
+        try:
+            self.kept = self._texts(counts)
+        except Crashed as error:
+            yield self._row("all kinds in mixed batches", f"{sum(counts.values())} requests", str(error), CRASHED)
+            self._restart()
+        for name, kind in self.kinds.items():
+            asked = f"{counts[name]} requests {_settings(kind)}".strip()
+            try:
+                texts = self.kept[name] = self.kept.get(name) or self._texts({name: counts[name]})[name]
+            except Crashed as error:
+                yield self._row(name, asked, str(error), CRASHED)
+                self._restart()
+                continue
+            row = self._judged(name, asked, *p_value(kind, texts, self.reference, self.generator))
+            yield row
+            if row.verdict != WRONG:
+                self.right.append(name)
+            if kind.temperature and row.p:  # texts that the law does not have have no places in it
+                p, said = together(kind, texts, self.reference, self.generator)
+                shared.append((p, f"{name}: {said}"))
+        if shared:
+            p, said = min(shared)
+            yield self._judged("requests share no chance", f"{len(shared)} kinds", min(1.0, len(shared) * p), said)
+
+    def _seeds(self, name: str) -> Row:
+        first, second = (self._texts({"seeded": AGAIN, PLAIN: mates})["seeded"] for mates in (0, 3 * AGAIN))
+        differ = sum(a != b for a, b in zip(first, second, strict=True))
+        verdict = KEPT if not differ else WRONG if differ > AGAIN // 10 else UNDECIDED  # few: rounding may do that
+        return self._row(name, f"{AGAIN} requests alone, then among others", f"{differ} texts differ", verdict)
+
+    def _log_probabilities(self, name: str) -> Row:
+        """Held to the raw law and to the one that the settings make: an engine reports the one or the other, of every token."""
+        off = {"raw": (0.0, "no token"), "processed": (0.0, "no token")}
+        asked = [each for each in (PLAIN, "temperature", "top-k of many", "top-k", "greedy") if each in self.kinds]
+        tried = f"{REPORTED} requests of {len(asked)} kinds"
+        for kind_name in asked:
+            kind = self.kinds[kind_name]
+            for (answer,) in self._complete([kind.request(logprobs=True)] * REPORTED):
+                tokens, given = answer["tokens"], answer["logprobs"] or []
+                logs = [float(each) if isinstance(each, Real) else np.nan for each in given]
+                if not_a_text := malformed(kind, [tokens], self.n):
+                    return self._row(name, tried, f"{kind_name}: {not_a_text}", WRONG)
+                if len(logs) not in (len(tokens), len(tokens) - len(kind.ends(self.n) & {*tokens[-1:]})):
+                    return self._row(name, tried, f"{kind_name}: {len(logs)} for {len(tokens)} tokens", WRONG)
+                for which, law in (("raw", Kind(kind.prompt)), ("processed", kind)):
+                    p, _, sure = self.reference.laws(law, np.array([tokens]))
+                    for place in np.flatnonzero(sure[0, : len(logs)]):
+                        mass, said = p[0, place, tokens[place]], logs[place]
+                        right = float(np.log(mass)) if mass > 0 else -np.inf
+                        wrong = abs(right - said) if np.isfinite(right - said) else np.inf
+                        where = f"{kind_name}, place {place + 1}: {said:.3f} for {right:.3f}"
+                        off[which] = max(off[which], (wrong, where))
+        which = min(off, key=lambda each: off[each][0])
+        worst, where = off[which]
+        return self._row(name, tried, f"{which}: off by {worst:.2g} ({where})", KEPT if worst < OFF else WRONG)
+
+    def _streams(self, name: str) -> Row:
+        kind, count = self.kinds[PLAIN], max(100, self.requests // 10)
+        answers = [answer for (answer,) in self._complete([kind.request(stream=True)] * count)]
+        if max(answer["pieces"] for answer in answers) < 2:
+            return self._row(name, f"{count} requests", "every text came in one piece", UNDECIDED)
+        texts = [tuple(answer["tokens"]) for answer in answers]
+        return self._judged(name, f"{count} requests", *p_value(kind, texts, self.reference, self.generator))
+
+    def _aborted(self, name: str) -> Row:
+        """Beside aborted requests of a large batch and of small ones, and in the calls after them."""
+        count, sent = self.requests // 5, list[tuple[str, Text, set[str]]]()
+        order = self.generator.permutation([False] * count + [True] * (count // 3)).tolist()
+        for call in (order, *[[False, True, False], [False, False]] * ROUNDS):
+            where = "beside many" if call is order else "beside one" if any(call) else "in the call after one"
+            requests = [self.kinds[PLAIN].request(**({"abort": True} if aborted else {})) for aborted in call]
+            for place, texts in enumerate(self._answers(requests)):
+                groups = {where} if call is order else {where, f"place {place + 1} {where}"}
+                sent += [(PLAIN, text, groups) for text in texts]
+        found = apart(sent, self.kinds, self.reference, self.generator)
+        return self._judged(name, f"{count} requests, {count // 3} others aborted; {ROUNDS} calls after one", *found)
+
+    def _few(self, name: str) -> Row:
+        """Every place of small batches, and what is beside each kind: what goes wrong there hides among many others."""
+        kinds, sent = self.right or [PLAIN], list[tuple[str, Text, set[str]]]()
+        for wave in range(count := max(BATCHES, self.requests // 20)):
+            batch = self.generator.choice(kinds, size := 1 + wave % 5).tolist()
+            requests = [self._request(each, self.requests + 5 * wave + i) for i, each in enumerate(batch)]
+            for place, texts in enumerate(self._answers(requests)):
+                groups = {f"place {place + 1} of {size}"}
+                groups |= {f"beside {other}" for i, other in enumerate(batch) if i != place}
+                sent += [(batch[place], text, groups) for text in texts]
+        return self._judged(name, f"{count} batches", *apart(sent, self.kinds, self.reference, self.generator))
+
+    def _accepted(self, name: str) -> Row:
+        """Whether there was speculation at all: a law that is kept without it says nothing of drafts."""
+        counters = self.call("counters") if "counters" in self._described["functions"] else {}
+        self.facts |= counters
+        if "accepted drafts" not in counters:
+            return self._row(name, "", "the adapter does not count them", NOT_TRIED)
+        count = counters["accepted drafts"]
+        return self._row(name, "", f"{count:g} drafts", KEPT if count else UNDECIDED)
+
+    def _step(self, name: str) -> Row:
+        if "step" not in self._described["functions"]:
+            return self._row(name, "", "the adapter has no step", NOT_TRIED)
+        passed, rows, failures = self.call("check_step", seconds=15.0, false_alarm=self.level / ROWS)
+        if passed is None:
+            return self._row(name, "", failures, NOT_TRIED)
+        return self._row(name, f"ot.check_step, {rows} rows", failures or "all checks pass", KEPT if passed else WRONG)
+
+    def _texts(self, counts: dict[str, int]) -> dict[str, list[Text]]:
+        """The texts of so many requests of each kind, in one random order; in each kind's own order."""
+        order = self.generator.permutation(np.repeat(list(counts), list(counts.values()))).tolist()
+        found: dict[str, list[Text]] = {name: [] for name in counts}
+        requests, seen = [], Counter[str]()
+        for name in order:
+            requests.append(self._request(name, seen[name]))
+            seen[name] += 1
+        for name, texts in zip(order, self._answers(requests), strict=True):
+            found[name] += texts
+        return found
+
+    def _request(self, name: str, number: int) -> dict[str, Any]:
+        """One of a kind, whose seed has the number added, if it has one."""
+        kind = self.kinds[name]
+        return kind.request(**({"seed": kind.settings["seed"] + number} if "seed" in kind.settings else {}))
+
+    def _answers(self, requests: list[dict[str, Any]]) -> list[list[Text]]:
+        """The texts of each request, none of an aborted one."""
+        pairs = zip(requests, self._complete(requests), strict=True)
+        return [[] if "abort" in request else [tuple(each["tokens"]) for each in own] for request, own in pairs]
+
+    def _complete(self, requests: list[dict[str, Any]]) -> list[Any]:
+        """The adapter's answers. Raises Crashed where one is missing: nothing is said of what did not come."""
+        answers: list[Any] = self.call("complete", requests)
+        if len(answers) != len(requests):
+            raise Crashed(f"complete: {len(answers)} answers to {len(requests)} requests")
+        for request, own in zip(requests, answers, strict=True):
+            n, wanted = request.get("n", 1), {"tokens", *(ASKED[each] for each in ASKED.keys() & request.keys())}
+            if not request.get("abort") and not (len(own) == n and all(wanted <= each.keys() for each in own)):
+                raise Crashed(f"complete: {n} answers with {sorted(wanted)} were asked for, and came {own}"[:300])
+        return answers
+
+    def _judged(self, name: str, tried: str, p: float, said: str, enough: bool = True) -> Row:
+        verdict = WRONG if p < self.level / ROWS else KEPT if enough else UNDECIDED
+        few = "" if enough else "; too few texts: not judged"
+        return self._row(name, tried, f"p = {p:.2g} ({said}){few}", verdict, p)
+
+    def _row(self, name: str, tried: str, evidence: str, verdict: str, p: float = 1.0) -> Row:
+        return Row(f"{name}, {self.n} tokens", tried, evidence, verdict, p)
+
+
+def _settings(kind: Kind) -> str:
+    return " ".join(f"{name}={value}" for name, value in kind.settings.items() if name != "grammar")

@@ -1,0 +1,73 @@
+"""A tiny target, a draft beside it and their tokenizer, written to a folder: of eight tokens, every text can be enumerated."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+LETTERS = "abcdefg"
+END = "</s>"
+N = len(LETTERS) + 1
+CONTEXT = 256
+
+
+def write(folder: Path, n: int = N) -> tuple[Path, Path]:
+    """Write target and draft of n tokens below the folder, unless they are there: their two folders.
+
+    The last token ends a text. A token is a letter, from the eighth on one of Unicode's private ones.
+    """
+    target, draft = folder / "target", folder / "draft"
+    if not (draft / "config.json").exists():
+        _models(target, draft, n)
+        for where in (target, draft):
+            _tokenizer(where, n)
+    return target, draft
+
+
+def letter(token: int) -> str:
+    """The text of a token, but of the last."""
+    return LETTERS[token] if token < len(LETTERS) else chr(0xE000 + token)
+
+
+def _models(target: Path, draft: Path, n: int) -> None:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=n,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,
+        max_position_embeddings=CONTEXT,
+        bos_token_id=None,
+        eos_token_id=n - 1,
+        pad_token_id=n - 1,
+        tie_word_embeddings=False,
+    )
+    p = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for name, weight in p.named_parameters():
+            if "norm" not in name:
+                weight.normal_(0, 0.25 if "lm_head" in name else 0.15)
+        p.model.embed_tokens.weight.normal_(0, 1)
+        q = copy.deepcopy(p)
+        for name, weight in q.named_parameters():
+            if "norm" not in name:
+                weight.add_(0.35 * weight.std() * torch.randn_like(weight))
+    p.save_pretrained(target)
+    q.save_pretrained(draft)
+
+
+def _tokenizer(folder: Path, n: int) -> None:
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = {letter(token): token for token in range(n - 1)} | {END: n - 1}
+    plain = Tokenizer(models.WordLevel(words, unk_token=END))
+    plain.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    plain.decoder = decoders.Fuse()
+    PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=END, pad_token=END).save_pretrained(folder)

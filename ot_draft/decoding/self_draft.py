@@ -1,0 +1,80 @@
+"""Self-drafting: the target without some of its layers drafts for it, on its own weights; and which layers it misses least.
+
+It reads the text in the target's cache (`SelfModel`). Sources: SWIFT (Xia et al. 2024), any layers; LayerSkip and Kangaroo (2024), the last
+ones.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import CannotDecode
+from .language_model import language_model, vocabulary_size
+
+
+def self_draft(target: Any, kind: str, numbers: str) -> Any:
+    """The draft by its name: `skip` with the layers to leave out, `12,20`; or `exit` with how many layers are kept, `8`.
+
+    CannotDecode where the target is no Llama or has no such layers.
+    """
+    layers = len(_layers_of(target))
+    given = numbers.split(",")
+    if not all(number.strip().isdecimal() for number in given) or (kind == "exit" and len(given) > 1):
+        raise CannotDecode(
+            f"draft {kind}:{numbers}: give numbers of layers, like skip:12,20, or one for exit, like exit:8"
+        )
+    named = [int(number) for number in given]
+    missing = list(range(named[0], layers)) if kind == "exit" else named
+    if not 1 <= len(set(missing)) < layers or max(missing) >= layers:
+        raise CannotDecode(f"draft {kind}:{numbers}: the target has layers 0 to {layers - 1}, leave out some, not all")
+    return without_layers(target, missing)
+
+
+def _layers_of(target: Any) -> Any:
+    layers = getattr(getattr(target, "model", None), "layers", None)
+    if layers is None or not (hasattr(layers[0], "number") or hasattr(target.model, "rotary_emb")):
+        raise CannotDecode(
+            f"{type(target).__name__} cannot draft for itself without layers: take a Llama or Qwen2, or a draft"
+        )
+    return layers
+
+
+def without_layers(target: Any, missing: Sequence[int]) -> Any:
+    """A Llama without these layers; all weights are shared, and every layer has the place in a cache that it has in the target."""
+    model, backbone = copy.copy(target), copy.copy(target.model)
+    kept = [layer for number, layer in enumerate(target.model.layers) if number not in set(missing)]
+    backbone._modules = target.model._modules | {"layers": nn.ModuleList(kept)}
+    model._modules = target._modules | {"model": backbone}
+    model.shares_cache = True  # see `SelfModel`
+    return model
+
+
+Text = tuple[list[int], list[int]]  # token ids, and the places whose tokens are to be foretold
+
+
+@torch.inference_mode()
+def least_missed(target: Any, texts: Sequence[Text], most: int) -> Iterator[tuple[list[int], float]]:
+    """One layer after the other, up to `most`, that costs the draft least: the layers left out so far, and mean sum min(p, q).
+
+    texts: held-out ones.
+    """
+    whole = language_model(target, vocabulary_size(target))
+    p = [whole.logits_along(tokens, places).softmax(-1) for tokens, places in texts]
+    missing: list[int] = []
+    while len(missing) < most:
+        left = [number for number in range(len(_layers_of(target))) if number not in missing]
+        drafts = {number: language_model(without_layers(target, [*missing, number]), whole.n) for number in left}
+        shares = dict.fromkeys(left, 0.0)
+        for (tokens, places), wanted in zip(texts, p, strict=True):
+            context = drafts[left[0]].target_context(target, tokens[: places[-1] - 1], places[-1])
+            for number, draft in drafts.items():
+                q = draft.logits_along(tokens, places, context).softmax(-1)
+                shares[number] += float(torch.minimum(wanted, q).sum())
+        best = max(shares, key=lambda number: shares[number])
+        missing = sorted([*missing, best])
+        yield missing, shares[best] / sum(len(places) for _, places in texts)

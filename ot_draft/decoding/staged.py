@@ -1,0 +1,125 @@
+"""Chains of models: a draft model whose own tokens are drafted by a third one, and verified by it, before the target sees them.
+
+It ran on CPUs only.
+
+The path that comes out follows the draft model's law whatever the third model says (`proofs_checks.couplings.three_models`), so that the
+target's verification is what it would be without it. Sources: staged speculation (Spector and Re 2023), TriForce (Sun et al. 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+from ot_draft import arrays as xp
+
+from ..errors import CannotDecode
+from .cache import Texts
+from .drafters import Drafter, ModelDrafter
+from .reader import Reader
+
+RULE = ot.paths.BlockVerification()  # by which the draft model takes what the third one drafts
+
+
+@dataclass(frozen=True)
+class StagedPath(ot.paths.FixedTree):
+    """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
+
+    ahead: int = 3
+
+    @classmethod
+    def of(cls, length: int, ahead: int) -> StagedPath:
+        """A path of so many tokens. CannotDecode for none, or for pieces that are longer than it."""
+        if not 1 <= ahead <= length:
+            raise CannotDecode(
+                f"a path of {length} tokens in pieces of {ahead}: give pieces of at least 1, at most the path"
+            )
+        return cls(ot.paths.TreeShape.chains(1, length), ahead=ahead)
+
+    @cached_property
+    def piece(self) -> ot.paths.FixedTree:
+        """What the third model drafts at a time."""
+        return ot.paths.FixedTree.chains(1, self.ahead)
+
+    @property
+    def draws(self) -> int:
+        return self.length * (self.ahead + RULE.uniforms(self.piece.bounds))  # each piece brings a token at least
+
+    @property
+    def reads(self) -> int:
+        return self.length + 2 * self.ahead + 1  # a text that has its path is read with those that have not
+
+    @property
+    def label(self) -> str:
+        return f"1 × {self.length}, drafted {self.ahead} at a time"
+
+
+class StagedDrafter(Drafter):
+    """The draft model decodes behind the texts, with the third model as its draft; what it emits is the path, with its own laws."""
+
+    recordable = False  # how many pieces it takes is not known beforehand
+
+    def __init__(self, tree: Any, draft: Reader, third: Reader, n: int, number: torch.dtype) -> None:
+        """tree: a `StagedPath`."""
+        super().__init__(tree, draft.texts, n, number)
+        self.path: StagedPath = tree
+        self.outer = draft.texts
+        self.parents = tree.shape.parents_of(self.tokens).clone()
+        batch, device = len(self.tokens), self.tokens.device
+        room = torch.zeros(batch, tree.length + 2 * tree.ahead + 2, dtype=torch.int64, device=device)
+        self.inner = Texts(
+            tokens=torch.cat((self.outer.tokens, room), 1),
+            lengths=self.outer.lengths.clone(),
+            emitted=torch.zeros_like(self.outer.emitted),
+            active=torch.ones_like(self.outer.active),
+            stop=self.outer.stop[:0],
+            max_tokens=1 << 40,
+        )
+        self.draft = replace(draft, texts=self.inner)
+        self.third = ModelDrafter(tree.piece, replace(third, texts=self.inner), n, number)
+        layout = tree.piece.bounds.layout(self.third.parents)
+        self._sees, self._depths = (xp.from_view(xp.copy(x), self.tokens) for x in (layout.sees, layout.depths))
+
+    def propose(self, uniforms: Tensor) -> None:
+        inner, length = self.inner, self.path.length
+        inner.tokens[:, : self.outer.tokens.shape[1]] = self.outer.tokens
+        inner.lengths.copy_(self.outer.lengths)
+        inner.active.fill_(True)
+        count = torch.zeros_like(inner.lengths)
+        # What was drafted last may not be read by either; for the third model that is a leaf and what came behind it.
+        self.draft.read_last(2)
+        self.third.behind = 1
+        for numbers in uniforms.chunk(length, 1):
+            tokens, laws, taken = self._piece(numbers)
+            for i in range(self.path.ahead + 1):
+                there = (count + i < length) & (i <= taken) & inner.active
+                place = (count + i).clamp(max=length - 1)[:, None]
+                self.tokens.scatter_(
+                    1, place, torch.where(there[:, None], tokens[:, i : i + 1], self.tokens.gather(1, place))
+                )
+                rows = there.nonzero()[:, 0]
+                self.q[rows, place[rows, 0]] = laws[rows, i]
+            inner.advance(taken, tokens)
+            count += torch.where(inner.active, taken + 1, 0)
+            inner.active.logical_and_(count < length)
+            self.third.behind = 0
+            if not bool(inner.active.any()):
+                return
+
+    def read_for_good(self, already: int, root: int, length: int) -> int:
+        return length - 2
+
+    def _piece(self, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens (B, ahead + 1) that the draft model emits, its laws (B, ahead + 1, n) at them, and how many were drafted (B,)."""
+        ahead, third = self.path.ahead, self.third
+        third.propose(uniforms[:, :ahead])
+        laws = self.draft.read_tree(third.tokens, third.parents, self._sees, self._depths)
+        laws = self.draft.model.spread_masses(laws).to(self.q)
+        tree = self.path.piece.shape.tree(third.tokens, laws, third.q, self.path.law)
+        selection = RULE.select(tree, uniforms[:, ahead:])
+        return selection.tokens, laws, selection.length

@@ -1,0 +1,174 @@
+"""Texts with a watermark: a key makes the exponential races that the drafts, and under `RacePath` the text, are the winners of.
+
+It ran on CPUs only.
+
+The numbers of a race depend on the key, the text's number, the place of the token and the list (one for each path), as in Kuditipudi et al.
+2023: no place shares them with another, so that over the keys the whole text has the target's law. A place that was drafted and not reached
+is drafted again from the same numbers; hence only rules that look at no draft behind what they decide are let through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import ot_draft as ot
+from ot_draft import arrays as xp
+
+from ..errors import CannotDecode
+from ..paths.tree import DraftTree, PathSelection
+from .drafting import Drafting
+
+FALSE_ALARM = 0.01
+
+
+@lru_cache(maxsize=64)
+def exponentials(key: str, text: int, place: int, number: int, n: int) -> np.ndarray:
+    """E ~ Exp(1) of every token, (n,) float64, of a list at a place of a text. Philox: key and text are its key, the rest its counter."""
+    digest = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
+    stream = np.random.Philox(key=np.array([digest, text % 2**64], dtype=np.uint64), counter=[0, 0, number, place])
+    # -log of a uniform in (0, 1], written out: numpy may change its own way.
+    return np.maximum(-np.log1p(-np.random.Generator(stream).random(n)), np.finfo(np.float64).tiny)
+
+
+class Races:
+    """The races of the step at hand. table: (B, L + 1, K, n), by text, depth and list."""
+
+    def __init__(self, key: str, paths: int, length: int) -> None:
+        self.key, self.paths, self.length = key, paths, length
+        self.table = torch.zeros(0)
+
+    def run(self, texts: Sequence[int], places: Sequence[int], n: int, like: Tensor) -> None:
+        """Those of texts of these numbers, from these places on."""
+        depths, lists = range(self.length + 1), range(self.paths)
+        rows = [
+            [[exponentials(self.key, text, place + depth, number, n) for number in lists] for depth in depths]
+            for text, place in zip(texts, places, strict=True)
+        ]
+        self.table = torch.from_numpy(np.array(rows)).to(like.device, like.dtype)
+
+    def index(self, mass: Any, column: int, needed: Any = None) -> Any:
+        """In the place of `Draws.index`: tokens of least E / mass over all lists at a depth, by masses (B, n): int (B, 1)."""
+        mass = torch.as_tensor(mass)
+        return xp.host_view((self.table[:, column].amin(1).to(mass.dtype) / mass).argmin(-1, keepdim=True))
+
+
+@dataclass(frozen=True)
+class RaceLaw(ot.IID):
+    """Independent draws, each the winner of a race of its own; the place of a uniform says of which."""
+
+    races: Any = None
+
+    def draw(self, q: Any, uniforms: Any) -> Any:
+        """uniforms: (B, W, k), numbers of races in the table, in the place of random ones."""
+        races = self.races.table.flatten(0, 2)[uniforms.long()]
+        return (races / q[..., None, :]).argmin(-1)
+
+    def plain(self, k: int) -> ot.DraftLaw:
+        return ot.IID()
+
+
+@dataclass(frozen=True)
+class RacePath(ot.paths.NaivePath):
+    """Emit the winner of the lists' race at every place, and go on while a draft holds it: the same text whatever the draft model is.
+
+    Over the keys each token has the target's law given those before it. Sources: Daliri et al. 2024; Rowan et al. 2025.
+    """
+
+    races: Any = None
+
+    @property
+    def command(self) -> str:
+        return "race"
+
+    def _select(self, tree: DraftTree, draws: Any) -> PathSelection:
+        return super()._select(tree, self.races)
+
+
+@dataclass(frozen=True)
+class Watermarked(Drafting):
+    """K paths of length L, drafted by the races of a key."""
+
+    by_place: ClassVar[bool] = True
+    races: Any = None
+
+    @classmethod
+    def of(cls, key: str, paths: int, length: int, rule: ot.paths.PathRule | None = None) -> Watermarked:
+        """rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead."""
+        if not key:
+            raise CannotDecode("the watermark's key is empty: give some text")
+        races = Races(key, paths, length)
+        tree = ot.paths.FixedTree.chains(paths, length, RaceLaw(races))
+        if rule is not None and rule.looks_ahead:
+            raise CannotDecode(
+                f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
+                " selection rule, token by token, such as KSeq"
+            )
+        return cls(tree, RacePath(races=races) if rule is None else rule, races=races)
+
+    def at_places(self, numbers: Tensor, rows: Sequence[int], places: Sequence[int], n: int, device: Any) -> Tensor:
+        self.races.run(rows, places, n, torch.empty(0, dtype=numbers.dtype, device=device))
+        found = numbers.clone()
+        columns, each = torch.arange(self.tree.draws), self.races.paths * (self.races.length + 1)
+        found[:, : self.tree.draws] = (each * torch.arange(len(rows))[:, None] + columns).to(found.dtype)
+        return found
+
+
+@dataclass(frozen=True)
+class Detected:
+    """What a text says about a key. z: of the sum of scores; chance: of so large a sum without the watermark."""
+
+    tokens: int
+    z: float
+    chance: float
+
+    def __str__(self) -> str:
+        return f"z = {self.z:.1f} after {self.tokens} tokens (chance {self.chance:.1g} without the key)"
+
+
+def scores(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> np.ndarray:
+    """(T,) scores of a text's new tokens: independent Exp(1) for a text that does not know the key, larger ones for one that does.
+
+    With e = K min over the lists of E, which is Exp(1), the score is -log(1 - exp(-e)).
+    """
+    least = [
+        paths * min(exponentials(key, text, place, number, n)[token] for number in range(paths))
+        for place, token in enumerate(tokens)
+    ]
+    return -np.log(-np.expm1(-np.array(least)))
+
+
+def sum_chance(total: float, tokens: int) -> float:
+    """P(a sum of so many scores exceeds the total) without the key: a Gamma's upper tail, P(Poisson(total) < tokens)."""
+    if total <= 0:
+        return 1.0
+    terms = [i * math.log(total) - math.lgamma(i + 1) - total for i in range(tokens)]
+    largest = max(terms)
+    return math.exp(min(0.0, largest + math.log(sum(math.exp(term - largest) for term in terms))))
+
+
+def power(found: np.ndarray, tokens: int) -> float:
+    """How many texts of so many tokens would be found at FALSE_ALARM, their scores having the mean and the spread of these (normal)."""
+    low, high = float(tokens), 4.0 * tokens + 40
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum_chance(middle, tokens) > FALSE_ALARM else (low, middle)
+    spread = float(found.std()) * math.sqrt(tokens)
+    return 0.5 * math.erfc((high - tokens * float(found.mean())) / max(spread, 1e-9) / math.sqrt(2))
+
+
+def detect(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> Detected:
+    """Whether a text's new tokens know the key. text: its number when it was made. Exact: a sum of T such scores is Gamma(T)."""
+    found = scores(tokens, key, text, paths, n)
+    total, number = float(found.sum()), len(found)
+    if not number:
+        return Detected(0, 0.0, 1.0)
+    return Detected(number, (total - number) / math.sqrt(number), sum_chance(total, number))

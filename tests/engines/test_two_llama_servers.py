@@ -1,0 +1,44 @@
+"""`ot-draft audit --against` on real servers of llama.cpp: n-gram drafts beside none, and a proxy that changes requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import audited, changed
+from test_llama_server import gguf, serving
+
+__all__ = ["gguf"]
+# The text repeats itself, so that there is something to look up.
+TEXT = "The cat sat on the red mat and the dog sat on the blue mat near the old door of the house. "
+REPEATING = [3 * TEXT + TEXT[:length] for length in (8, 30, 59)]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(REPEATING) + "\n")
+    return file
+
+
+def test_drafts_by_lookup_change_nothing(gguf: Path, prompts: Path, tmp_path: Path) -> None:
+    for name in ("plain", "ngram"):
+        (tmp_path / name).mkdir()
+    with serving(gguf, "none", tmp_path / "plain") as plain, serving(gguf, "ngram", tmp_path / "ngram") as drafting:
+        asked = ("--prompts", str(prompts), "--tokens", "1500", "--timeout", "300", "--lengths", "8")
+        status, verdict, said = audited(drafting, tmp_path, "--against", plain, *asked)
+    assert status == 0, said
+    (drafted,) = (note for name, note in verdict["notes"] if name == "drafted" and "first" in note)
+    assert not drafted.startswith("0 "), "the comparison says nothing about drafts: there were none"
+
+
+@pytest.mark.parametrize("changes", [{"temperature": 0.0}, {"top_p": 0.6}])
+def test_a_server_that_is_asked_for_something_else_differs(
+    changes: dict[str, Any], gguf: Path, prompts: Path, tmp_path: Path
+) -> None:
+    with serving(gguf, "none", tmp_path) as url, changed(url, lambda fields: fields | changes) as other:
+        asked = ("--tokens", "4000", "--timeout", "300")
+        status, verdict, said = audited(other, tmp_path, "--against", url, *asked)
+    assert status == 1, said
+    assert verdict["decided_at"] < 3_000
