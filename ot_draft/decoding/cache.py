@@ -111,14 +111,19 @@ class SlotCache:
         return sum(piece.numel() * piece.element_size() for piece in self._pieces)
 
 
+# What a model's argument for it is called: since transformers 5.24, and before.
+CACHE_NAMES = ("cache", "past_key_values")
+
+
 def with_cache(model: Any, cache: Any) -> dict[str, Any]:
-    """A cache, or None for none, as the model takes it: by the name `cache`, which was `past_key_values` before transformers 5.24."""
+    """A cache, or None for none, as the model takes it: by the first of CACHE_NAMES that its signature has."""
     return {_cache_name(type(model).forward): cache, "use_cache": cache is not None}
 
 
 @functools.cache
 def _cache_name(forward: Callable[..., Any]) -> str:
-    return "cache" if "cache" in signature(forward).parameters else "past_key_values"
+    taken = signature(forward).parameters
+    return next((name for name in CACHE_NAMES if name in taken), CACHE_NAMES[0])
 
 
 def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dtype) -> Tensor:

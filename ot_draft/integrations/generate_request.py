@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..decoding import CannotDecode, Processed, SamplingParams
+from ..decoding.cache import CACHE_NAMES
 from ..decoding.pair import unpadded
 
 # The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
@@ -44,8 +45,7 @@ STATELESS = (
 )
 OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 # What `generate` prepares for every causal language model. The engine keeps its own cache and positions.
-CACHES = ("cache", "past_key_values")  # since transformers 5.24, and before
-PREPARED = ("attention_mask", "position_ids", *CACHES, "use_cache", "logits_to_keep", "cache_position")
+PREPARED = ("attention_mask", "position_ids", *CACHE_NAMES, "use_cache", "logits_to_keep", "cache_position")
 
 
 def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | None:
@@ -121,7 +121,7 @@ def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
     unknown = [name for name, value in inputs.items() if value is not None and name not in PREPARED]
     if unknown:
         raise CannotDecode(f"{unknown[0]} is not passed on to the models: give input_ids and attention_mask only")
-    for name in CACHES:
+    for name in CACHE_NAMES:
         if (cache := inputs.get(name)) is not None and cache.get_seq_length() > 0:
             raise CannotDecode(f"{name} holds tokens already: give the whole prompt and no cache")
     mask = inputs.get("attention_mask")
