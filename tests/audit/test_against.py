@@ -277,7 +277,7 @@ def every_third(handler: Any, fields: dict[str, Any]) -> bool:
 def test_too_many_answers_that_cannot_be_read_decide_nothing(no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=every_third) as (one, _), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, "--against", other, "--tokens", "1500")
+        status, record = run(one, "--against", other, "--tokens", "1500", "--settings", "plain")
     assert status == 2 and "cannot be read" in record["undecided"]
 
 

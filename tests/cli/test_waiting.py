@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from ot_draft.cli import console, main, progress_bar
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["", *main.list_commands(click.Context(main))]
 HEAVY = (
+    "scipy",
     "torch",
     "transformers",
     "matplotlib",
@@ -34,27 +34,14 @@ HEAVY = (
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_begins_at_once(command: str) -> None:
-    """Nothing heavy is loaded on the way to its help: no more processor time than ten imports of numpy take in the same run.
-
-    A second where numpy takes a tenth of one.
-    """
+    """Nothing heavy is loaded on the way to its help."""
     code = (
         "import sys, ot_draft.cli as cli\n"
         f"try: cli.main({[*command.split(), '--help']})\n"
         f"except SystemExit: print(sorted({set(HEAVY)} & set(sys.modules)), file=sys.stderr)"
     )
-    _, unit = run_timed("import numpy")
-    done, seconds = run_timed(code)
-    assert "Usage:" in done.stdout and done.stderr == "[]\n"
-    assert seconds < 10 * unit
-
-
-def run_timed(code: str) -> tuple[subprocess.CompletedProcess[str], float]:
-    """A process of Python, and its processor time in seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert "Usage:" in done.stdout and done.stderr == "[]\n"
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ transformers = pytest.importorskip("transformers")
 
 from ot_draft.decoding import CannotDecode, Lookup, SamplingParams  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
+from ot_draft.decoding.cache import CACHE_NAMES  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
-from ot_draft.integrations.generate_request import CACHES  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -293,7 +293,7 @@ def test_the_output_object_and_the_steps() -> None:
     assert emitted == out.sequences[:, 4:].tolist()
 
 
-CACHE = next(name for name in CACHES if name in signature(transformers.LlamaForCausalLM.forward).parameters)
+CACHE = next(name for name in CACHE_NAMES if name in signature(transformers.LlamaForCausalLM.forward).parameters)
 
 
 def _a_cache_with_a_prompt() -> Any:

@@ -34,8 +34,7 @@ class Trace:
         self, folder: Path, method: Method, options: DecodeOptions, kept: int = KEPT, rows_stored: int = ROWS
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # FileExistsError where something is traced already.
-        self._lines = (folder / "steps.jsonl").open("x", encoding="utf-8")
+        (folder / "steps.jsonl").touch(exist_ok=False)  # FileExistsError where something is traced already
         self.folder, self.kept, self.rows_left, self.full = folder, kept, rows_stored, False
         tree: Any = method.drafting.tree  # a `FixedTree`: others are not traced
         self.shape, self.steps = tree.shape, 0
@@ -55,7 +54,8 @@ class Trace:
             "next": chosen[length], "emitted": step.tokens(row), "finished": bool(step.finished[row]),
             "seconds": {name: round(value, 6) for name, value in vars(step.seconds).items()},
         }  # fmt: skip
-        self._lines.write(json.dumps(line) + "\n")
+        with (self.folder / "steps.jsonl").open("a", encoding="utf-8") as lines:  # a run that fails leaves no file open
+            lines.write(json.dumps(line) + "\n")
         self.steps += 1
         nodes = [node for node in (0, *line["nodes"]) if len(self.shape.children(node)) > 0]
         if step.p is None or step.q is None or not nodes or self.full:
@@ -79,7 +79,6 @@ class Trace:
 
     def close(self) -> None:
         """Write what is left."""
-        self._lines.close()
         self._write(1)
 
 
