@@ -151,7 +151,7 @@ def absent(file: Path) -> None:
         ("ragged.parquet", ragged),
         ("absent.parquet", absent),
         ("text.pt", lambda file: file.write_text("no tensors")),
-        ("bomb.pt", lambda file: file.write_bytes(pickle.dumps(Bomb()))),
+        ("bomb.pt", lambda file: file.write_bytes(pickle.dumps(Bomb(), protocol=2))),
         ("empty.pt", lambda file: file.write_bytes(b"")),
         ("text.safetensors", lambda file: file.write_text("no tensors")),
         ("long.safetensors", lambda file: file.write_bytes((1 << 62).to_bytes(8, "little") + b"{}")),
