@@ -12,9 +12,8 @@ import pytest
 from kinds_of_arrays import KINDS, Kind
 from sizes import Sized
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # before torch is loaded: the threads of two workers would wait for each other
+# Before torch is loaded: the threads of two workers would wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 TORCH = importlib.util.find_spec("torch") is not None
 pytest_plugins = ["pytester", "foreign_warnings"]
 BENCH = Path(__file__).parent / "bench"
