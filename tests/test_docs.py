@@ -65,7 +65,7 @@ LINES = [
         line,
         block.mark == "slow",
         id=f"{document.name}: {line}",
-        marks=[pytest.mark.thorough] if line.startswith("ot-draft check ") else [],  # quick: cli/test_cli_check.py
+        marks=[pytest.mark.slow] if line.startswith("ot-draft check ") else [],  # quick: cli/test_cli_check.py
     )
     for document in DOCUMENTS
     for block in blocks(document)

@@ -510,9 +510,7 @@ def test_a_wrong_number_is_seen() -> None:
 @pytest.mark.parametrize(
     "claim",
     [
-        pytest.param(
-            claim, marks=[pytest.mark.thorough] if claim.slow else [], id=f"{claim.document}: {claim.sentence}"
-        )
+        pytest.param(claim, marks=[pytest.mark.slow] if claim.slow else [], id=f"{claim.document}: {claim.sentence}")
         for claim in CLAIMS
     ],
 )

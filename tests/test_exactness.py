@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from random_problems import LAWS, SIZES, SMALL_SIZES, fits, random_problems
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.arrays import argsort
@@ -18,8 +19,11 @@ RULES = [*ot.rules.ALL, *(ot.rules.Optimal(ot.Hybrid(top)) for top in (1, 2, -1)
 CASES = [(rule, n, k) for rule in RULES for n, k in SIZES if fits(rule.law, k)]
 
 
-@pytest.mark.few(30)
-@pytest.mark.parametrize(("rule", "n", "k"), CASES, ids=[f"{rule.name}-{rule.law}-{n}-{k}" for rule, n, k in CASES])
+@pytest.mark.parametrize(
+    ("rule", "n", "k"),
+    [case if case[1] <= 5 else slow(*case) for case in CASES],
+    ids=[f"{rule.name}-{rule.law}-{n}-{k}" for rule, n, k in CASES],
+)
 def test_the_output_has_exactly_the_law_of_the_target(rule: ot.SelectionRule, n: int, k: int) -> None:
     for problem in random_problems(1, n, k, rule.law):
         result = ot.evaluate(rule, problem)

@@ -78,7 +78,7 @@ def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) 
         assert page.record(outcome)["outcome"] == "not checked here"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @WITHOUT_COQ
 def test_coq_proves_the_bound_and_sees_when_a_proof_is_left_out() -> None:
     outcome = formal.check(next(s for s in formal.STATEMENTS if s.name.startswith("the bound")), 1)
@@ -87,7 +87,7 @@ def test_coq_proves_the_bound_and_sees_when_a_proof_is_left_out() -> None:
     assert compiling.version() in outcome.verdict
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @WITHOUT_COQ
 def test_a_finite_computation_is_called_computed() -> None:
     outcome = formal.check(

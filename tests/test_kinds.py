@@ -33,7 +33,6 @@ def skip_where_values_are_needed(rule: ot.SelectionRule, kind: Any) -> None:
         pytest.skip("a program needs values; that it says so is tested in test_from_coupling.py")
 
 
-@pytest.mark.few(24)
 @RULES
 def test_evaluate_agrees_with_fractions(rule: ot.SelectionRule, kind: Any) -> None:
     skip_where_values_are_needed(rule, kind)
@@ -88,7 +87,6 @@ def test_inputs_are_left_alone(rule: ot.SelectionRule, kind: Any) -> None:
         assert all((kind.back(x) == y).all() for x, y in zip((first.accept, first.residual), kept, strict=True))
 
 
-@pytest.mark.few(24)
 @RULES
 def test_a_batch_is_a_loop_over_its_rows(rule: ot.SelectionRule, kind: Any) -> None:
     skip_where_values_are_needed(rule, kind)
@@ -106,7 +104,6 @@ def test_a_batch_is_a_loop_over_its_rows(rule: ot.SelectionRule, kind: Any) -> N
             assert kind.agrees(law[row], exact, 1000) and kind.agrees(law[row].sum(-1), 1, 10)
 
 
-@pytest.mark.few(24)
 @RULES
 def test_one_pair_of_laws_for_many_drafts(rule: ot.SelectionRule, kind: Any) -> None:
     """p and q broadcast against the drafts: what makes enumeration a batch."""

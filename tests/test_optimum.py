@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import LAWS, all_token_sets, fits, fractions, random_masses, random_pair
-from sizes import thorough
+from slow import slow
 
 import ot_draft as ot
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
 
-@pytest.mark.few(3)
 @ALL_LAWS
 def test_equal_to_the_smallest_cut_of_all(law: ot.DraftLaw) -> None:
     generator = np.random.default_rng(18)
@@ -80,7 +79,7 @@ def test_never_falls_with_k(law: ot.DraftLaw) -> None:
                 assert p[q > 0].sum() - F(1, 2) <= ot.optimal_acceptance(p, q, 500) <= p[q > 0].sum()
 
 
-@pytest.mark.parametrize("n", [4_000, thorough(16_000), thorough(151_936)])
+@pytest.mark.parametrize("n", [4_000, slow(16_000), slow(151_936)])
 def test_exact_at_the_size_of_a_real_vocabulary(n: int) -> None:
     """16 classes of tokens of equal ratio p/q. A class behaves as one token, which brute force can do."""
     generator = np.random.default_rng(23)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from random_problems import fits, fractions
 from scipy import stats
-from sizes import Sized
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.arrays import inverse_cdf
 from ot_draft.sampling import choose, uniforms
 
 FALSE_ALARM = 1e-9
-DRAWS, QUICK = 100_000, 20_000  # of all cases, of the quick ones where rules select
+DRAWS, FEWER = 100_000, 20_000  # fewer where rules select
 P, Q = fractions([0, 16, 8, 24, 10, 6]), fractions([20, 4, 17, 1, 22, 0])  # dyadic: floats hold them exactly
 
 
@@ -37,9 +37,9 @@ def plausible(outcomes: Any, law: Any) -> bool:
     return bool(not seen[~possible].any() and statistic <= stats.chi2.isf(FALSE_ALARM, max(1, possible.sum() - 1)))
 
 
-@pytest.mark.parametrize(("draws", "distance"), [(DRAWS, F(2, 100)), (QUICK, F(45, 1000))])
+@pytest.mark.parametrize(("draws", "distance"), [(DRAWS, F(2, 100)), (FEWER, F(45, 1000))])
 def test_the_power_of_the_chi_square_test(draws: int, distance: F) -> None:
-    """A law that is 2 % off in total variation passes less than once in 10,000 times; in the quick cases 4.5 %.
+    """A law that is 2 % off in total variation passes less than once in 10,000 times; with fewer draws 4.5 %.
 
     The noncentrality is draws sum d^2 / p, at least draws (sum |d|)^2 = draws (2 TV)^2.
     """
@@ -49,10 +49,10 @@ def test_the_power_of_the_chi_square_test(draws: int, distance: F) -> None:
     assert not plausible(np.random.default_rng(0).choice(len(P), draws, p=off), P)
 
 
-@pytest.mark.few(5)
+@pytest.mark.parametrize("draws", [FEWER, slow(DRAWS)])
 @pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
-def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, floats: Any, sized: Sized) -> None:
-    k, draws = 3 if fits(rule.law, 3) else 2, sized(QUICK, DRAWS)
+def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, draws: int, floats: Any) -> None:
+    k = 3 if fits(rule.law, 3) else 2
     p, q, generator = floats.make(P), floats.make(Q), generator_of(floats, 61)
     drafts = rule.law.draw(q, uniforms((draws, k), q, generator))
     token, position = ot.sample(rule, p, q, drafts, generator)

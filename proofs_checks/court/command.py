@@ -18,27 +18,24 @@ FORMATS = ["text", "markdown", "latex", "json"]
 @click.command(cls=Command)
 @click.argument("names", nargs=-1, type=click.Choice(list(REGISTER)), metavar="[NAMES]...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option(
-    "--cases", type=click.Choice(["quick", "all"]), default="quick", show_default=True, help="all: many times more."
-)
+@click.option("--more", is_flag=True, help="Many times more problems.")
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
               help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip
 @click.option("--short", is_flag=True, help="Two tables without claims and costs.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write there instead of printing.")
-def main(names: tuple[str, ...], form: str, cases: str, page: str, short: bool, out: Path | None) -> None:
+def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, out: Path | None) -> None:
     """Judge published verifiers: lossless for every p and q, or not, with the smallest counterexample.
 
     NAMES: only these works, with the whole reasoning and a note to their authors; without any, the table of all. Every verdict is computed
     again, and each counterexample is confirmed by an enumeration that shares no code with what found it. Exit status 1 where a verdict does
     not come out as recorded.
     """
-    quick = cases == "quick"
     if page == "variants":
-        sound, said = variants.page(form, quick)
+        sound, said = variants.page(form, not more)
     elif page == "true-units":
         sound, said = True, true_units.page(form)
     else:
-        judged = [(REGISTER[name][0], judge_work(REGISTER[name][0], quick)) for name in names or REGISTER]
+        judged = [(REGISTER[name][0], judge_work(REGISTER[name][0], not more)) for name in names or REGISTER]
         sound = all(one.sound for _, every in judged for one in every)
         if form == "json":
             said = json.dumps(pages.as_data(judged), indent=1, ensure_ascii=False)

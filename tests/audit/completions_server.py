@@ -58,6 +58,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
 
+    disable_nagle_algorithm = (
+        True  # header and body are written apart: else the body waits 40 ms for an acknowledgement
+    )
+
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sizes import Sized
+from slow import slow, slow_except
 
 import ot_draft as ot
 from ot_draft.audit import Audit, CannotAudit, audit_log
@@ -30,8 +30,19 @@ def pair() -> Pair:
     return random_pair(SEED)
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize("name", [*TABLES, *NUMBERS])
+@pytest.mark.parametrize(
+    "name",
+    slow_except(
+        [*TABLES, *NUMBERS],
+        "target_of_another_temperature",
+        "residual_is_target",
+        "residual_without_the_draft",
+        "residual_greedy",
+        "repetition_penalty",
+        "recovery_with_the_tests_number",
+        "the_last_row_of_a_batch",
+    ),
+)
 def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Path) -> None:
     """At its full strength or 10 % total variation a token, whichever is less, at the level 1e-6."""
     generator = np.random.default_rng(SEED)
@@ -89,9 +100,10 @@ def test_right_samplers_are_not_called_wrong() -> None:
     assert alarms <= 1  # expected below .1
 
 
-def test_right_audits_of_many_kinds_are_not_biased(sized: Sized) -> None:
+@pytest.mark.parametrize("seeds", [range(6), slow(range(6, 100))], ids=str)
+def test_right_audits_of_many_kinds_are_not_biased(seeds: range) -> None:
     """Vocabularies, lists, batches, rules and number types of `right_ones`, whose command is the long form."""
-    for seed in range(sized(6, 100)):
+    for seed in seeds:
         audit = right_ones.audited(seed, 1000, 1e-6)
         assert not audit.biased, (seed, str(audit.verdict()))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from email.utils import formatdate
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from slow import slow, slow_except
 
 from ot_draft.cli import main
 
@@ -51,15 +53,17 @@ LYING = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(("given", "style"), [each[1:] for each in LYING], ids=[each[0] for each in LYING])
-def test_a_report_that_is_no_function_of_the_context(given: dict[str, Any], style: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "given", "style"),
+    slow_except(LYING, "own_alone, as objects", "only its own token", "own_in_the_logits, by text", name=itemgetter(0)),
+)
+def test_a_report_that_is_no_function_of_the_context(name: str, given: dict[str, Any], style: Any) -> None:
     done, _ = asked(Source(**given), style=style, tokens=8000)
     assert done.exit_code == 2, done.output
     assert NO_FUNCTION in said(done)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_report_that_is_sure_of_answers_that_never_change() -> None:
     """Its own token alone, and the same answer to the same prompt: nothing that could be compared differs."""
 
@@ -72,9 +76,8 @@ def test_a_report_that_is_sure_of_answers_that_never_change() -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("mass", [0.05, 0.004])
-@pytest.mark.parametrize("style", [columns, entries, kinds.by_text], ids=["columns", "entries", "by text"])
-@pytest.mark.few(1)
+@pytest.mark.parametrize("mass", [0.05, slow(0.004)])
+@pytest.mark.parametrize("style", [slow(columns), slow(entries), kinds.by_text], ids=["columns", "entries", "by text"])
 def test_a_last_token_that_nobody_counts(mass: float, style: Any) -> None:
     done, _ = asked(Source(ends=mass, hides_end=True), style=style, tokens=6000)
     assert done.exit_code == 2 and "not reported" in said(done) and "--ignore-eos" in said(done), done.output
@@ -82,7 +85,7 @@ def test_a_last_token_that_nobody_counts(mass: float, style: Any) -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_contexts_that_are_full_are_no_ends() -> None:
     """Answers cut for their length, at the same place for one prompt."""
 
@@ -123,8 +126,7 @@ RIGHT: dict[str, tuple[dict[str, Any], Any, str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", slow_except(RIGHT, "4 digits, logarithms", "ties in steps of 0.25, ('--listed', '2')"))
 def test_no_false_alarm(name: str) -> None:
     given, style, owner, words = RIGHT[name]
     done, _ = asked(Source(**given), *words, style=style, owner=owner, tokens=4000)
@@ -260,8 +262,7 @@ BROKEN["more tokens than asked"] = (
 )
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", DRIPPING)
+@pytest.mark.parametrize("name", slow_except(DRIPPING, "continue for ever"))
 def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
     misbehave, words = DRIPPING[name]
     begun = time.monotonic()
@@ -271,7 +272,6 @@ def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
     assert len(server.seen) <= 1 + 4 * 2
 
 
-@pytest.mark.few(8)
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_cannot_be_read_is_no_verdict(name: str) -> None:
     misbehave, words = BROKEN[name]
@@ -280,8 +280,9 @@ def test_what_cannot_be_read_is_no_verdict(name: str) -> None:
     assert words in said(done) or (words == UNREADABLE and "without a readable token" in said(done)), done.output
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", [name for name in BROKEN if name != "no log-probabilities"])
+@pytest.mark.parametrize(
+    "name", slow_except([name for name in BROKEN if name != "no log-probabilities"], "own and listed apart")
+)
 def test_few_of_it_are_left_out_and_counted_and_many_are_too_many(name: str) -> None:
     """Of 60 answers two, or a quarter: the verdict on the rest is given, or refused, with what was left out."""
     misbehave, _ = BROKEN[name]
@@ -309,7 +310,6 @@ RETRIED = {name for name, _ in BROKEN.items() if name in (
 # Busy servers.
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("said_as", ["seconds", "date"])
 def test_retry_after_is_honoured(said_as: str) -> None:
     refused: list[float] = []
@@ -338,7 +338,6 @@ def test_waiting_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.monotonic() - begun < 600  # not the hour that the server asks for
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("line", [b"400 Bad Request", b"429 Too Many Requests", b"500 Internal Server Error"])
 def test_one_refusal_does_not_end_an_audit(line: bytes) -> None:
     count: list[int] = []
@@ -361,7 +360,7 @@ LOST = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOST)
 def test_what_a_token_breaks_is_not_held_against_the_sampler(name: str) -> None:
     source = Source()
@@ -424,7 +423,7 @@ def test_a_server_without_room_is_asked_for_less() -> None:
     assert len(long) == 1 + 4
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("position", "together"), [(200, 10**6), (10**6, 8)], ids=["from position 200 on", "above 8 at a time"]
 )

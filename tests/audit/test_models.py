@@ -56,7 +56,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("style", [columns, entries], ids=["columns", "entries"])
 def test_the_model_served_is_the_one_in_the_folder(style: Any, folder: Path, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts"

@@ -43,7 +43,6 @@ ORDERS = {
 
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize("way", ["add", "add_top", "add_many"])
-@pytest.mark.few(6)
 def test_rows_out_of_order_are_left_out_and_counted(name: str, way: str) -> None:
     audit, (p, token, last) = Audit(), texts()
     at = tuple(np.array(ORDERS[name]).T)

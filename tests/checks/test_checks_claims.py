@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Sized
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.checks import check_rule, parametrize_with_rule_checks
@@ -56,7 +56,6 @@ def outcome(rule: ot.SelectionRule, claim: str) -> PropertyOutcome:
     return check_rule(rule, properties=[claim])[claim]
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(("claim", "rule"), FALSE, ids=lambda value: getattr(value, "name", value))
 def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: ot.SelectionRule) -> None:
     boast = outcome(Boastful(rule, (claim,)), claim)
@@ -73,11 +72,11 @@ def test_the_cover_property_in_its_own_case() -> None:
     assert ot.evaluate(first_only, problem).accept.sum() == F(1, 2)
 
 
-@pytest.mark.few(3)
+@pytest.mark.parametrize("examples", [40, slow(120)])
 @pytest.mark.parametrize("rule", TRUE, ids=lambda rule: rule.name)
-def test_the_claims_of_the_library_are_true(rule: ot.SelectionRule, sized: Sized) -> None:
+def test_the_claims_of_the_library_are_true(rule: ot.SelectionRule, examples: int) -> None:
     assert set(rule.claims) <= {each.name for each in CLAIMS}
-    report = check_rule(rule, max_examples=sized(40, 120), properties=rule.claims, seed=7)
+    report = check_rule(rule, max_examples=examples, properties=rule.claims, seed=7)
     report.raise_if_failed()
     assert [each.status for each in report.outcomes] == ["passed"] * len(rule.claims)
 

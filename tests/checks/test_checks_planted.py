@@ -260,7 +260,6 @@ def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> Pr
 STOPS = (AssertionError, RuntimeError, IndexError)  # a counterexample, and what the planted rules raise
 
 
-@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("rule", "name", "largest_n"), PLANTED, ids=[f"{rule.name}-{name}" for rule, name, _ in PLANTED]
 )

@@ -117,7 +117,7 @@ def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path, run:
     assert re.search(r"Forgetful +maximal +skipped: not claimed", output)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_workers_send_what_they_found(folder: Path, run: Callable[..., str]) -> None:
     run("--ot-report=json", "--ot-report-dir=alone")
     output = run("--ot-report=json", "--ot-report-dir=together", "-n", "2")

@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from sizes import first, thorough
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.checks import check_rule, parametrize_with_rule_checks
@@ -47,19 +47,18 @@ def test_rule(rule, check):
 """
 
 
-@pytest.mark.few(30)
 @parametrize_with_rule_checks(ot.rules.ALL, max_examples=25)
 def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
     check(rule)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("top", ["auto", thorough(1), thorough(2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("top", ["auto", slow(1), slow(2)])
 def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
     check_rule(ot.rules.Optimal(ot.Hybrid(top)), max_examples=25).raise_if_failed()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_no_false_alarm_with_another_seed(seed: int) -> None:
     same = {
@@ -201,7 +200,7 @@ def test_problems_reach_every_corner_within_the_default_number_of_examples(law: 
     assert set(rare) == ({"repeated drafts"} if law == ot.WithoutReplacement() else set()), often
 
 
-@pytest.mark.parametrize("corner", first(5, corners(ot.Problem([F(1)], [F(1)], 1))))
+@pytest.mark.parametrize("corner", corners(ot.Problem([F(1)], [F(1)], 1)))
 def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
     quiet = hypothesis.settings(database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck))
     smallest = hypothesis.find(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.checks import Report, check_rule, search
@@ -75,7 +76,6 @@ def forgets_or_raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
     return forgets(p, q, drafts)
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("decide", [forgets, forgets_or_raises])
 def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
     report = checked(decide, examples=60)
@@ -161,8 +161,7 @@ def test_arguments_that_are_overwritten_stand_in_the_first_lines() -> None:
     assert report.answers.lines()[0] == "arguments: overwritten (inputs_unchanged)" and report.answers.refuted
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("decide", [raises, a_tuple, in_floats])
+@pytest.mark.parametrize("decide", [slow(raises), slow(a_tuple), in_floats])
 def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
     report = checked(decide)
     assert report.lossless == "not decided" and "output_law" in report.answers.law.because
@@ -387,8 +386,9 @@ def two_drafts(p: Any, q: Any, drafts: Any) -> ot.Selection:
     return right(p, q, drafts)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("decide", [returns_read_only, reversed_rows, prints_and_asks_threads, two_drafts])
+@pytest.mark.parametrize(
+    "decide", [slow(returns_read_only), slow(reversed_rows), slow(prints_and_asks_threads), two_drafts]
+)
 def test_right_rules_of_odd_kinds_are_lossless(decide: Decide) -> None:
     chosen = ["law_in_floats", "inputs_unchanged"]
     report = check_rule(Rule(decide), 10, [*LOSSLESS, *[each for each in ALL if each.name in chosen]])

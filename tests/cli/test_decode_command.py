@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from sizes import Sized
+from slow import slow
 
 import ot_draft as ot
 
@@ -85,8 +85,8 @@ def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> No
     assert "tokens in" not in read.stderr
 
 
-def test_comparison_as_json_feeds_plan(models: list[str], tmp_path: Path, sized: Sized) -> None:
-    tokens = sized(6, 12)
+@pytest.mark.parametrize("tokens", [6, slow(12)])
+def test_comparison_as_json_feeds_plan(tokens: int, models: list[str], tmp_path: Path) -> None:
     size = ("--max-tokens", str(tokens), "--paths", "2", "--length", "3")
     result = call(*models, *PROMPTS, "--compare", "--json", *size)
     assert result.exit_code == 0, result.output
@@ -291,7 +291,7 @@ def test_a_method_of_its_own_law_and_label() -> None:
     assert replace(method).drafting == method.drafting
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing_packages()), reason="the real models are not installed")
 def test_the_embedded_pair(tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace"

@@ -114,7 +114,6 @@ def path_tokens(step: Step, node: int) -> list[int]:
     return [int(step.drafted[0, each - 1]) for each in shape.path(node)]
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("rule", ["KSeq", "RecursiveRejection", "Optimal", "naive"])
 def test_the_chance_is_how_often_the_rule_takes_the_token(rule: str) -> None:
     text, steps = decoded(rule, "iid", (3, 2, None))

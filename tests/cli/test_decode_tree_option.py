@@ -32,7 +32,6 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(command, words)
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("tree", "rule"),
     [

@@ -65,7 +65,6 @@ def test_how_a_command_ends(error: BaseException, status: int, monkeypatch: pyte
     assert CliRunner().invoke(main, ["audit", "log.jsonl"]).exit_code == status
 
 
-@pytest.mark.few(1)
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals of POSIX")
 @pytest.mark.parametrize(
     "words", [("compare", "--help"), ("audit", "log.jsonl"), ("audit", "log.jsonl", "--json", "-")]
@@ -88,7 +87,7 @@ def test_a_reader_that_goes_away(words: tuple[str, ...], tmp_path: Path) -> None
 HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_control_c(tmp_path: Path) -> None:
     p, q = np.random.default_rng(3).dirichlet(np.full(200, 0.5), (2, 2000))

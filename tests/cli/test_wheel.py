@@ -77,7 +77,6 @@ def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return told, work
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["live", "page", "compare", "capture"])
 def test_a_command_runs(told: Any, name: str) -> None:
     found = told[0][name]

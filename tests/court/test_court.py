@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from helpers.sizes import first
+from slow import slow, slow_except
 
 import ot_draft as ot
 from figures.court_section import court_section
@@ -41,9 +41,7 @@ def test_the_register_is_wide_enough_and_says_what_was_read() -> None:
         assert form.by_hand is not None and form.line and form.repair is not None and form.fix
 
 
-@pytest.mark.parametrize(
-    "name", first(12, ["hsd", "cactus", *(name for name in REGISTER if name not in ("hsd", "cactus"))])
-)
+@pytest.mark.parametrize("name", slow_except(REGISTER, "hsd", "cactus", *[*REGISTER][:10]))
 def test_every_verdict_comes_out_with_every_control(name: str) -> None:
     work, reasoning = REGISTER[name]
     judged = judge_work(work)
@@ -60,7 +58,7 @@ def test_every_verdict_comes_out_with_every_control(name: str) -> None:
     assert work.claim in pages.record(work, reasoning, judged)
 
 
-@pytest.mark.parametrize("one", first(6, NOT), ids=lambda form: form.name)
+@pytest.mark.parametrize("one", [*NOT[:6], *map(slow, NOT[6:])], ids=lambda form: form.name)
 def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) -> None:
     make = one_token if one.defendant.length == 1 else along_path
     some = [case for case in make(one.defendant.ks) if case.n <= 3][::7]
@@ -230,7 +228,7 @@ def test_the_question_of_tree_verification_is_answered() -> None:
     assert worded["top-k children, q set to 1, a refused child's p set to 0"] == LOSSLESS
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_recalibrated_knobs_emit_what_is_asked() -> None:
     plane, again = true_units.rows()
     for row in again:
@@ -271,7 +269,7 @@ def test_the_formats(tmp_path: Path) -> None:
     assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_tables_of_the_page_are_what_the_command_prints() -> None:
     text = (Path(__file__).parents[2] / "docs" / "court.md").read_text()
     for options in (["--short"], ["--page", "variants"], ["--page", "true-units"]):

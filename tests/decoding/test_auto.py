@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chances import chance
-from sizes import Sized, thorough
+from slow import slow
 from test_decode_law import FALSE_ALARM, N, exact_law
 from test_lookup import Knows
 from tiny_models import tiny_llama, tiny_pair
@@ -38,7 +38,7 @@ from ot_draft.decoding.step import Seconds  # noqa: E402
 from ot_draft.decoding.tuning.costs import ENOUGH, MeasuredCosts  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
-TEXTS = 250, 500  # of the quick cases, of all
+TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
 PROMPT = [3, 1, 0, 3, 1]
 EVEN = [0, 0]  # behind which no token is much likelier than all others, so that few texts tell much
 MENU = (
@@ -90,8 +90,9 @@ def verdict(plan: Callable[[int], Any], texts: int, tokens: int = 2, batch: int 
     return chance(counts, law.sum(tuple(range(tokens, law.ndim)))), used
 
 
-def test_whoever_sees_the_past_only_keeps_the_law(sized: Sized) -> None:
-    found, used = verdict(lambda first: Chosen(by_the_texts), sized(*TEXTS))
+@TEXTS
+def test_whoever_sees_the_past_only_keeps_the_law(texts: int) -> None:
+    found, used = verdict(lambda first: Chosen(by_the_texts), texts)
     assert found > FALSE_ALARM and used == set(MENU)
 
 
@@ -154,18 +155,20 @@ def test_auto_is_the_reference_with_the_same_choices(sampling: SamplingParams) -
         assert made.tokens == decode(pair, prompts, options=options).tokens
 
 
-def test_auto_follows_the_law_while_it_learns(sized: Sized) -> None:
+@TEXTS
+def test_auto_follows_the_law_while_it_learns(texts: int) -> None:
     """With what the batches before have brought."""
-    plan, texts = Auto(costs=COSTS), sized(*TEXTS)
+    plan = Auto(costs=COSTS)
     found, used = verdict(lambda first: plan, texts)
     assert found > FALSE_ALARM and len(used) > 1
     assert plan.acceptance.step >= texts / 10  # it has learnt from all batches
 
 
-def test_auto_follows_the_law_by_its_own_clock(sized: Sized) -> None:
+@TEXTS
+def test_auto_follows_the_law_by_its_own_clock(texts: int) -> None:
     """What it chooses depends on measured times and on the texts before; what comes does not."""
     plan = Auto()
-    found, used = verdict(lambda first: plan, sized(*TEXTS))
+    found, used = verdict(lambda first: plan, texts)
     assert found > FALSE_ALARM and len(used) > 1 and len(plan.measured) == 1
 
 
@@ -216,7 +219,7 @@ def linear(a_call: float, a_position: float) -> Callable[[Drafting], Seconds]:
     return lambda drafting: Seconds(a_call * drafting.tree.length, 1 + a_position * drafting.tree.budget)
 
 
-@pytest.mark.parametrize("chance", [thorough(0.0), 0.1, 0.2])
+@pytest.mark.parametrize("chance", [slow(0.0), 0.1, 0.2])
 def test_it_loses_at_most_two_percent_where_nothing_is_to_be_gained(chance: float) -> None:
     rates = [played(lambda number: chance, linear(0.2, 0.08), 1500, seed)[:2] for seed in range(4)]
     ratio = sum(tokens for tokens, _ in rates) / sum(spent for _, spent in rates)

@@ -94,7 +94,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_folder() == tmp_path / "own"
 
 
-@pytest.mark.thorough  # the file is parsed: 15 s
+@pytest.mark.slow  # the file is parsed: 15 s
 def test_the_embedded_target_is_the_same_by_its_folder() -> None:
     load = pytest.importorskip("llm_demo.models.load")
     if load.missing_packages():

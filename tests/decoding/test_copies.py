@@ -83,7 +83,6 @@ def changed(model: Any, how: str) -> Any:
     return model
 
 
-@pytest.mark.few(12)
 @pytest.mark.parametrize("missing", [0, 2])
 @pytest.mark.parametrize("copied", COPIES)
 @pytest.mark.parametrize("behind", ["plain", "packed"])
@@ -113,7 +112,7 @@ def test_a_copy_shares_nothing_with_what_it_was_copied_from(how: str, copied: st
     assert not torch.allclose(laws(model), wanted, atol=1e-3)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_pickled_model_is_read_in_another_process(tmp_path: Path) -> None:
     model = changed(as_llama(llama()), "packed")  # one of transformers' own would tell no hidden states there
     (tmp_path / "model").write_bytes(pickle.dumps(Pair(model, None)))

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from slow import slow_except
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -48,6 +49,7 @@ DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     ),
 }
 EACH = pytest.mark.parametrize("name", DRAFTINGS)
+SOME = pytest.mark.parametrize("name", slow_except(DRAFTINGS, "ours", "lookup and model", "DySpec, traversal"))
 OPTIONS = DecodeOptions(max_tokens=9, seed=7)
 
 
@@ -62,8 +64,7 @@ def expected(name: str) -> list[list[int]]:
     return [reference_decode(pair(), prompt, DRAFTINGS[name](), OPTIONS, row) for row, prompt in enumerate(PROMPTS)]
 
 
-@pytest.mark.few(2)
-@EACH
+@SOME
 def test_a_batch_of_trees_of_several_shapes_equals_the_reference(name: str) -> None:
     made = decode(pair(), PROMPTS, DRAFTINGS[name](), OPTIONS)
     assert made.tokens == expected(name)
@@ -122,7 +123,6 @@ def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "plant",
     [
@@ -141,7 +141,6 @@ def test_an_error_on_the_drafts_side_is_found(plant: Any, monkeypatch: pytest.Mo
     assert decode(pair(), PROMPTS, drafting, options).tokens != right
 
 
-@pytest.mark.few(2)
 @EACH
 def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
     options = replace(OPTIONS, max_tokens=10)
@@ -158,7 +157,6 @@ def test_greedy_texts_are_the_targets() -> None:
         assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["ours", "EAGLE-2"])
 def test_a_draft_that_scores_a_subset_of_the_vocabulary(name: str) -> None:
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
@@ -188,8 +186,7 @@ def one_step(engine: Any) -> None:
     engine.keep()
 
 
-@pytest.mark.few(2)
-@EACH
+@SOME
 def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""
     nowhere = Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta"))

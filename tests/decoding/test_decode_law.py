@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chances import chance
-from sizes import Sized, thorough
+from slow import slow
 from tiny_models import tiny_pair, tiny_state_pair
 
 import ot_draft as ot
@@ -44,10 +44,11 @@ from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree, Stoppe
 paths, rules = ot.paths, ot.rules
 FALSE_ALARM = 1e-9
 N, EMITTED = 8, 3  # vocabulary, tokens looked at
-# Texts a prompt, of the quick cases and of all.
+# Texts a prompt, few and many.
 TEXTS = 600, 2000
-MANY = 600, 1000  # where the trees follow the draft
+ON_TREES = 600, 1000  # where the trees follow the draft
 FEWER = 150, 500  # for the rules that solve every row of a batch by itself
+MANY = pytest.mark.parametrize("many", [False, slow(True)], ids=["few texts", "many texts"])
 PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
 REPEATING = [[1, 2, 3, 1, 2], [0, 0], [3, 1, 0, 3]]  # where prompt lookup finds something
 TREE = paths.TreeShape.by_level((2, 2))
@@ -119,49 +120,53 @@ def verdicts(drafting: Policy, sampling: SamplingParams, texts: int, prompts: li
     return found
 
 
-@pytest.mark.few(4)
+@MANY
 @pytest.mark.parametrize("name", DRAFTINGS)
-def test_the_first_tokens_follow_the_target(name: str, sized: Sized) -> None:
+def test_the_first_tokens_follow_the_target(name: str, many: bool) -> None:
     texts = FEWER if name.startswith(("optimal", "joint", "auto")) else TEXTS
     prompts = REPEATING if name in ("prompt lookup", "auto") else PROMPTS
-    assert min(verdicts(DRAFTINGS[name](), SamplingParams(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS[name](), SamplingParams(), texts[many], prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
-@pytest.mark.few(2)
+@MANY
 @pytest.mark.parametrize("name", DYNAMIC)
-def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str, sized: Sized) -> None:
+def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(name: str, many: bool) -> None:
     """Every text of the batch has a tree of its own shape."""
-    texts = FEWER if name in ("ours", "optimal, ours") else MANY
+    texts = FEWER if name in ("ours", "optimal, ours") else ON_TREES
     prompts = REPEATING if name == "lookup and model" else PROMPTS
-    assert min(verdicts(DYNAMIC[name](), SamplingParams(), sized(*texts), prompts)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DYNAMIC[name](), SamplingParams(), texts[many], prompts)) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_a_draft_of_8_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+@MANY
+def test_a_draft_of_8_bits_costs_acceptance_only(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = models()
     if not pack_draft(pair.draft.float()):
         pytest.skip("torch has no products of 8 bits here")
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), TEXTS[many])) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_a_draft_of_16_bits_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+@MANY
+def test_a_draft_of_16_bits_costs_acceptance_only(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = models()
     if not pack_float16(pair.draft.float(), 0):
         pytest.skip("torch has no products of 16 bits here")
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), TEXTS[many])) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_a_draft_that_reads_hidden_states_costs_acceptance_only(monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+@MANY
+def test_a_draft_that_reads_hidden_states_costs_acceptance_only(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     draft = tiny_state_pair(0, N).draft
     pair = replace(models(), draft=draft)
     monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), TEXTS[many])) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_with_truncated_laws_too(sized: Sized) -> None:
+@MANY
+def test_with_truncated_laws_too(many: bool) -> None:
     sampling = SamplingParams(0.8, top_k=5, top_p=0.95)
-    assert min(verdicts(DRAFTINGS["k-seq"](), sampling, sized(*TEXTS))) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), sampling, TEXTS[many])) > FALSE_ALARM / len(PROMPTS)
 
 
 def _siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -207,23 +212,22 @@ def _drafts_at_another_temperature(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Engine, "propose", propose)
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "plant",
+    ("plant", "texts"),
     [
-        _siblings_see_each_other,
-        _rows_are_not_moved,
-        thorough(_uniforms_are_used_again),  # it takes more texts than the quick cases have
-        _all_texts_as_long_as_the_longest,
-        _texts_share_their_uniforms,
-        _drafts_at_another_temperature,
+        (_siblings_see_each_other, 600),
+        (_rows_are_not_moved, 600),
+        slow(_uniforms_are_used_again, 2000),
+        (_all_texts_as_long_as_the_longest, 600),
+        (_texts_share_their_uniforms, 600),
+        (_drafts_at_another_temperature, 600),
     ],
 )
 def test_a_planted_error_is_rejected(
-    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, sized: Sized
+    plant: Callable[[pytest.MonkeyPatch], None], texts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), sized(*TEXTS))) < FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), texts)) < FALSE_ALARM / len(PROMPTS)
 
 
 def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -266,12 +270,11 @@ def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoppedGrowth, "grow", grow)
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "plant"),
     [
         ("EAGLE-2", _siblings_see_each_other),
-        ("EAGLE-2", _rows_are_not_moved),
+        slow("EAGLE-2", _rows_are_not_moved),
         ("DySpec", _nodes_stand_one_too_far),
         ("DySpec", _trees_of_other_texts_are_verified),
         ("SpecDec++", _the_last_draw_knows_its_token),

@@ -119,7 +119,6 @@ def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
     engine.keep()
 
 
-@pytest.mark.few(2)
 @pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize(
     "drafting",

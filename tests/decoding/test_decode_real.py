@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sizes import Sized, thorough
+from slow import slow
 
 import ot_draft as ot
 
@@ -52,7 +52,7 @@ def pair() -> Any:
     return load_pair(str(target_directory() / TARGET_FILE), str(DRAFT_FILE))
 
 
-@pytest.fixture(scope="module", params=[2, thorough(4), thorough(len(TEXTS))])
+@pytest.fixture(scope="module", params=[2, slow(len(TEXTS))])
 def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     """Some texts, and what transformers' own greedy search says to each."""
     options = {"do_sample": False, "max_new_tokens": NEW, "pad_token_id": 0}
@@ -65,19 +65,18 @@ def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("drafting", "draft_sampling"),
     [
-        (Drafting(), None),
-        (Drafting.chains(2, 3, paths.Joint()), SamplingParams(1)),
-        (
+        slow(Drafting(), None, id="autoregressive"),
+        pytest.param(Drafting.chains(2, 3, paths.Joint()), SamplingParams(1), id="joint"),
+        slow(
             Drafting(ot.paths.FixedTree(paths.TreeShape.by_level((2, 1)), ot.Hybrid(top=2)), paths.NaivePath()),
             SamplingParams(1),
+            id="top tokens",
         ),
-        (Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())), None),
+        slow(Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())), None, id="greedy draft"),
     ],
-    ids=["autoregressive", "joint", "top tokens", "greedy draft"],
 )
 def test_greedy_text_is_the_targets_own(
     pair: Any, greedy: dict[str, list[int]], drafting: Drafting, draft_sampling: SamplingParams | None
@@ -87,8 +86,9 @@ def test_greedy_text_is_the_targets_own(
     assert decode(pair, prompts, drafting, options).tokens == list(greedy.values())
 
 
-def test_sampled_text_is_the_references(pair: Any, sized: Sized) -> None:
-    drafting, options = Drafting.chains(2, 2, paths.TokenWise(rules.KSeq())), DecodeOptions(max_tokens=NEW, seed=5)
-    prompts = [pair.encode(text) for text in TEXTS[: sized(1, 2)]]
+@pytest.mark.parametrize(("texts", "tokens"), [(1, 1), slow(2, NEW)])
+def test_sampled_text_is_the_references(texts: int, tokens: int, pair: Any) -> None:
+    drafting, options = Drafting.chains(2, 2, paths.TokenWise(rules.KSeq())), DecodeOptions(max_tokens=tokens, seed=5)
+    prompts = [pair.encode(text) for text in TEXTS[:texts]]
     expected = [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
     assert decode(pair, prompts, drafting, options).tokens == expected

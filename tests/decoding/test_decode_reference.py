@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sizes import Sized
+from slow import slow, slow_except
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -66,8 +66,7 @@ NAMES = (
 )
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_except(NAMES, "autoregressive", "top-k tokens"))
 def test_a_batch_of_three_equals_the_reference(name: str) -> None:
     pair, options = tiny_pair(seed=3, n=12), DecodeOptions(max_tokens=20, seed=7)
     made = decode(pair, PROMPTS, drafting(name), options)
@@ -77,7 +76,6 @@ def test_a_batch_of_three_equals_the_reference(name: str) -> None:
     assert name == "autoregressive" or len(lengths.unique()) > 2  # accepted lengths differ, also inside the batch
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -89,8 +87,8 @@ def test_a_batch_of_three_equals_the_reference(name: str) -> None:
     ],
     ids=str,
 )
-def test_sampling_settings_apply_to_both_models_and_every_node(sampling: SamplingParams, sized: Sized) -> None:
-    pair, options = tiny_pair(seed=4, n=12), DecodeOptions(sampling, max_tokens=sized(8, 16), seed=1)
+def test_sampling_settings_apply_to_both_models_and_every_node(sampling: SamplingParams) -> None:
+    pair, options = tiny_pair(seed=4, n=12), DecodeOptions(sampling, max_tokens=8, seed=1)
     made = decode(pair, PROMPTS, drafting("k-seq"), options).tokens
     assert made == [reference_decode(pair, p, drafting("k-seq"), options, row) for row, p in enumerate(PROMPTS)]
 
@@ -116,12 +114,13 @@ def test_texts_end_at_a_stop_token_or_at_the_last_token_allowed() -> None:
     assert len({len(tokens) for tokens in ended}) > 1
 
 
-def test_a_draft_that_scores_a_subset_of_the_vocabulary(sized: Sized) -> None:
+@pytest.mark.parametrize("tokens", [6, slow(16)])
+def test_a_draft_that_scores_a_subset_of_the_vocabulary(tokens: int) -> None:
     from ot_draft.decoding.draft_models import SubsetDraft
 
     target, other = tiny_llama(1, 12), tiny_llama(2, 12)
     draft = SubsetDraft(other.model, target.get_input_embeddings(), torch.tensor([0, 2, 3, 7, 11])).to(torch.float64)
-    pair, options = Pair(target, draft), DecodeOptions(max_tokens=sized(6, 16))
+    pair, options = Pair(target, draft), DecodeOptions(max_tokens=tokens)
     for name in ("k-seq", "without replacement"):  # five tokens a node at most: the sixth is drawn where q is 0
         made = decode(pair, PROMPTS, drafting(name), options).tokens
         assert made == [reference_decode(pair, p, drafting(name), options, row) for row, p in enumerate(PROMPTS)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import test_decode_law as texts_law
-from sizes import Sized
 from tiny_models import tiny_llama, tiny_pair
 
 torch = pytest.importorskip("torch")
@@ -76,9 +75,10 @@ def test_rows_are_read_by_themselves(tmp_path: Path) -> None:
     assert torch.equal(layer(x), torch.stack([torch.cat([layer(row[None]) for row in text]) for text in x]))
 
 
+@texts_law.MANY
 @pytest.mark.parametrize("drafting", ["k-seq", "block verification", "autoregressive"])
 def test_texts_follow_the_law_of_that_target(
-    drafting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sized: Sized
+    drafting: str, many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = file_model(tmp_path, "Q4_1", texts_law.N)[0]
     pair = Pair(target, tiny_pair(seed=11, n=texts_law.N, dtype=torch.float32).draft)
@@ -86,7 +86,7 @@ def test_texts_follow_the_law_of_that_target(
     texts_law.exact_law.cache_clear()
     try:
         policy = texts_law.DRAFTINGS[drafting]()
-        found = texts_law.verdicts(policy, texts_law.SamplingParams(), sized(*texts_law.TEXTS))
+        found = texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])
         assert min(found) > texts_law.FALSE_ALARM / len(texts_law.PROMPTS)
         # Planted: texts of the target in float32 do not pass for this one's.
         texts_law.exact_law.cache_clear()
@@ -95,7 +95,7 @@ def test_texts_follow_the_law_of_that_target(
         laws = {tuple(p): texts_law.exact_law(tuple(p), texts_law.SamplingParams()) for p in texts_law.PROMPTS}
         monkeypatch.setattr(texts_law, "models", lambda: pair)
         monkeypatch.setattr(texts_law, "exact_law", lambda prompt, sampling: laws[prompt])
-        assert min(texts_law.verdicts(policy, texts_law.SamplingParams(), sized(*texts_law.TEXTS))) < 1e-6
+        assert min(texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])) < 1e-6
     finally:
         monkeypatch.undo()
         texts_law.exact_law.cache_clear()
@@ -124,7 +124,7 @@ def test_it_needs_a_file_and_packed_weights(options: dict[str, Any], tmp_path: P
         load_pair(str(tmp_path), "lookup", "file")
 
 
-@pytest.mark.thorough  # the file may have to be converted: half a minute
+@pytest.mark.slow  # the file may have to be converted: half a minute
 def test_the_embedded_target_is_near_that_of_32_bits() -> None:
     load = pytest.importorskip("llm_demo.models.load")
     if load.missing_packages():

@@ -45,7 +45,7 @@ def test_a_target_in_two_parts(directory: Path, tmp_path: Path) -> None:
     assert generated(spread, whole.draft, 5) == generated(whole.target, whole.draft, 5)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_target_split_between_two_processes(directory: Path) -> None:
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
         pytest.skip("this torch has no gloo, by which processes on a CPU talk to each other")

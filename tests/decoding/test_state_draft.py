@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slow import slow_except
 from tiny_models import tiny_llama, tiny_pair, tiny_state_pair
 
 import ot_draft as ot
@@ -114,9 +115,8 @@ PLANS: dict[str, Callable[[], Any]] = {
 EACH = pytest.mark.parametrize("name", PLANS)
 
 
-@pytest.mark.few(8)
-@EACH_PAIR
-@EACH
+@pytest.mark.parametrize("of", slow_except(PAIRS, "states", "ours, skip"))
+@pytest.mark.parametrize("name", slow_except(PLANS, "one token", "EAGLE-2", "lookup and model"))
 def test_the_engine_equals_the_reference(name: str, of: str) -> None:
     made = decode(PAIRS[of](), PROMPTS, PLANS[name](), OPTIONS)
     assert made.tokens == [expected(of, name, row) for row in range(len(PROMPTS))]
@@ -129,8 +129,7 @@ def expected(of: str, name: str, row: int) -> list[int]:
     return reference_decode(PAIRS[of](), PROMPTS[row], PLANS[name](), OPTIONS, row)
 
 
-@pytest.mark.few(2)
-@EACH_PAIR
+@pytest.mark.parametrize("of", slow_except(PAIRS, "states", "skip the first"))
 def test_the_engine_equals_the_reference_where_draftings_take_turns(of: str) -> None:
     for row, prompt in enumerate(PROMPTS):
         options = replace(OPTIONS, rows=[row], max_tokens=30)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sizes import thorough
+from slow import slow_except
 
 import ot_draft as ot
 
@@ -58,12 +58,9 @@ TINY: dict[str, dict[str, Any]] = {
     "lossy_paths": {"limit": 4},
     "decoding_tree": {},
 }
-DEAR = ("block_efficiency", "spectr_table_1")  # many sizes of trees; tests/paths has the simulator that makes them
 
 
-@pytest.mark.few(4)
-@pytest.mark.filterwarnings("default")  # solvers' libraries may warn about themselves
-@pytest.mark.parametrize("name", [thorough(name) if name in DEAR else name for name in NAMES])
+@pytest.mark.parametrize("name", slow_except(NAMES, "classes", "decoding_tree", "acceptance_real", "real_kinds"))
 def test_every_figure_is_made(tmp_path: Path, name: str) -> None:
     if name == "classes":
         pytest.importorskip("torch")

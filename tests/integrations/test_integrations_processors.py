@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sizes import Sized, thorough
+from slow import slow, slow_except
 from test_integrations_transformers import (
     ENDS,
     FALSE_ALARM,
     GREEDY_WAYS,
+    MANY,
     MASK,
     PROMPTS,
     WAYS,
@@ -30,7 +31,7 @@ from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Processed, 
 from ot_draft.integrations.generate_request import sampling_of  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
-QUICK = 100  # texts a prompt, of the quick cases: every text is asked about by itself
+FEW = 100  # texts a prompt: every text is asked about by itself
 PENALISED = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "temperature": 0.8, "top_k": 7, "typical_p": 0.95}
 CONSTRAINED = {
     "bad_words_ids": [[3], [2, 4]],
@@ -42,19 +43,19 @@ CONSTRAINED = {
 }
 
 
-@pytest.mark.few(1)
+@MANY
 @pytest.mark.parametrize("settings", [PENALISED, CONSTRAINED], ids=["penalised", "constrained"])
-@pytest.mark.parametrize("name", ["joint", thorough("without replacement")])
-def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any], sized: Sized) -> None:
+@pytest.mark.parametrize("name", ["joint", slow("without replacement")])
+def test_the_law_is_that_of_plain_generate(name: str, settings: dict[str, Any], many: bool) -> None:
     texts, way = WAYS[name]
-    assert min(verdicts(sized(QUICK, texts), way, **settings)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(texts if many else FEW, way, **settings)) > FALSE_ALARM / len(PROMPTS)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("n", [5, thorough(11)])
-def test_a_draft_with_another_vocabulary(n: int, sized: Sized) -> None:
+@MANY
+@pytest.mark.parametrize("n", [5, slow(11)])
+def test_a_draft_with_another_vocabulary(n: int, many: bool) -> None:
     draft, (texts, way) = tiny_llama(4, n), WAYS["joint"]
-    assert min(verdicts(sized(QUICK, texts), way, draft=draft, **PENALISED)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(texts if many else FEW, way, draft=draft, **PENALISED)) > FALSE_ALARM / len(PROMPTS)
 
 
 def _shown_the_emitted_text_only(self: Any, tokens: Any, logits: Any) -> Any:
@@ -73,17 +74,14 @@ def _without_processors(self: Any, tokens: Any, logits: Any) -> Any:
 LAW, INIT = Processed.law, Processed.__init__
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("method", "wrong"),
     [("law", _shown_the_emitted_text_only), ("__init__", _without_padding), ("law", _without_processors)],
 )
-def test_a_planted_error_is_rejected(method: str, wrong: Any, monkeypatch: pytest.MonkeyPatch, sized: Sized) -> None:
+def test_a_planted_error_is_rejected(method: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Processed, method, wrong)
-    texts, way = WAYS["joint"]
-    assert min(verdicts(sized(QUICK, texts), way, **(PENALISED | {"repetition_penalty": 4.0}))) < FALSE_ALARM / len(
-        PROMPTS
-    )
+    _, way = WAYS["joint"]
+    assert min(verdicts(FEW, way, **(PENALISED | {"repetition_penalty": 4.0}))) < FALSE_ALARM / len(PROMPTS)
 
 
 class Rises(transformers.LogitsProcessor):  # type: ignore[misc]
@@ -118,8 +116,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", slow_except(SETTINGS, "bias", "suppressed"))
 def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
     models = pair()
     plain = greedy(models.target, **SETTINGS[name])
@@ -129,11 +126,12 @@ def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
         assert greedy(models.target, custom_generate=loop, **SETTINGS[name]) == plain
 
 
-def test_settings_that_only_the_general_way_can_honour(sized: Sized) -> None:
+@MANY
+def test_settings_that_only_the_general_way_can_honour(many: bool) -> None:
     """Warpers in another order, and those that keep several tokens whatever their mass."""
     warpers = [transformers.TopPLogitsWarper(0.3, min_tokens_to_keep=3), transformers.TemperatureLogitsWarper(0.7)]
     texts, way = WAYS["joint"]
-    assert min(verdicts(sized(QUICK, texts), way, logits_processor=warpers, top_k=0)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(texts if many else FEW, way, logits_processor=warpers, top_k=0)) > FALSE_ALARM / len(PROMPTS)
 
 
 def test_the_engine_is_the_reference() -> None:

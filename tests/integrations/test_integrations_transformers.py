@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chances import chance
-from sizes import Sized
+from slow import slow
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -44,7 +44,8 @@ TREE = paths.TreeShape.by_level((2, 2))
 WITHOUT = rules.RecursiveRejectionWithoutReplacement()
 
 FREE_POSITIONS = ot.paths.Costs({1: 1.0, 9: 1.1}, {1: 0.01, 2: 0.01})  # of a machine on which much is drafted
-WAYS: dict[str, tuple[int, dict[str, Any]]] = {  # texts a prompt; a right loop gets a third of them in the quick cases
+MANY = pytest.mark.parametrize("many", [False, slow(True)], ids=["few texts", "many texts"])
+WAYS: dict[str, tuple[int, dict[str, Any]]] = {  # texts a prompt, where they are many
     "speculative sampling": (1000, {"rule": rules.SpeculativeSampling(), "paths": 1, "length": 2}),
     "block verification": (1000, {"rule": paths.BlockVerification(), "paths": 1, "length": 3}),
     "k-seq": (1000, {"rule": rules.KSeq(), "paths": 3, "length": 2}),
@@ -91,22 +92,24 @@ def verdicts(texts: int, way: dict[str, Any], draft: Any = None, **settings: Any
     return found
 
 
-@pytest.mark.few(3)
+@MANY
 @pytest.mark.parametrize("name", WAYS)
-def test_the_law_is_that_of_plain_generate(name: str, sized: Sized) -> None:
+def test_the_law_is_that_of_plain_generate(name: str, many: bool) -> None:
     texts, way = WAYS[name]
-    assert min(verdicts(sized(texts // 3, texts), way, **WARPED)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(texts if many else texts // 3, way, **WARPED)) > FALSE_ALARM / len(PROMPTS)
 
 
-def test_the_law_with_an_end_token_and_untouched_logits(sized: Sized) -> None:
+@MANY
+def test_the_law_with_an_end_token_and_untouched_logits(many: bool) -> None:
     texts, way = WAYS["k-seq"]
-    assert min(verdicts(sized(texts // 3, texts), way, **PLAIN, **ENDS)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(texts if many else texts // 3, way, **PLAIN, **ENDS)) > FALSE_ALARM / len(PROMPTS)
 
 
+@MANY
 @pytest.mark.parametrize("n", [5, 11])
-def test_a_draft_with_another_vocabulary(n: int, sized: Sized) -> None:
+def test_a_draft_with_another_vocabulary(n: int, many: bool) -> None:
     draft, (texts, way) = tiny_llama(4, n), WAYS["k-seq"]
-    assert min(verdicts(sized(texts // 3, texts), way, draft=draft, **PLAIN)) > FALSE_ALARM / len(PROMPTS)
+    assert min(verdicts(texts if many else texts // 3, way, draft=draft, **PLAIN)) > FALSE_ALARM / len(PROMPTS)
 
 
 def _settings_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -212,7 +215,6 @@ def greedy(model: Any, **settings: Any) -> tuple[Any, list[Any], list[Any]]:
     return texts.tolist(), streamer.values, [criterion.seen for criterion in criteria]
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize("manner", MANNERS)
 def test_greedy_is_plain_generate_token_for_token(manner: str) -> None:
     models = pair()

@@ -53,7 +53,6 @@ def test_set_probability_is_the_sum_over_tuples(law: ot.DraftLaw) -> None:
             assert law.inside(q, token_set, k) == chance[all_in].sum()
 
 
-@pytest.mark.few(3)
 @ALL_LAWS
 def test_among_the_prefixes_is_a_minimum_cut(law: ot.DraftLaw) -> None:
     """Every prefix's probability is that of its set, and no other set of the 2^n has a smaller cut."""
@@ -72,7 +71,6 @@ def test_among_the_prefixes_is_a_minimum_cut(law: ot.DraftLaw) -> None:
             assert min(p[s].sum() - x for s, x in zip(sets, inside, strict=True)) == min(cuts)
 
 
-@pytest.mark.few(4)
 @ALL_LAWS
 def test_drawing_follows_the_law_exactly(law: ot.DraftLaw) -> None:
     """All uniforms on a grid fine enough that every breakpoint is on it: frequencies are probabilities, with ==."""

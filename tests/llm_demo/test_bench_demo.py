@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sizes import Sized, thorough
+from slow import slow
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
@@ -112,7 +112,7 @@ def test_expected_length_of_token_wise_rules_is_exact(rule: ot.SelectionRule) ->
         assert (np.diff(lives) <= 1e-12).all()
 
 
-@pytest.mark.parametrize("draws", [150, thorough(300), thorough(2000)])
+@pytest.mark.parametrize("draws", [150, slow(300), slow(2000)])
 def test_expected_length_of_other_rules_is_a_mean_of_draws(draws: int) -> None:
     generator = torch.Generator().manual_seed(3)
     for tree in trees():
@@ -120,14 +120,15 @@ def test_expected_length_of_other_rules_is_a_mean_of_draws(draws: int) -> None:
         assert found == pytest.approx(exact_length(paths.Joint(), tree), abs=5 * 1.5 / draws**0.5)
 
 
-def test_control_variates_have_mean_zero_over_the_drafts(sized: Sized) -> None:
+@pytest.mark.parametrize("draws", [100, slow(300)])
+def test_control_variates_have_mean_zero_over_the_drafts(draws: int) -> None:
     generator = torch.Generator().manual_seed(5)
     shape = paths.TreeShape.chains(8, 1)
     p, q = torch.rand(2, 6, generator=generator, dtype=torch.float64).softmax(-1)
     q[4], q = 0, q / q.sum()
     q = q / q.sum()
     found: dict[str, list[float]] = {}
-    for _ in range(sized(100, 300)):
+    for _ in range(draws):
         tokens = torch.multinomial(q, 8, replacement=True, generator=generator)[None]
         tree = shape.tree(tokens, p.expand(1, 9, 6), q.expand(1, 9, 6))
         for name, value in block_efficiency.controls_on(tree).items():

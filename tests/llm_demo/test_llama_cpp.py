@@ -133,7 +133,7 @@ def test_layers_of_another_kind_of_model_are_refused(tiny: Any, tmp_path: Path) 
         write_draft(tiny[0], tmp_path / "a", tmp_path / "draft.gguf", "f16")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing_packages()), reason="the embedded models are not installed")
 def test_the_embedded_draft_as_a_file(tmp_path: Path) -> None:
     target = target_directory() / TARGET_FILE

@@ -29,7 +29,7 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_dry_run_goes_through_every_part(tmp_path: Path) -> None:
     done = CliRunner().invoke(on_gpu.main, ["--dry-run", "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -65,8 +65,7 @@ def test_merging_keeps_tokens_and_cuts_the_rest_by_ratio() -> None:
     assert [law.tolist() for law in merged] == [[0.5, 0.125, 0.375], [0.25, 0.5, 0.25]]  # {4, 1} and {3, 2}
 
 
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("default")  # the model libraries warn about themselves
+@pytest.mark.slow
 def test_the_real_models_give_the_stored_rows(pairs: dict[str, Any]) -> None:
     for package in ("torch", "safetensors"):
         pytest.importorskip(package)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow import slow
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -148,9 +149,12 @@ def engine_lengths(pair: Pair, drafting: Drafting, texts: int) -> np.ndarray:
     return (step.emitted >= 0).sum(-1).numpy() - 1.0
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
-    "name", ["chains, Joint", "chains, K-SEQ", "Sequoia", "hybrid, Joint", "DySpec", "EAGLE-2", "adaptive, Joint"]
+    "name",
+    [
+        *("Sequoia", "hybrid, Joint", "adaptive, Joint"),
+        *map(slow, ("chains, Joint", "chains, K-SEQ", "DySpec", "EAGLE-2")),
+    ],
 )
 def test_lengths_are_those_of_the_engine(pair: Pair, known: Known, name: str) -> None:
     """The same draft, tree and rule behind one prompt: mean over the drafts, within four errors."""

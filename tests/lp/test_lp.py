@@ -51,7 +51,6 @@ PROBLEMS = [random_problem(i, False) for i in range(150)] + [random_problem(i, T
 OPTIMA = [float(ot.optimal_acceptance(x.p, x.q, x.k, x.law)) for x in PROBLEMS]
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solvers_agree_with_the_optimum(solver):
     for problem, optimum in zip(PROBLEMS, OPTIMA, strict=True):

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from joblib import parallel_config
-from sizes import thorough
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.cli import main
@@ -89,7 +89,7 @@ def cluster(name: str) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")  # dask and ray warn about the machine and about each other
-@pytest.mark.parametrize("name", ["loky", "threading", thorough("dask"), thorough("ray")])
+@pytest.mark.parametrize("name", ["loky", "threading", slow("dask"), slow("ray")])
 def test_every_engine_writes_the_same_bytes(
     name: str, shards: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -186,7 +186,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_ten_kills_at_random_moments_lose_nothing(shards: Path, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     out, script = tmp_path / "out", tmp_path / "script.py"
     script.write_text(SCRIPT)

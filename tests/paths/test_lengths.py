@@ -21,7 +21,6 @@ CASES = [
 ]
 
 
-@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("rule", "law"), CASES, ids=str)
 def test_lengths_are_those_of_the_emitted_tokens(rule: ot.paths.PathRule, law: ot.DraftLaw, seed: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import thorough
+from slow import slow
 from test_paths_planted import random_models
 
 import ot_draft as ot
@@ -52,7 +52,6 @@ CASES = [
 IDS = [f"{n}-{shape.parents}-{law}-{rule.name}".replace(" ", "") for n, shape, law, rule in CASES]
 
 
-@pytest.mark.few(40)
 @pytest.mark.parametrize(("n", "shape", "law", "rule"), CASES, ids=IDS)
 def test_on_trees_the_first_tokens_have_exactly_the_law_of_the_target(n: int, shape: Any, law: Any, rule: Any) -> None:
     """Three models for every shape and law, 93 in all: every token possible, and with zeros, ties and one-hot laws."""
@@ -68,7 +67,7 @@ def test_on_trees_the_first_tokens_have_exactly_the_law_of_the_target(n: int, sh
         assert result.lossless and 0 <= result.expected_length <= shape.length
 
 
-@pytest.mark.parametrize("law", [ot.Hybrid(1), thorough(ot.IID()), thorough(ot.WithoutReplacement())], ids=repr)
+@pytest.mark.parametrize("law", [ot.Hybrid(1), slow(ot.IID()), slow(ot.WithoutReplacement())], ids=repr)
 def test_trees_of_twelve_nodes(law: Any) -> None:
     n = 3 if law == ot.WithoutReplacement() else 2
     shape = paths.TreeShape.by_level((3, 3)) if n == 3 else paths.TreeShape.by_level((2, 2, 1))
@@ -134,7 +133,7 @@ FORCED = [
 ]
 
 
-@pytest.mark.parametrize("number", [2, thorough(6)])
+@pytest.mark.parametrize("number", [2, slow(6)])
 @pytest.mark.parametrize(("rule", "law", "shape"), FORCED, ids=lambda x: repr(x)[:50].replace(" ", ""))
 def test_the_wrong_law_is_lossy_and_the_check_refuses_it(rule: Any, law: Any, shape: Any, number: int) -> None:
     models = random_models(number, 3)

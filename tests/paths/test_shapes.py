@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Sized
+from slow import slow
 
 import ot_draft as ot
 from figures.paths.budget import WAYS, covered, simulate_budget
@@ -70,11 +70,11 @@ def test_measured_acceptance_of_one_token_adds_up() -> None:
     assert abs(shares[0] - one) < 6 * error
 
 
-def test_the_program_predicts_what_the_simulator_finds(sized: Sized) -> None:
+@pytest.mark.parametrize("number", [800, slow(2000)])
+def test_the_program_predicts_what_the_simulator_finds(number: int) -> None:
     """Its assumption, one acceptance everywhere, holds where no context differs: a draft that is one law, a target another."""
     model = SimulatedModel(n=12, order=0, sharpness_spread=0, noise=1.0, noise_spread=0)
     fixed = Fixed(*model.pair(()))
-    number = sized(800, 2000)
     shares = acceptance_by_child(WITHOUT, fixed, 4, number)
     shape = sequoia(shares, 8, 4)
     found = simulate(paths.TokenWise(WITHOUT), fixed, shape, number, law=ot.WithoutReplacement())
@@ -125,10 +125,11 @@ def test_naive_target_sampling_on_confident_trees_accepts_what_they_cover() -> N
         simulate(paths.TokenWise(ot.rules.KSeq()), MODEL, drafting, 2)
 
 
-def test_sampled_trees_keep_the_law_of_the_target(sized: Sized) -> None:
+@pytest.mark.parametrize("number", [400, slow(1000)])
+def test_sampled_trees_keep_the_law_of_the_target(number: int) -> None:
     """Recursive rejection without replacement, on trees that grow by their own draws: chi-square of the first token."""
     model = SimulatedModel(n=4, seed=3, noise=1.0)
-    rule, number, drafting = paths.TokenWise(WITHOUT), sized(400, 1000), SampledTree(4, 3, 4, 4)
+    rule, drafting = paths.TokenWise(WITHOUT), SampledTree(4, 3, 4, 4)
     generator = np.random.default_rng(6)
     tree = drafting.draft(model, [()] * number, generator.random((number, drafting.draws)))
     shapes = [tree.shape(row) for row in range(number)]
@@ -166,7 +167,6 @@ def test_bad_input() -> None:
         expected_accepted(paths.TreeShape.by_level((2,)), (0.5,))
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_ways_keep_to_their_budget(way: str) -> None:
     found = simulate_budget(way, MODEL, 6, 3, iterations=12)

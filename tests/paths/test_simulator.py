@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sizes import Sized, first_rows
+from slow import slow
 
 import ot_draft as ot
 from figures.paths.budget import covered
@@ -23,7 +23,7 @@ SMALL = SimulatedModel(n=50)
 FIRST_MASSES = [7.271416e-10, 5.720269e-11, 6.968903e-09]  # of SMALL after (3, 4), on every machine
 
 
-@pytest.mark.parametrize(("n", "K", "L"), first_rows(3, SIZES))
+@pytest.mark.parametrize(("n", "K", "L"), [*SIZES[:3], *(slow(*sizes) for sizes in SIZES[3:])])
 def test_the_mean_is_the_exact_one_within_three_standard_errors(n: int, K: int, L: int) -> None:
     generator = np.random.default_rng([n, K, L])
     rules = RULES + ONE_PATH * (K == 1)
@@ -46,11 +46,11 @@ def test_a_wrong_rule_is_told_from_the_right_one() -> None:
     assert abs(simulation.expected_length - exact) <= 3 * simulation.error < wrong.expected_length - exact
 
 
-@pytest.mark.few(1)
+@pytest.mark.parametrize("number", [500, slow(1500)])
 @pytest.mark.parametrize("law", [ot.WithoutReplacement(), ot.Hybrid(3)], ids=str)
-def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw, sized: Sized) -> None:
+def test_trees_of_other_laws_agree_with_the_sum_over_nodes(law: ot.DraftLaw, number: int) -> None:
     """Naive target sampling accepts a node with the target's probability of the way to it, whatever the law."""
-    shape, number = paths.TreeShape.by_level((3, 2)), sized(500, 1500)
+    shape = paths.TreeShape.by_level((3, 2))
     simulation = simulate(paths.TokenWise(ot.rules.NaiveTarget()), SMALL, shape, number, seed=2, law=law)
     trees = [tree for tree, _ in drafted_trees(SMALL, paths.FixedTree(shape, law), number, 2)]
     expected = np.concatenate([covered(tree) for tree in trees])
@@ -110,8 +110,9 @@ def test_rows_of_a_drafted_tree_are_the_models() -> None:
     assert few.tokens[0, 2] == few.tokens[0, 5] == -1 and few.tokens[0, 3] >= 0
 
 
-def test_drafts_follow_the_law_of_the_draft(sized: Sized) -> None:
-    number, model = sized(1500, 4000), SimulatedModel(n=6, order=0)
+@pytest.mark.parametrize("number", [1500, slow(4000)])
+def test_drafts_follow_the_law_of_the_draft(number: int) -> None:
+    model = SimulatedModel(n=6, order=0)
     tokens = np.concatenate([tree.tokens for tree, _ in drafted_trees(model, paths.FixedTree.chains(2, 3), number, 3)])
     for column in tokens.T:
         counts, q = np.bincount(column, minlength=6), model.draft(())

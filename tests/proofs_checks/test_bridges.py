@@ -212,7 +212,7 @@ def test_in_the_scaled_case_selecting_for_p_is_another_selection() -> None:
 
 
 BY_COQ = [
-    pytest.param(theorem, error, id=error.error, marks=pytest.mark.thorough)
+    pytest.param(theorem, error, id=error.error, marks=pytest.mark.slow)
     for theorem in THEOREMS
     for error in theorem.planted
 ]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sizes import thorough
 from slopes import slopes_of
+from slow import slow
 
 from ot_draft.rules.optimal.levels import levels
 from proofs_checks import __main__ as command
@@ -31,8 +31,7 @@ def checked(statement: Statement, cases: int = 10) -> Outcome:
     return optimal_selection.check(statement, cases)
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("cases", [len(SIZES), thorough(4 * len(SIZES))])  # every size once, or four times
+@pytest.mark.parametrize("cases", [len(SIZES), slow(4 * len(SIZES))])  # every size once, or four times
 @BY_NAME
 def test_the_statement_holds_and_its_planted_errors_do_not(statement: Statement, cases: int) -> None:
     outcome = checked(statement, cases)

@@ -32,7 +32,6 @@ REFUTED = {"two drafts are accepted always only where p = q", "SpecTr-GBV's larg
 BERNOULLI = Case((F(1, 2), F(1, 2)), (F(3, 4), F(1, 4)), 2, 0)
 
 
-@pytest.mark.few(8)
 @pytest.mark.parametrize(("module", "statement"), ALL, ids=[statement.name for _, statement in ALL])
 def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
     outcome = module.check(statement, 24)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import SIZES, SMALL_SIZES, all_tuples, random_masses, random_pair
-from sizes import Sized
 from slopes import slopes_of
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio
@@ -99,9 +99,8 @@ def test_many_tokens_of_few_ratios_lose_nothing() -> None:
         assert m.sum() == 1 and np.minimum(p, m).sum() == ot.optimal_acceptance(p, q, 5)
 
 
-@pytest.mark.few(30)
 @pytest.mark.parametrize(("n", "k"), SIZES)
-@pytest.mark.parametrize("classes", [None, 16])
+@pytest.mark.parametrize("classes", [None, slow(16)])
 def test_floats_agree_with_fractions(n: int, k: int, classes: int | None, floats: Any) -> None:
     generator = np.random.default_rng([64, n, k])
     for _ in range(3):
@@ -174,11 +173,10 @@ def test_hybrid_drafting_is_optimal_for_every_number_of_top_tokens(n: int, k: in
             assert result.lossless and result.acceptance == ot.optimal_acceptance(p, q, k, law)
 
 
-def test_the_number_of_top_tokens_depends_on_the_draft_alone_and_not_on_its_kind(
-    sized: Sized,
-) -> None:
+@pytest.mark.parametrize("largest", [100, slow(400)])
+def test_the_number_of_top_tokens_depends_on_the_draft_alone_and_not_on_its_kind(largest: int) -> None:
     generator, numbers = np.random.default_rng(79), set()
-    for n in (2, 5, 30, sized(100, 400)):
+    for n in (2, 5, 30, largest):
         for k in (1, 2, 4, 8):
             q = generator.permutation(generator.dirichlet(np.full(n, 0.3)) + np.arange(n) * 1e-9)  # no equal masses
             q /= q.sum()

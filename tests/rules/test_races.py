@@ -130,7 +130,7 @@ def test_the_output_given_the_drafts_is_what_the_clocks_say(name: str) -> None:
     assert farthest(*PAIRS[name], most=6) < 1e-7
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_of_random_pairs_too(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -78,7 +78,6 @@ def generated(name: str) -> np.ndarray:
     return counts
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("name", WAYS)
 def test_texts_of_generate_follow_the_target_of_the_rule(name: str) -> None:
     rule, _, k, _, tokens = WAYS[name]
@@ -106,7 +105,6 @@ def _draft_and_target_change_places(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(targets.TotalVariation, "__call__", lambda self, p, q, k=1, law=None: made(self, q, p, k, law))
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "plant",
     [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frontier_programs import closed_forms, draw, is_reached, kl_differences, linear_program
-from sizes import Sized
+from slow import slow
 
 import ot_draft as ot
 from ot_draft import targets
@@ -19,7 +19,6 @@ pytest.importorskip("scipy.optimize")
 PROBLEMS = 120  # `python tests/frontier_programs.py 1000` takes all
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("block", range(4))
 def test_tv_and_ratio_are_the_programs_optimum_and_exact(block: int) -> None:
     for number in range(block * PROBLEMS // 4, (block + 1) * PROBLEMS // 4):
@@ -75,9 +74,10 @@ def test_a_curve_without_budgets_and_a_batch() -> None:
         assert np.allclose(row.acceptance, found.acceptance[1], atol=1e-9)
 
 
-def test_large_vocabularies_by_groups(sized: Sized) -> None:
+@pytest.mark.parametrize("n", [9_000, slow(20_000)])
+def test_large_vocabularies_by_groups(n: int) -> None:
     generator = np.random.default_rng(5)
-    logits = 3 * generator.standard_normal((2, sized(9_000, 20_000))) * np.array([[1.0], [0.3]])
+    logits = 3 * generator.standard_normal((2, n)) * np.array([[1.0], [0.3]])
     p, q = (np.exp(x) / np.exp(x).sum() for x in (logits[0], logits[0] + 3 * logits[1]))
     for k in (1, 2, 8):
         for name, eps in (("kl", 0.02), ("kl", 0.4), ("kl", 2.0), ("tv", 0.05), ("ratio", 0.2)):

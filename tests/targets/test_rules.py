@@ -87,7 +87,6 @@ def test_what_is_never_written_is_what_was_written(target: targets.Nearest, monk
             assert np.allclose(tensors.residual, slow.residual, atol=1e-12)
 
 
-@pytest.mark.few(6)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_tensors_give_what_numpy_gives(target: Target) -> None:
     generator = np.random.default_rng(3)
@@ -187,7 +186,6 @@ def test_bias_is_exact_and_infinite_where_it_is() -> None:
     assert float(floats.kl) == pytest.approx(bias.kl) and float(floats.reverse_kl) == np.inf
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "rule", [rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal()), rules.lossy.LenientSampling()]
 )
