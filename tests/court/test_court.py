@@ -32,8 +32,7 @@ NOT = [form for _, form in FORMS if form.expects == NOT_LOSSLESS]
 EXACT = OneToken(ot.rules.SpeculativeSampling(), (1,))
 
 
-def test_the_register_is_wide_enough_and_says_what_was_read() -> None:
-    assert len(REGISTER) >= 24
+def test_the_register_says_what_was_read() -> None:
     for work, reasoning in REGISTER.values():
         assert (work.forms or work.not_judged) and reasoning and work.read and work.claim and work.cost
         assert work.paper or work.code

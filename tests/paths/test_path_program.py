@@ -63,7 +63,6 @@ def test_a_boaster_exceeds_it() -> None:
     assert not boast.lossless and boast.expected_length > paths.path_bound(halves, 2, 2).certificate.upper
 
 
-@pytest.mark.filterwarnings("default")  # solvers' libraries may warn about themselves
 @pytest.mark.parametrize(("n", "K", "L"), [(3, 2, 2), (2, 3, 3)])
 def test_three_solvers_agree(n: int, K: int, L: int) -> None:
     pytest.importorskip("cvxpy")
