@@ -72,7 +72,7 @@ def answers(source: str, asked: list[dict[str, Any]], folder: Path) -> list[dict
     (folder / "mathematics.js").write_text(source)
     script = ANSWER.format(mathematics=json.dumps(str(folder / "mathematics.js")))
     done = subprocess.run(
-        [node(), "-e", script], input=json.dumps(asked), capture_output=True, text=True, timeout=300, check=True
+        [node(), "-e", script], input=json.dumps(asked), capture_output=True, text=True, timeout=600, check=True
     )
     answered = json.loads(done.stdout)
     assert len(answered) == len(asked)

@@ -319,14 +319,15 @@ def test_an_alarm_in_a_callback_is_not_the_last_and_troubles_nobody(monkeypatch:
         end = process_time() + 5
         while process_time() < end:
             pass
+        whole.append(True)
 
     met: list[object] = []
-    begun = process_time()
+    whole: list[bool] = []
     monkeypatch.setattr(sys, "unraisablehook", met.append)
     with search.at_most(0.1) as alarm, suppress(search.TooLong):
         Slow()
         works()
-    assert alarm.rung and met == [] and process_time() < begun + 4
+    assert alarm.rung and met == [] and whole == []
 
 
 def test_a_rule_without_end_is_told_so_and_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

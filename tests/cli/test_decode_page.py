@@ -160,7 +160,7 @@ def test_in_a_browser(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page([text], [("seed", "0")]), encoding="utf-8")
     flags = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom")
-    done = subprocess.run(["chromium", *flags, file.as_uri()], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["chromium", *flags, file.as_uri()], capture_output=True, text=True, timeout=600, check=True)
     panel = done.stdout[done.stdout.index('id="panel"') : done.stdout.index('<script type="application/json"')]
     assert "chance given the drafts" in panel and panel.count("<svg") == 1 and "refused here" in panel
     assert done.stdout.count("chosen") > html_count(file, "chosen")

@@ -69,7 +69,7 @@ def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     }
     done = subprocess.run(
         [sys.executable, "-P", "-c", SCRIPT, json.dumps(commands)],
-        cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=300,
+        cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.rpartition("TOLD")[2])

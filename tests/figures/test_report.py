@@ -174,7 +174,7 @@ def test_chromium_draws_every_figure(chromium: str, page: Path, tmp_path: Path, 
     command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += [f"--window-size={max(width, 600)},3000", "--virtual-time-budget=10000", f"--screenshot={shot}"]
     done = subprocess.run(
-        [*command, "--dump-dom", whole.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        [*command, "--dump-dom", whole.as_uri()], capture_output=True, text=True, timeout=600, check=True
     )
     measured = re.search(r'data-found="([^"]*)"', done.stdout)
     assert measured, done.stderr[-2000:]
