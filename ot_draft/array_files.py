@@ -1,11 +1,14 @@
-"""Arrays in .npz and .npy files: numbers and nothing else, whole, or so many rows; one line for a file that is broken.
+"""Arrays in files: numbers and nothing else, whole, or so many rows of them; one line for a file that is broken.
+
+`Column` is an array of a file of any kind, `Flat` one whose numbers lie there as they are, `Stored` one of an .npz file.
 
 What numpy says about a broken file advises to load it unsafely (`allow_pickle`), which runs whatever code the file holds.
 Here the line names the file and what it should hold.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -31,6 +34,7 @@ BROKEN = (
 )  # fmt: skip
 LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 PIECE = 1 << 20  # bytes read at a time
+AT_ONCE = 1 << 22  # numbers that are hashed at a time
 
 
 @contextmanager
@@ -82,8 +86,67 @@ def remove_remains(folder: Path, name: str) -> None:
         file.unlink(missing_ok=True)
 
 
+class Column(ABC):
+    """An array of a file, (..., n), none of whose numbers need have been read. A single number counts as one row of one."""
+
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Rows start .. stop - 1, all leading axes taken together, (stop - start, n)."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return prod(self.shape[:-1])
+
+    @property
+    def width(self) -> int:
+        """n, the length of a row."""
+        return self.shape[-1] if self.shape else 1
+
+    def whole(self) -> np.ndarray:
+        """All of it."""
+        return self.rows(0, self.count).reshape(self.shape)
+
+    def digest(self) -> str:
+        """Hash of all its numbers, its shape and type; checksums that the file has are checked on the way."""
+        step = max(1, AT_ONCE // max(1, self.width))
+        blocks = (self.rows(start, min(start + step, self.count)) for start in range(0, self.count, step))
+        return hash_of(str(self.shape), (piece for block in blocks for piece in _bytes_of(block)))
+
+
+def _bytes_of(block: np.ndarray) -> tuple[Any, ...]:
+    numbers = " ".join(map(str, block.ravel())).encode() if block.dtype.hasobject else np.ascontiguousarray(block).data
+    return str(block.dtype).encode(), numbers
+
+
 @dataclass(frozen=True)
-class Stored:
+class Flat(Column):
+    """Numbers that lie in a file one after the other. begin: bytes before them. decode: what the numbers that are stored stand for.
+
+    Rows are read, not mapped: the pages of a map count as memory of the process, and a file that is cut short ends it.
+    """
+
+    file: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    begin: int
+    holds: str
+    decode: Callable[[np.ndarray], np.ndarray] = np.asarray
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        size = (stop - start) * self.width
+        with reading(self.file, self.holds), self.file.open("rb") as stream:
+            stream.seek(self.begin + start * self.width * self.dtype.itemsize)
+            numbers = np.fromfile(stream, self.dtype, size)
+            if len(numbers) < size:
+                raise EOFError("it ends before its numbers do")
+        return self.decode(_native(numbers.reshape(stop - start, self.width)))
+
+
+@dataclass(frozen=True)
+class Stored(Column):
     """An array of an .npz file, none of whose numbers has been read. begin: bytes of its own header. holds: see `reading`."""
 
     file: Path
@@ -102,19 +165,19 @@ class Stored:
         if self.fortran and len(self.shape) > 1:
             seen = f"array {self.name} is in Fortran order, whose rows do not lie together"
             raise InvalidDistribution(f"{self.file}: {seen}: save numpy.ascontiguousarray of it")
-        n = self.shape[-1]
-        width = n * self.dtype.itemsize
         with reading(self.file, self.holds), ZipFile(self.file) as archive:
             member = archive.getinfo(f"{self.name}.npy")
             if member.compress_type == ZIP_STORED:
                 with self.file.open("rb") as stream:
                     stream.seek(member.header_offset)
                     lengths = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])  # of name and extra
-                offset = member.header_offset + LOCAL_HEADER + sum(lengths) + self.begin + start * width
-                return _native(np.memmap(self.file, self.dtype, "r", offset, (stop - start, n)))
+                begin = member.header_offset + LOCAL_HEADER + sum(lengths) + self.begin
+                return Flat(self.file, self.shape, self.dtype, begin, self.holds).rows(start, stop)
+            size = self.width * self.dtype.itemsize
             with archive.open(member) as packed:
-                packed.seek(self.begin + start * width)
-                return _native(np.frombuffer(packed.read((stop - start) * width), self.dtype).reshape(stop - start, n))
+                packed.seek(self.begin + start * size)
+                numbers = np.frombuffer(packed.read((stop - start) * size), self.dtype)
+                return _native(numbers.reshape(stop - start, self.width))
 
     def whole(self) -> np.ndarray:
         """All of it."""
@@ -182,13 +245,15 @@ def read_arrays(file: Path, names: Iterable[str], holds: str) -> dict[str, np.nd
     return {name: stored_array(file, name, holds).whole() for name in names}
 
 
-def read_array(file: Path, holds: str) -> np.ndarray:
-    """The array of an .npy file."""
+def npy_array(file: Path, holds: str) -> Flat | np.ndarray:
+    """The array of an .npy file, unread; read where its rows do not lie together (Fortran order)."""
     with reading(file, holds), file.open("rb") as stream:
-        shape, _, dtype = _header(stream, str(file))
-        there = file.stat().st_size - stream.tell()
-        if not dtype.hasobject and there != prod(shape) * dtype.itemsize:
-            raise ValueError(f"of shape {shape} and type {dtype}, it has {there:,} bytes")
+        shape, fortran, dtype = _header(stream, str(file))
+        begin = stream.tell()
+        if not dtype.hasobject and file.stat().st_size - begin != prod(shape) * dtype.itemsize:
+            raise ValueError(f"of shape {shape} and type {dtype}, it has {file.stat().st_size - begin:,} bytes")
+        if not dtype.hasobject and (not fortran or len(shape) < 2):
+            return Flat(file, shape, dtype, begin, holds)
         stream.seek(0)
         return _native(np.lib.format.read_array(stream, allow_pickle=False))
 

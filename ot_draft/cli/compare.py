@@ -10,15 +10,15 @@ from typing import Any
 import click
 import numpy as np
 
-from ..pairs import Study, compare_rules, plotting, read_pairs, summarise, tables
-from ..pairs.formats import as_fraction
-from ..pairs.pairs import Pairs, as_pairs
+from ..pairs import Study, compare_rules, plotting, summarise, tables
+from ..pairs.pairs import PairsFound, as_pairs, open_pairs
 from ..pairs.study import Row
 from ..pairs.summary import Summary, total_variation
+from ..pairs.text_files import as_fraction
 from .console import one_line, print_json, progress_bar
 from .options import DEFAULTS, can_write_into, form_of, parts
 from .refused import Refused
-from .study import print_summaries, study_of, study_options
+from .study import print_summaries, reading_options, study_of, study_options
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
@@ -32,7 +32,7 @@ FEW = 8  # of its pairs a temperature: some seconds
 @click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
 @click.option("--limit", type=click.IntRange(0), help="At most so many pairs a temperature, evenly spaced in the file; 0: all "
               f"[default: all of FILE, {FEW} without FILE].")  # fmt: skip
-@click.option("--normalise", is_flag=True, help="Divide p and q by their sums: for masses that were rounded.")
+@reading_options
 @click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit,
               help="Seconds that the linear programs of one law and k may take on all pairs, by their size (0: none).")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
@@ -44,14 +44,15 @@ FEW = 8  # of its pairs a temperature: some seconds
 @click.option("--no-caption", is_flag=True, help="Leave the line above the picture out.")
 def compare(
     file: Path | None, target: str | None, draft: str | None, temperature: float | None, limit: int | None, normalise: bool,
-    jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
+    pad: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
 ) -> None:  # fmt: skip
     """Every rule beside the optimum, on the pairs (p, q) of FILE.
 
-    FILE: .npz, .safetensors or .pt with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact with masses
-    like "1/3"), .csv with columns p and q, one token a row, and a column `pair` where there are several pairs, or .parquet with lists
-    p and q, one row a pair. target and draft, or target_logits and draft_logits, may stand in the place of p and q, and beside them
-    `temperatures`, one for each entry of the first axis. Without FILE, --p and --q, or some of the committed real pairs in a clone.
+    FILE: .npz, .safetensors, .pt, .pth or .bin with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact
+    with masses like "1/3"), a list of such objects, or one a line (.jsonl), .csv or .tsv with columns p and q, one token a row, and a
+    column `pair` where there are several pairs, or .parquet with lists p and q, one row a pair. Text may be compressed (.gz). target
+    and draft, or target_logits and draft_logits, may stand in the place of p and q, and beside them `temperatures`, one for each entry
+    of the first axis. Without FILE, --p and --q, or some of the committed real pairs in a clone.
     """
     form = form_of(of_study)
     if plot:  # before the work, not after it
@@ -65,16 +66,18 @@ def compare(
         out.mkdir(parents=True, exist_ok=True)
     with one_line():
         study = study_of(**of_study)
-        every = _pairs(file, target, draft, normalise)
+        every = _pairs(file, target, draft, normalise, pad)
         every = every if temperature is None else every.at_temperature(temperature)
         limit = FEW if limit is None and file is None else limit
-        pairs = every.first(limit) if limit else every
+        pairs = (every.first(limit) if limit else every).loaded_if_few()
         rest = f" of {len(every):,} (--limit 0: all)" if len(pairs) < len(every) else ""
         ks = ", ".join(map(str, study.ks))
         click.echo(
-            f"{len(pairs):,} pair{'s' * (len(pairs) > 1)}{rest} of {pairs.source}, n = {pairs.p.shape[-1]:,}, k = {ks}",
+            f"{len(pairs):,} pair{'s' * (len(pairs) > 1)}{rest} of {pairs.source}, n = {pairs.n:,}, k = {ks}",
             err=True,
         )
+        if pairs.padding:
+            click.echo(pairs.padding, err=True)
         with progress_bar(len(pairs), "comparing pairs") as advance:
             rows = compare_rules(pairs, study, jobs, lambda pairs_done: advance(by=pairs_done))
         lines = summarise(rows, pairs, study)
@@ -86,7 +89,7 @@ def compare(
     _print(lines, rows, pairs, study, form)
 
 
-def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: bool) -> Pairs:
+def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: bool, pad: bool) -> PairsFound:
     if (target is None) != (draft is None):
         raise Refused("--p and --q belong together: give both")
     if target is not None and draft is not None:
@@ -98,10 +101,10 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
     clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():
         raise Refused(f"no FILE, and no {COMMITTED} here: give a file, or --p 1/2,1/2 --q 1/4,3/4")
-    return read_pairs(file or (COMMITTED if COMMITTED.is_file() else clone), normalise)
+    return open_pairs(file or (COMMITTED if COMMITTED.is_file() else clone), normalise, pad)
 
 
-def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study) -> None:
+def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: PairsFound, study: Study) -> None:
     files = {"summary.csv": tables.as_records(lines), "pairs.csv": tables.as_records(rows, pairs)}
     written = {name: tables.csv_text(records) for name, records in files.items()}
     written["compare.json"] = json.dumps(tables.as_json(lines, rows, pairs, study), indent=1, allow_nan=False) + "\n"
@@ -109,7 +112,7 @@ def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: Pair
         (out / name).write_text(text, encoding="utf-8")
 
 
-def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study, form: str) -> None:
+def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: PairsFound, study: Study, form: str) -> None:
     if form == "json":
         print_json(tables.as_json(lines, rows, pairs, study))
         return
@@ -118,6 +121,6 @@ def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: S
         count = pairs.group.count(group)
         heading = f"temperature {group}: " if group else ""
         spread = f" ± {error:.4f}" if error == error else ""
-        title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.p.shape[-1]}, TV {float(distance):.4f}{spread}"
+        title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.n}, TV {float(distance):.4f}{spread}"
         titled.append(([line for line in lines if line.group == group], title))
     print_summaries(form, titled, study.target_name, tables.notes(study, len(pairs) == 1))

@@ -18,7 +18,7 @@ import ot_draft as ot
 from ..errors import DraftSelectionError
 from ..pairs import open_shards
 from ..pairs.formats import columns
-from ..pairs.pairs import Shard
+from ..pairs.shards import Shard
 from ..pairs.study import choose_rules
 from .console import one_line, print_csv, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Numbers, form_of, form_options, parts

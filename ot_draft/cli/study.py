@@ -42,6 +42,18 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
     return with_options
 
 
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How files of pairs are read: `normalise` and `pad` of `open_shard`."""
+    options = (
+        click.option("--normalise", is_flag=True, help="Divide p and q by their sums: for masses that were rounded."),
+        click.option("--pad", is_flag=True, help="Where one side has fewer tokens, fill it up at the end: logits with -inf, masses "
+                     "with 0."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study:
     """The study that was asked for."""
     target = None if budget is None else target_within(budget)

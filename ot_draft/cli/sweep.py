@@ -12,7 +12,7 @@ from ..pairs.study import QUICK_RULES
 from ..pairs.sweep import Progress
 from .console import one_line, print_json, progress_bar, without_nan
 from .options import DEFAULTS, can_write_into, form_of
-from .study import print_summaries, study_of, study_options
+from .study import print_summaries, reading_options, study_of, study_options
 
 
 @click.command(context_settings=DEFAULTS)
@@ -21,11 +21,13 @@ from .study import print_summaries, study_of, study_options
               help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
 @study_options(rules=", ".join(rule.name for rule in QUICK_RULES), ks="2,4,8")
 @click.option("--temperature", type=float, default=1.0, help="Of both models; shards of logits only.")
+@reading_options
 @click.option("--rows", type=click.IntRange(1), default=16_384, help="Pairs a parquet file, at most.")
 @click.option("--engine", type=click.Choice(["loky", "threading", "sequential"]), default="loky", help="joblib's.")
 @click.option("--tries", type=click.IntRange(1), default=3, help="In all, when workers die.")
 def sweep(
-    shards: tuple[Path, ...], out: Path, temperature: float, rows: int, engine: str, jobs: int, tries: int, **of_study: Any
+    shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, rows: int, engine: str,
+    jobs: int, tries: int, **of_study: Any
 ) -> None:  # fmt: skip
     """Acceptance of every rule at every k on the pairs of SHARDS: .npz, .safetensors or .parquet files, or folders of them.
 
@@ -40,7 +42,10 @@ def sweep(
     out.mkdir(parents=True, exist_ok=True)
     with one_line():
         study = study_of(**of_study)
-        work = Sweep(tuple(open_shards(shards, temperature)), study, temperature, rows)
+        work = Sweep(tuple(open_shards(shards, temperature, pad, normalise)), study, temperature, rows)
+        for shard in work.shards:
+            if shard.padding:
+                click.echo(f"{shard.file}: {shard.padding}", err=True)
         with (
             parallel_config(engine, n_jobs=jobs),
             progress_bar(sum(shard.rows for shard in work.shards), "pairs") as move,

@@ -1,6 +1,7 @@
 """Studies of many pairs (p, q): reading them, every rule beside the optimum, in memory or over sharded files, means, tables, pictures."""
 
-from .pairs import open_shards, read_pairs
+from .pairs import read_pairs
+from .shards import open_shards
 from .study import Study, compare_rules
 from .summary import summarise, summarise_sweep
 from .sweep import Sweep, run_sweep

@@ -23,7 +23,7 @@ from ..problem import Problem
 from ..selection import SelectionRule
 from ..targets.base import Target
 from .estimate import Place, evaluate_pairs
-from .pairs import Pairs
+from .pairs import PairsFound
 
 # Without those that take up to seconds a pair.
 DEFAULT_RULES: tuple[SelectionRule, ...] = (
@@ -170,31 +170,30 @@ CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the numbe
 
 
 def compare_rules(
-    pairs: Pairs, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
+    pairs: PairsFound, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
 ) -> list[Row]:
     """All rows, in order of pairs, ks and rules; the same to the last bit for any number of jobs.
 
     advance is called with the number of pairs just done.
     """
     study = study or Study()
-    chunks = [range(start, min(start + CHUNK, len(pairs))) for start in range(0, len(pairs), CHUNK)]
-    parts = [(pairs.p[list(c)], pairs.q[list(c)], [pairs.index[row] for row in c]) for c in chunks]
-    seconds = study.lp_limit / len(pairs)
-    if jobs == 1 or len(chunks) == 1:
-        work = (_compare_chunk(*part, study, seconds) for part in parts)
+    chunks, seconds = -(-len(pairs) // CHUNK), study.lp_limit / len(pairs)
+    if jobs == 1 or chunks == 1:
+        work = (_compare_chunk(part, study, seconds) for part in pairs.parts(CHUNK))
     else:
         from joblib import Parallel, delayed
 
-        parallel = Parallel(n_jobs=min(jobs, len(chunks)), return_as="generator")
-        work = parallel(delayed(_compare_chunk)(*part, study, seconds) for part in parts)
+        parallel = Parallel(n_jobs=min(jobs, chunks), return_as="generator")
+        work = parallel(delayed(_compare_chunk)(part, study, seconds) for part in pairs.parts(CHUNK))
     rows: list[Row] = []
-    for chunk, done in zip(chunks, work, strict=True):
+    for done in work:
         rows += done
         if advance:
-            advance(len(chunk))
+            advance(len({row.pair for row in done}))
     return rows
 
 
-def _compare_chunk(p: Any, q: Any, index: list[int], study: Study, seconds: float) -> list[Row]:
-    found = list(block(study, p, q, lambda row: (index[row],), seconds))
-    return [row.at(place, pair) for place, pair in enumerate(index) for row in found]
+def _compare_chunk(part: PairsFound, study: Study, seconds: float) -> list[Row]:
+    pairs = part.load()
+    found = list(block(study, pairs.p, pairs.q, lambda row: (pairs.index[row],), seconds))
+    return [row.at(place, pair) for place, pair in enumerate(pairs.index) for row in found]

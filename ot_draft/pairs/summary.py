@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgument
-from .pairs import Pairs
-from .study import Row, Study
+from .pairs import PairsFound
+from .study import CHUNK, Row, Study
 from .sweep import MANIFEST, read_part
 
 
@@ -44,7 +44,7 @@ class Summary:
     target: str = ""
 
 
-def summarise(rows: Iterable[Row], pairs: Pairs, study: Study | None = None) -> list[Summary]:
+def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None) -> list[Summary]:
     """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target."""
     target = study.target_name if study else ""
     place = {index: row for row, index in enumerate(pairs.index)}
@@ -141,9 +141,10 @@ def clustered_error(values: Sequence[float], text: Sequence[int]) -> float:
     return float(np.sqrt(texts / (texts - 1) * (deviation**2).sum()) / len(values))
 
 
-def total_variation(pairs: Pairs) -> dict[str, tuple[Any, float]]:
+def total_variation(pairs: PairsFound) -> dict[str, tuple[Any, float]]:
     """Mean of TV(p, q) and its standard error, for every group."""
-    distance = [value / 2 for value in abs(pairs.p - pairs.q).sum(-1).tolist()]
+    parts = (part.load() for part in pairs.parts(CHUNK))
+    distance = [value / 2 for part in parts for value in abs(part.p - part.q).sum(-1).tolist()]
     out = {}
     for group in dict.fromkeys(pairs.group):
         here = [row for row, value in enumerate(pairs.group) if value == group]

@@ -17,7 +17,7 @@ from ..array_files import differences, put, put_json, remove_remains
 from ..arrays import Array
 from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution
 from ..optional import load
-from .pairs import Shard
+from .shards import Shard
 from .study import DUAL, QUICK_RULES, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
@@ -84,7 +84,7 @@ class Sweep:
             "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
             "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in study.rules],
             "ks": study.ks, "temperature": self.temperature, "samples": study.samples, "seed": study.seed, "rows": self.rows,
-            "target": study.target and repr(study.target),
+            "target": study.target and repr(study.target), "normalise": any(shard.normalise for shard in self.shards),
         }  # fmt: skip
 
     def claim(self, out: Path) -> None:

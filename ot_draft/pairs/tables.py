@@ -20,7 +20,7 @@ from rich.text import Text
 from ..errors import InvalidArgument
 from ..laws import law_called
 from ..optimum import kseq_bound
-from .pairs import Pairs
+from .pairs import PairsFound
 from .study import DUAL, LINEAR_PROGRAM, Row, Study
 from .summary import Summary
 
@@ -162,11 +162,11 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def as_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: Pairs, study: Study) -> dict[str, Any]:
+def as_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: PairsFound, study: Study) -> dict[str, Any]:
     """Settings, summary and, a record each, all pairs; what is unknown is None."""
     settings = {name: getattr(study, name) for name in ("ks", "samples", "seed", "lp_limit")}
     settings["target"] = study.target_name or None  # in the place of p
-    about = {"source": pairs.source, "n": int(pairs.p.shape[-1]), "settings": settings}
+    about = {"source": pairs.source, "n": pairs.n, "padding": pairs.padding, "settings": settings}
     return about | {"summary": as_records(lines), "pairs": as_records(rows)}
 
 
@@ -182,7 +182,7 @@ def _record(record: Row | Summary) -> dict[str, Any]:
     return out
 
 
-def as_records(records: Iterable[Row | Summary], pairs: Pairs | None = None) -> list[dict[str, Any]]:
+def as_records(records: Iterable[Row | Summary], pairs: PairsFound | None = None) -> list[dict[str, Any]]:
     """The rows of summary.csv and pairs.csv: decimals, and the exact fractions where there are. pairs: for the labels of rows."""
     if pairs is None:
         return [_record(record) for record in records]

@@ -177,11 +177,11 @@ BAD_FILES = {
     "no_q.json": ('{"p": [1.0]}', "has no q"),
     "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "among exact fractions"),
     "text.json": ('{"p": ["half", "1/2"], "q": ["1/2", "1/2"]}', "'half' is no mass"),
-    "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "p row [1] sums to 0.9"),
+    "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "row 1: p sums to 0.9"),
     "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1: mass -0.5 is negative"),
     "ragged.csv": ("pair,p,q\n1,1,1\n2,1/2,1/2\n2,1/2,1/2\n", "pairs of [1, 2] tokens"),
     "header.csv": ("a,b\n1,1\n", "columns p and q"),
-    "pairs.txt": ("", "ends in .npz, .npy, .json, .csv"),
+    "pairs.txt": ("", "ends in .npz, .npy, .safetensors"),
     "broken.npz": ("PK\x03\x04 no archive", "cannot be read"),
     "broken.npy": ("nothing", "cannot be read"),
 }

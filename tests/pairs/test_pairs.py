@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.pairs.pairs import as_pairs, laws_of_logits, read_pairs
+from ot_draft.pairs.pairs import as_pairs, read_pairs
+from ot_draft.pairs.shards import laws_of_logits
 
 ODD = {
     "large.json": ('{"p": [%s, 0], "q": [1, 0]}' % ("9" * 400), "cannot be read: int too large"),
@@ -19,7 +20,7 @@ ODD = {
     "large.csv": ("p,q\n1e400,1\n0,0\n", "cannot be read: integer division result too large"),
     "small.csv": ("p,q\n1e-99999999,1\n1,0\n", "'1e-99999999' is no mass: write 1/3 or 0.25"),
     "twice.csv": ("p,p,q\n.1,.5,.5\n.9,.5,.5\n", "the columns p and q (and pair), each once"),
-    "decimal_commas.csv": ("p,q\n0,5,0,5\n1,0\n", "token row 0 has more cells than the header: write decimals as 0.5"),
+    "decimal_commas.csv": ("p,q\n0,5,0,5\n1,0\n", "line 2: it has more cells than the header: write decimals as 0.5"),
 }
 
 

@@ -278,7 +278,7 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     p, q = laws(0)
     p[70] *= 1.5
     np.savez(bad / "laws.npz", p=p, q=q)
-    with pytest.raises(ot.InvalidDistribution, match=r"laws.npz, in the rows from 64 on: .*row \[6\] sums to 1.5"):
+    with pytest.raises(ot.InvalidDistribution, match=r"laws.npz, row 70: p sums to 1.5"):
         run_sweep(sweep_of(bad), tmp_path / "out")
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 2  # the sound parts
     np.savez(bad / "laws.npz", p=p, q=q[:, :-1])
@@ -301,8 +301,8 @@ def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_pat
     file = tmp_path / "a.npz"
     for arrays, message in (
         ({"p": p[:0], "q": q[:0]}, "a.npz holds no pair"),
-        ({"p": p[:, :0], "q": q[:, :0]}, r"give both one shape \(..., n\), of two axes at least, n >= 1"),
-        ({"p": p[0], "q": q[0]}, "of two axes at least"),
+        ({"p": p[:, :0], "q": q[:, :0]}, r"give both one shape \(..., n\), n >= 1"),
+        ({"p": p[0, 0], "q": q[0, 0]}, r"give both one shape \(..., n\), n >= 1"),
     ):
         np.savez(file, **arrays)
         with pytest.raises(ot.InvalidDistribution, match=message):

@@ -1,0 +1,268 @@
+"""Files of pairs, read by rows, so that one larger than the memory is no trouble: which arrays are a pair, masses or logits as laws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..array_files import Column
+from ..arrays import Array
+from ..errors import InvalidDistribution
+from ..problem import TOLERANCE, Problem
+from .formats import columns, is_known
+from .records import LAWS, LOGITS
+
+NAMES = f"p and q, or {' and '.join(LOGITS[0])}"
+IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # others are named one by one
+ROUNDED = Fraction(1, 100)  # how far from 1 the sum of rounded masses may be
+
+
+def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
+    """The first two of these names that the file has. Raises InvalidDistribution where there are none."""
+    for names in (*LAWS, *LOGITS):
+        if set(names) <= found.keys():
+            return names
+    lacking = [name for name in LAWS[0] if name not in found]
+    lacks = f" has no {lacking[0]}," if len(lacking) == 1 else ""
+    raise InvalidDistribution(f"{file}:{lacks} it holds {', '.join(found) or 'nothing'}: give {NAMES}")
+
+
+def is_rounded(masses: Any) -> bool:
+    """Whether it is an array of masses whose rows all sum to 1 within 1 %."""
+    if not isinstance(masses, np.ndarray) or not masses.size:
+        return False
+    exact = masses.dtype.hasobject and all(isinstance(mass, Fraction | int) for mass in masses.ravel())
+    if not exact and masses.dtype.kind != "f":
+        return False
+    return bool(np.all(masses >= 0) and np.all(abs(masses.sum(-1) - 1) <= ROUNDED))
+
+
+def divided(masses: Array) -> Array:
+    """Rounded masses by their sums; others as they are, to be refused."""
+    if not is_rounded(masses):
+        return masses
+    masses = masses if masses.dtype.hasobject else masses.astype(np.float64)
+    return np.asarray(masses / masses.sum(-1, keepdims=True))
+
+
+def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: float = 1.0) -> Array:
+    """An array of masses or of logits, by its name, as laws (..., n) in float64; Fractions stay what they are.
+
+    Masses of float32 and float16 sum to 1 to that precision, else InvalidDistribution, and are divided by their sum; of float64 and
+    Fractions `Problem` says whether they are laws. start: row of the file that the first row is.
+    """
+    if any(name in names for names in LOGITS):
+        return laws_of_logits(array, temperature, source, start)
+    if array.dtype == np.float64 or array.dtype.hasobject:
+        return np.asarray(array)
+    if array.dtype not in (np.float32, np.float16):
+        raise InvalidDistribution(
+            f"{source}: {name} has dtype {array.dtype}: give float64, float32, float16 or Fractions"
+        )
+    _check_sums(array, name, source, start)
+    array = array.astype(np.float64)
+    return np.asarray(array / array.sum(-1, keepdims=True))
+
+
+def _check_sums(masses: Array, name: str, source: str, start: int) -> None:
+    """Masses of float16 are off by 2^-11 of themselves, those near 0 by 2^-25."""
+    half = masses.dtype == np.float16
+    allowed = 2.0**-11 + masses.shape[-1] * 2.0**-25 if half else TOLERANCE["float32"]
+    sums = masses.astype(np.float64).sum(-1)
+    wrong = np.flatnonzero((~(abs(sums - 1) <= allowed) | (masses < 0).any(-1)).ravel())  # NaN is wrong, too
+    if len(wrong):
+        row = int(wrong[0])
+        seen = f"masses of {masses.dtype} that sum to {sums.ravel()[row]:.6g}, or negative ones"
+        raise InvalidDistribution(f"{source}, row {start + row}: {seen} in {name}: give laws")
+
+
+def laws_of_logits(logits: Array, temperature: float = 1.0, source: str = "", start: int = 0) -> Array:
+    """softmax(logits / temperature) in float64, (..., n). start: row of the file that the first row is, for the error.
+
+    -inf is a token without mass. Raises InvalidDistribution for NaN, +inf, and rows that are -inf throughout.
+    """
+    if logits.dtype.kind not in "fiu" or not logits.shape[-1:] or not logits.shape[-1]:
+        seen = f"logits have dtype {logits.dtype}, shape {logits.shape}"
+        raise InvalidDistribution(f"{source}: {seen}: give real numbers (..., n), n >= 1")
+    logits = logits.astype(np.float64)
+    highest = logits.max(-1, keepdims=True)
+    sound = np.isfinite(highest[..., 0]) & ~np.isnan(logits).any(-1)
+    if not sound.all():
+        row = start + int(np.flatnonzero(~sound)[0])
+        seen = "its logits hold NaN or inf, or are -inf throughout"
+        raise InvalidDistribution(f"{source}, row {row}: {seen}: capture the row again, or leave it out")
+    with np.errstate(over="ignore"):  # what is as far below the highest as no float64 can say has mass 0
+        masses = np.exp((logits - highest) / temperature)
+    law: Array = masses / masses.sum(-1, keepdims=True)
+    return law
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file. names: its two arrays, target first. rows: pairs in it, all leading axes taken together. widths: tokens of each array.
+
+    label: as much of its path as tells it from the other shards; where that is unique, the file's name. digest: of its numbers.
+    axes: the leading axes of an array. normalise: masses are divided by their sums, which are within 1 % of 1.
+    """
+
+    file: Path
+    names: tuple[str, str]
+    axes: tuple[int, ...]
+    widths: tuple[int, int]
+    label: str
+    digest: str
+    normalise: bool = False
+
+    @property
+    def rows(self) -> int:
+        return prod(self.axes)
+
+    @property
+    def n(self) -> int:
+        """Tokens, those of the longer array where the other is filled up."""
+        return max(self.widths)
+
+    @property
+    def holds_logits(self) -> bool:
+        return self.names in LOGITS
+
+    @property
+    def padding(self) -> str:
+        """What is filled up with what, in words; "" where nothing is."""
+        if self.widths[0] == self.widths[1]:
+            return ""
+        name, width = min(zip(self.names, self.widths, strict=True), key=lambda each: each[1])
+        return f"{name} has {width:,} tokens, {self.n:,} with {self.filler} at the end (--pad)"
+
+    @property
+    def filler(self) -> str:
+        return "-inf" if self.holds_logits else "mass 0"
+
+    def read(self, start: int, stop: int, temperature: float = 1.0, exact: bool = False) -> tuple[Array, Array]:
+        """Rows start .. stop - 1 as laws (p, q), (rows, n) each, in float64; logits divided by the temperature first.
+
+        exact: Fractions stay what they are. Raises InvalidDistribution for a row that is no law, to the precision in which it is stored.
+        """
+        found = columns(self.file)
+        arrays = [self._filled(found[name].rows(start, stop)) for name in self.names]
+        if self.normalise and not self.holds_logits:
+            arrays = [divided(array) for array in arrays]
+        try:
+            p, q = (
+                as_laws(x, name, str(self.file), start, temperature) for x, name in zip(arrays, self.names, strict=True)
+            )
+            if not self.holds_logits:
+                _check(p, q, str(self.file), start)
+        except InvalidDistribution as error:
+            raise InvalidDistribution(f"{error}{self._remedy(arrays)}") from error
+        if p.dtype.hasobject and not exact:
+            return p.astype(float), q.astype(float)
+        return p, q
+
+    def _filled(self, array: Array) -> Array:
+        """(rows, n) of an array that may be shorter."""
+        lacking = self.n - array.shape[-1]
+        if not lacking:
+            return array
+        filler = np.full(
+            (len(array), lacking),
+            -np.inf if self.holds_logits else 0,
+            array.dtype if array.dtype.kind == "f" else float,
+        )
+        if array.dtype.hasobject:
+            filler = np.full(filler.shape, Fraction(0), object)
+        return np.concatenate([array, filler], axis=-1)
+
+    def _remedy(self, arrays: Sequence[Array]) -> str:
+        rounded = not self.holds_logits and not self.normalise and all(map(is_rounded, arrays))
+        return "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
+
+
+def _check(p: Array, q: Array, source: str, start: int) -> None:
+    """Refuse rows that are no laws, naming the first."""
+    try:
+        Problem(p, q, 1)
+    except InvalidDistribution as error:
+        for row, pair in enumerate(zip(p, q, strict=True)):
+            try:
+                Problem(*pair, 1)
+            except InvalidDistribution as of_row:
+                raise InvalidDistribution(f"{source}, row {start + row}: {of_row}") from of_row
+        raise InvalidDistribution(f"{source}: {error}") from error
+
+
+def open_shards(
+    paths: Iterable[Path | str], temperature: float = 1.0, pad: bool = False, normalise: bool = False
+) -> list[Shard]:
+    """The shards of files and folders (of which all .npz, .safetensors and .parquet files, by name). Raises InvalidDistribution.
+
+    All of every file is read once, to check its checksums, which reading single rows cannot do, and for the digest. pad, normalise:
+    see `open_shard`.
+    """
+    files = [file for path in map(Path, paths) for file in _files(path)]
+    if not files:
+        raise InvalidDistribution("no shard: name .npz, .safetensors or other files, or a folder that holds some")
+    places = [os.path.realpath(file) for file in files]
+    twice = [file for number, file in enumerate(files) if places[number] in places[:number]]
+    if twice:
+        raise InvalidDistribution(f"{twice[0]} is named twice: its pairs would count twice; name it once")
+    opened = (open_shard(file, pad, normalise) for file in files)
+    shards = [replace(shard, label=label) for shard, label in zip(opened, _labels(files), strict=True)]
+    if not any(shard.rows for shard in shards):
+        raise InvalidDistribution(f"{files[0]}{' and all others hold' if len(files) > 1 else ' holds'} no pair")
+    for shard in shards:
+        if not shard.holds_logits and temperature != 1:
+            raise InvalidDistribution(
+                f"{shard.file} holds laws p and q, and temperature {temperature} was asked for: give logits"
+                f" ({' and '.join(LOGITS[0])}), or temperature 1"
+            )
+    return shards
+
+
+def _labels(files: Sequence[Path]) -> list[str]:
+    """The end of every path that no other one has."""
+    parts = [file.absolute().parts for file in files]
+    depths = [1] * len(files)
+    ends = [mine[-1:] for mine in parts]
+    while len(set(ends)) < len(ends):
+        depths = [depth + (ends.count(end) > 1) for depth, end in zip(depths, ends, strict=True)]
+        ends = [mine[-depth:] for mine, depth in zip(parts, depths, strict=True)]
+    return ["/".join(end) for end in ends]
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if path.is_dir():
+        shards = (file for file in path.iterdir() if is_known(file, IN_FOLDERS))
+        return sorted(file for file in shards if not file.name.startswith("."))  # such are half written
+    if not path.is_file():
+        raise InvalidDistribution(f"{path} is not there")
+    return [path]
+
+
+def open_shard(file: Path, pad: bool = False, normalise: bool = False) -> Shard:
+    """One file, all of which is read once, see `open_shards`.
+
+    pad: where one array has fewer tokens it is filled up at its end, logits with -inf, masses with 0, as is right where the other
+    model's vocabulary begins with that of the one. normalise: for masses that were rounded.
+    """
+    found = columns(file)
+    names = names_in(found, file)
+    target, draft = (found[name].shape for name in names)
+    shapes = f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}"
+    if not target or target[:-1] != draft[:-1] or not (target[-1] and draft[-1]):
+        raise InvalidDistribution(f"{shapes}: give both one shape (..., n), n >= 1")
+    digest = " ".join(found[name].digest() for name in names)
+    shard = Shard(file, names, target[:-1], (target[-1], draft[-1]), file.name, digest, normalise)
+    if shard.padding and not pad:
+        raise InvalidDistribution(
+            f"{shapes}: give both one number of tokens; where the token ids agree, --pad (pad=True) fills the shorter up with"
+            f" {shard.filler} at the end"
+        )
+    return shard

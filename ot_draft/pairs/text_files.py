@@ -1,0 +1,253 @@
+"""Pairs in text: .json, lines of it (.jsonl), tables (.csv, .tsv), each also compressed by gzip.
+
+Numbers become float64 as they are read. Where a mass is written as a text "1/3" (in tables: where one holds a /), all are Fractions.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..errors import InvalidDistribution
+from .records import KNOWN, LAWS, LOGITS, MASSES, known_name, stack_records
+
+EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
+WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one a line'
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def open_text(file: Path) -> IO[str]:
+    """The text of a file, unpacked where it ends in .gz, in UTF-8 or, as its first bytes say, UTF-16."""
+    packed = file.suffix.lower() == ".gz"
+    with gzip.open(file) if packed else file.open("rb") as stream:
+        wide = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    encoding = "utf-16" if wide else "utf-8-sig"  # spreadsheets begin with a byte order mark
+    return gzip.open(file, "rt", encoding=encoding, newline="") if packed else file.open(encoding=encoding, newline="")
+
+
+def read_json(file: Path) -> dict[str, Array]:
+    """One object of nested lists, or a list of objects; what holds an object a line is read as such."""
+    with open_text(file) as stream:
+        try:
+            content = json.load(stream)
+        except json.JSONDecodeError as error:
+            if error.msg != "Extra data":
+                raise
+            return read_json_lines(file)
+    if isinstance(content, list) and content and all(isinstance(entry, dict) for entry in content):
+        return _of_records(lambda: ((f"object {number}", entry) for number, entry in enumerate(content)), file)
+    if not isinstance(content, dict):
+        kinds = {type(entry).__name__ for entry in content} if isinstance(content, list) else set()
+        seen = (
+            f"a list of {', '.join(sorted(kinds)) or 'nothing'}"
+            if isinstance(content, list)
+            else f"a {type(content).__name__}"
+        )
+        raise InvalidDistribution(f"{file}: it holds {seen}: give {WANTED}")
+    laws = {known_name(name): value for name, value in content.items() if isinstance(value, list)}
+    exact = any(_has_text(value) for name, value in laws.items() if name in MASSES)
+    return {
+        name: _array(name, value, exact, str(file)) for name, value in laws.items() if name in KNOWN or _is_flat(value)
+    }
+
+
+def read_json_lines(file: Path) -> dict[str, Array]:
+    """One object a line: pairs of one shape, and labels beside them."""
+
+    def records() -> Iterator[tuple[str, dict[str, Any]]]:
+        with open_text(file) as stream:
+            for number, line in enumerate(stream, 1):
+                if line.strip():
+                    yield f"line {number}", _entry(line, f"{file}, line {number}")
+
+    return _of_records(records, file)
+
+
+def _entry(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidDistribution(f"{where}: not JSON ({error.msg}, column {error.colno}): give {WANTED}") from None
+    if not isinstance(entry, dict):
+        raise InvalidDistribution(f"{where}: it holds a {type(entry).__name__}: give {WANTED}")
+    return entry
+
+
+def _of_records(records: Callable[[], Iterable[tuple[str, dict[str, Any]]]], file: Path) -> dict[str, Array]:
+    """Read twice: whether the masses are exact is known at the end, and floats are kept as such from the first on."""
+    exact = any(
+        _has_text(value) for _, entry in records() for name, value in entry.items() if known_name(name) in MASSES
+    )
+
+    def arrays() -> Iterator[tuple[str, dict[str, Any]]]:
+        for where, entry in records():
+            named = {known_name(name): value for name, value in entry.items()}
+            yield (
+                where,
+                {
+                    name: _array(name, value, exact, f"{file}, {where}")
+                    for name, value in named.items()
+                    if name in KNOWN or not isinstance(value, list | dict)
+                },
+            )
+
+    return stack_records(arrays(), file)
+
+
+def _array(name: str, values: Any, exact: bool, where: str) -> Array:
+    """Masses or logits of a name that is a pair's; other values as they are."""
+    if name not in KNOWN:
+        return np.asarray(values)
+    exact = exact and name in MASSES
+    return np.array(_numbers(values, exact, where), object if exact else None)
+
+
+def _is_flat(values: list[Any]) -> bool:
+    return not any(isinstance(value, list | dict) for value in values)
+
+
+def _has_text(values: Any) -> bool:
+    return any(map(_has_text, values)) if isinstance(values, list) else isinstance(values, str)
+
+
+def _numbers(values: Any, exact: bool, where: str) -> Any:
+    if isinstance(values, list):
+        return [_numbers(value, exact, where) for value in values]
+    if isinstance(values, str):
+        return as_fraction(values, where) if exact else values
+    if isinstance(values, bool):
+        raise InvalidDistribution(f"{where}: {str(values).lower()} is no mass: write 1 or 0")
+    if values is None or isinstance(values, dict):
+        raise InvalidDistribution(f"{where}: {'null' if values is None else 'an object'} stands where a number belongs")
+    if exact and isinstance(values, float):
+        raise InvalidDistribution(f"{where}: {values} stands among exact fractions: write it as a string, too")
+    return float(values) if not exact and isinstance(values, int) else values
+
+
+def as_fraction(text: str, where: str = "") -> Fraction:
+    """A mass as it is written: 1/3, 0.25, 1e-9."""
+    try:
+        exponent = text.lower().partition("e")[2]
+        if exponent and abs(int(exponent)) > EXPONENT:
+            raise ValueError
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        where = f"{where}: " if where else ""
+        raise InvalidDistribution(f"{where}{text.strip()!r} is no mass: write 1/3 or 0.25") from None
+
+
+Cells = tuple[int, str, tuple[str, str]]  # line, pair, and what stands for target and draft
+
+
+def read_table(file: Path) -> dict[str, Array]:
+    """One token a row, in two columns of a pair's names; pairs by the column `pair`. Read twice, see `_of_records`."""
+    delimiter, names, places = _header(file)
+    exact, commas, points = False, 0, 0
+    for line, _, cells in _rows(file, delimiter, names, places):
+        exact |= any("/" in cell for cell in cells)
+        commas = commas or line * any("," in cell for cell in cells)
+        points = points or line * any("." in cell for cell in cells)
+    if commas and points:
+        seen = f"decimal commas in line {commas}, decimal points in line {points}"
+        raise InvalidDistribution(f"{file}: {seen}: write all numbers in one way")
+    pairs: dict[str, tuple[Any, Any]] = {}
+    for line, pair, cells in _rows(file, delimiter, names, places):
+        if pair not in pairs:
+            pairs[pair] = ([], []) if exact else (array("d"), array("d"))
+        for name, values, cell in zip(names, pairs[pair], cells, strict=True):
+            values.append(_mass(cell.replace(",", "."), name, exact, f"{file}, line {line}, column {name}"))
+    if not pairs:
+        raise InvalidDistribution(f"{file}: a header and no row: give one token a row")
+    sizes = {len(target) for target, _ in pairs.values()}
+    if len(sizes) > 1:
+        seen = f"pairs of {sorted(sizes)} tokens in one file"
+        raise InvalidDistribution(f"{file}: {seen}: fill the shorter ones up with mass 0")
+    return {
+        name: np.array([pair[side] for pair in pairs.values()], object if exact else float)
+        for side, name in enumerate(names)
+    }
+
+
+def _mass(text: str, name: str, exact: bool, where: str) -> Fraction | float:
+    if name in MASSES:
+        mass = as_fraction(text, where)
+        return mass if exact else float(mass)
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidDistribution(f"{where}: {text!r} is no logit: write -1.5 or -inf") from None
+
+
+def _header(file: Path) -> tuple[str, tuple[str, str], tuple[int | None, int, int]]:
+    """Delimiter, names of target and draft, and the columns of pair, target and draft."""
+    with open_text(file) as stream:
+        first = next((line for line in stream if line.strip() and not line.lower().startswith("sep=")), "").rstrip(
+            "\r\n"
+        )
+    if "\0" in first:
+        raise InvalidDistribution(f"{file} cannot be read: it is no text")
+    for delimiter in DELIMITERS:
+        cells = [known_name(cell.strip()) for cell in next(csv.reader([first], delimiter=delimiter), [])]
+        columns = [cell.lower() if cell.lower() == "pair" else cell for cell in cells]
+        for names in (*LAWS, *LOGITS):
+            if set(names) <= set(columns):
+                if any(columns.count(name) > 1 for name in (*names, "pair")):
+                    raise InvalidDistribution(
+                        f"{file}: its header is {first[:80]!r}: give the columns p and q (and pair), each once"
+                    )
+                pair = columns.index("pair") if "pair" in columns else None
+                return delimiter, names, (pair, columns.index(names[0]), columns.index(names[1]))
+    seen = f"its first row is {first[:80]!r}" if first else "it is empty"
+    raise InvalidDistribution(
+        f"{file}: {seen}: give a header with the columns p and q (and pair), each once, then one token a row"
+    )
+
+
+def _rows(
+    file: Path, delimiter: str, names: tuple[str, str], places: tuple[int | None, int, int]
+) -> Iterator[Cells]:  # fmt: skip
+    """The rows below the header. Lines without anything are passed over, rows of empty cells at the end."""
+    empty, width = 0, 0
+    with open_text(file) as stream:
+        reader = csv.reader(stream, delimiter=delimiter)
+        try:
+            for row in reader:
+                cells = [cell.strip() for cell in row]
+                line = reader.line_num
+                if not row or (not width and (not any(cells) or cells[0].lower().startswith("sep="))):
+                    continue
+                if not width:
+                    width = len(cells)
+                elif not any(cells):
+                    empty = empty or line
+                elif empty:
+                    raise InvalidDistribution(
+                        f"{file}, line {empty}: the row is empty, and others follow: give it its masses, or remove it"
+                    )
+                else:
+                    yield line, *_cells(cells, width, names, places, f"{file}, line {line}")
+        except csv.Error as error:
+            raise InvalidDistribution(f"{file} cannot be read: line {reader.line_num}: {error}") from error
+
+
+def _cells(
+    cells: list[str], width: int, names: tuple[str, str], places: tuple[int | None, int, int], where: str
+) -> tuple[str, tuple[str, str]]:  # fmt: skip
+    if any(cells[width:]):
+        raise InvalidDistribution(
+            f"{where}: it has more cells than the header: write decimals as 0.5 or 1/2, or part cells by semicolons"
+        )
+    pair, *sides = places
+    for name, place in zip(names, sides, strict=True):
+        if len(cells) <= place or not cells[place]:
+            raise InvalidDistribution(f"{where}: nothing stands in column {name}: write 0 where there is no mass")
+    return cells[pair] if pair is not None and pair < len(cells) else "", (cells[sides[0]], cells[sides[1]])
