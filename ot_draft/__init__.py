@@ -14,12 +14,13 @@ from .errors import (
 )
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Fixed, Hub, Hybrid, Several, WithoutReplacement
-from .lp.solution import Solution, solve
+from .lp.solution import Solution
 from .optimum import cut_value, kseq_bound, optimal_acceptance
 from .problem import Problem
 from .sampling import draw, sample
 from .selection import Selection, SelectionRule
 from .targets import Frontier, frontier
+from .transport.solve import solve
 
 __version__ = "0.1.0"
 

@@ -23,14 +23,14 @@ import ot_draft as ot
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
-HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "pulp", "pytest", "scipy", "torch", "transformers")
+HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
 BASE_NAMES = ("array_files", "arrays", "errors", "extras", "kernels", "optional")
 CORE_NAMES = ("laws", "bias", "problem", "selection", "exact", "optimum", "sampling", "lp")
 LAYERS = (
     dict.fromkeys(BASE_NAMES, BASE)
     | dict.fromkeys(CORE_NAMES, CORE)
-    | {"rules": RULES, "targets": RULES, "paths": PATHS}
+    | {"rules": RULES, "targets": RULES, "transport": RULES, "paths": PATHS}
 )
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
@@ -382,7 +382,7 @@ def test_the_extra_all_brings_every_other_extra() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (everything,) = map(Requirement, extras["all"])
     assert everything.name == PYPROJECT["project"]["name"]
-    assert everything.extras == set(extras) - {"all", "reproduce", "vllm", "sglang"}
+    assert everything.extras == set(extras) - {"all", "reproduce", "ortools", "vllm", "sglang"}
     (what_reproduce_takes,) = map(Requirement, extras["reproduce"])
     assert what_reproduce_takes.extras < everything.extras
 

@@ -61,7 +61,7 @@ def compute(
         for rule in RULES:
             acceptances[rule.name] = np.array(expected_acceptance(rule, ot.Problem(p, q, k)).value)
         if k in solved_ks:
-            solutions = [ot.solve(ot.Problem(p[i], q[i], k)) for i in range(checked)]
+            solutions = [ot.solve(ot.Problem(p[i], q[i], k), "highs") for i in range(checked)]
             acceptances[LP] = np.array([float(solution.acceptance) for solution in solutions])
         for way, values in acceptances.items():
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0

@@ -123,6 +123,11 @@ class DraftLaw(ABC):
         """The law of k drafts under its plainest name: one draft without replacement is IID()."""
         return self
 
+    @property
+    def set_law(self) -> DraftLaw | None:
+        """A law of fixed tokens and independent draws that drafts the same token sets; None where none is known."""
+        return self if self.independent else None
+
     # The law as the nodes of a drafted tree carry it.
 
     def told(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:

@@ -30,6 +30,10 @@ class Hub(DraftLaw):
     def count(self, n: int, k: int) -> int:
         return min(n, k)
 
+    @property
+    def set_law(self) -> DraftLaw:
+        return SAME_PAIRS
+
     def draw(self, q: Array, uniforms: Array) -> Array:
         hub, rest = self._parts(q)
         first = xp.inverse_cdf(q, uniforms[..., :1])

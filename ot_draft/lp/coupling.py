@@ -1,4 +1,4 @@
-"""A coupling of draft sets and outputs: exactly feasible, in integers over one denominator."""
+"""The plan that a solver's flow makes: exactly feasible, in integers over one denominator, and verified in rationals."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -9,27 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgument
-from ..exact import all_drafts
+from ..errors import SolverFailed
+from ..optimum import cut_value
+from ..problem import Problem
+from ..selection import first_time
+from .plan import Certificate, Plan, read_from
 from .program import Program, RawSolution
 
 GRID = 1 << 256  # denominator of flows that come as floats; masses below 1e-77 are not worth coupling
-MAX_ENTRIES = 200_000  # of a coupling over all draft tuples
 
 
 @dataclass(frozen=True, eq=False)
-class Coupling:
-    """Mass that goes from the draft set S to the output y in S, for every pair of the program, and what is left.
+class Coupling(Plan):
+    """The plan that a flow makes: mass from the draft set S to the output y in S, for every pair of the program, and what is left.
 
     program: its token_sets S, (sets,), and of every pair rows, the index of S, and tokens, the output y: (pairs,) each.
     numerators: (pairs,) flow in units of 1 / denominator. It meets every constraint of the exact program, whatever
-    solver it comes from, so that the rule read off it is valid: given S, output y in S with probability `accept`, and
-    else draw from `residual`. The properties are in the numbers of the problem (Fractions, or float64).
+    solver it comes from, so that the rule read off it is valid. Kept in Fractions; what is read is in the numbers of the problem.
     """
 
     program: Program
     numerators: tuple[int, ...]
     denominator: int
+
+    @property
+    def inner(self) -> Problem:
+        return self.program.exact
 
     @property
     def flow(self) -> np.ndarray:
@@ -38,58 +43,44 @@ class Coupling:
 
     @property
     def value(self) -> Fraction:
-        """Total mass: the acceptance of the rule read off the coupling, exactly."""
         return Fraction(sum(self.numerators), self.denominator)
 
-    @property
-    def accept(self) -> np.ndarray:
-        """(sets, n) probability that y is the output as a draft, given S: flow(S, y) / Q(S)."""
-        return self.program.numbers(self.exact_accept)
-
-    @property
-    def residual(self) -> np.ndarray:
-        """(n,) law of the output when no draft is taken: p - sum_S flow(S, .), normalised; p where nothing is left."""
-        return self.program.numbers(self.exact_residual)
-
     @cached_property
-    def exact_accept(self) -> np.ndarray:
-        """(sets, n) `accept` in Fractions."""
-        accept = np.full((len(self.program.token_sets), self.program.exact.n), Fraction(0), dtype=object)
-        pairs = zip(self.program.rows.tolist(), self.program.tokens.tolist(), strict=True)
-        for (row, token), mass in zip(pairs, self.numerators, strict=True):
-            if mass:
-                accept[row, token] = Fraction(mass, self.denominator) / self.program.set_mass[row]
-        return accept
-
-    @cached_property
-    def exact_residual(self) -> np.ndarray:
-        """(n,) `residual` in Fractions."""
+    def left(self) -> np.ndarray:
         taken = totals(self.program.tokens, self.numerators, self.program.exact.n)
         left = np.array(self.program.token_mass) - np.array([Fraction(mass, self.denominator) for mass in taken])
         return left / left.sum() if left.any() else np.array(self.program.token_mass, dtype=object)
 
-    def full(self) -> tuple[np.ndarray, np.ndarray]:
-        """The coupling pi(x, y) of all draft tuples x and outputs y: drafts int (n^k, k), mass (n^k, n).
+    def rows(self, drafts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first = first_time(drafts)
+        mass = np.full(len(drafts), Fraction(0), dtype=object)
+        accept = np.full(drafts.shape, Fraction(0), dtype=object)
+        for i, (row, fresh) in enumerate(zip(drafts.tolist(), first.tolist(), strict=True)):
+            known = self._accept.get(tuple(sorted(token for token, new in zip(row, fresh, strict=True) if new)))
+            if known:  # a set that the law never draws is not in the program
+                mass[i], shares = known
+                accept[i] = [shares[token] if new else Fraction(0) for token, new in zip(row, fresh, strict=True)]
+        return mass, accept
 
-        Row sums are the draft law, column sums are p: what is left of every row is sent through the residual. Tuples
-        with the same token set share the set's flow in proportion to their probability. InvalidArgument where there are
-        too many.
-        """
-        exact = self.program.exact
-        n, drawn = exact.n, exact.law.count(exact.n, exact.k)
-        if n ** (drawn + 1) > MAX_ENTRIES:
-            raise InvalidArgument(
-                f"the coupling of all draft tuples has {n}^{drawn + 1} entries (limit {MAX_ENTRIES}): the reduced form,"
-                " merged by token set, has far fewer"
-            )
-        drafts = np.concatenate(list(all_drafts(exact)))
-        row_of = {tokens: row for row, tokens in enumerate(self.program.token_sets)}
-        mass = np.full((len(drafts), exact.n), Fraction(0), dtype=object)
-        for i, weight in enumerate(exact.law.probability(exact.q[None, :], drafts)):
-            if weight:
-                accept = self.exact_accept[row_of[tuple(sorted({int(token) for token in drafts[i] if token >= 0}))]]
-                mass[i] = weight * (accept + (1 - accept.sum()) * self.exact_residual)
-        return drafts, self.program.numbers(mass)
+    def sets(self) -> np.ndarray:
+        k = self.inner.k
+        padded = [(*tokens, *(-1,) * (k - len(tokens))) for tokens in self.program.token_sets]
+        return np.array(padded, dtype=np.int64).reshape(len(padded), k)
+
+    def numbers(self, values: Any) -> np.ndarray:
+        return self.program.numbers(values)
+
+    def certificate(self, token_set: np.ndarray) -> Certificate:
+        return certify(self, token_set)
+
+    @cached_property
+    def _accept(self) -> dict[tuple[int, ...], tuple[Fraction, dict[int, Fraction]]]:
+        """Of every set Q(S), and of each of its tokens y the flow(S, y) / Q(S)."""
+        shares: list[dict[int, Fraction]] = [{} for _ in self.program.token_sets]
+        pairs = zip(self.program.rows.tolist(), self.program.tokens.tolist(), self.numerators, strict=True)
+        for row, token, mass in pairs:
+            shares[row][token] = Fraction(mass, self.denominator) / self.program.set_mass[row]
+        return dict(zip(self.program.token_sets, zip(self.program.set_mass, shares, strict=True), strict=True))
 
 
 def feasible(program: Program, raw: RawSolution) -> Coupling:
@@ -125,3 +116,38 @@ def scaled_down(masses: Collection[int], groups: Sequence[Any], limits: Any) -> 
         mass * limits[group] // sums[group] if sums[group] > limits[group] else mass
         for group, mass in zip(groups, masses, strict=True)
     ]
+
+
+def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
+    """Check a coupling and a token set against the exact problem; SolverFailed where one of them is wrong.
+
+    Nothing of the solver is trusted: the constraints are summed again, and the cut is computed by the law, by another
+    way than the program's own draft sets, which must agree with it.
+    """
+    program = coupling.program
+    upper = Fraction(cut_value(program.exact, token_set))
+    masses = zip(program.token_sets, program.set_mass, strict=True)
+    inside = sum((mass for tokens, mass in masses if token_set[list(tokens)].all()), Fraction(0))
+    if upper != 1 + sum(program.exact.p[token_set], Fraction(0)) - inside:
+        raise SolverFailed(
+            f"{program.exact.law.name}: the draft tuples and the law's own P(all drafts in H) disagree: report a bug"
+        )
+    _check_feasible(coupling)
+    if coupling.value > upper:
+        raise SolverFailed(f"a coupling of value {coupling.value} exceeds the cut {upper}: report a bug")
+    return Certificate(coupling.value, upper, token_set, read_from(program.problem))
+
+
+def _check_feasible(coupling: Coupling) -> None:
+    program = coupling.program
+    for row, token, mass in zip(program.rows.tolist(), program.tokens.tolist(), coupling.numerators, strict=True):
+        if mass < 0 or token not in program.token_sets[row]:
+            raise SolverFailed(
+                f"the flow from {program.token_sets[row]} to {token} is not allowed: {mass} / {coupling.denominator}"
+            )
+    sides = (("draft set", program.rows, program.set_mass), ("token", program.tokens, program.token_mass))
+    for name, groups, bounds in sides:
+        used = totals(groups, coupling.numerators, len(bounds))
+        for i, (mass, bound) in enumerate(zip(used, bounds, strict=True)):
+            if mass * bound.denominator > bound.numerator * coupling.denominator:
+                raise SolverFailed(f"the flow of {name} {i} exceeds its mass {bound}: report a bug")

@@ -1,8 +1,14 @@
-"""The program as a maximum flow, in integers: exact, in pure Python."""
+"""The program as a maximum flow, in integers: exact in pure Python, or by OR-tools in units of 2^-60."""
+
+from typing import Any
 
 import numpy as np
 
+from ..errors import SolverFailed
+from ..optional import load
 from .program import Program, RawSolution
+
+ORTOOLS_UNIT = 1 << 60  # OR-tools counts in int64; all masses together are 2 at most
 
 
 class Network:
@@ -80,7 +86,27 @@ def flow(program: Program) -> RawSolution:
     levels = network.saturate(source, sink)
     pushed = network.capacity[1 : 2 * len(program.rows) : 2]  # what the reverse arcs hold
     reachable = np.array(levels[first_token:source]) >= 0
-    # The cut as 0/1 prices: 1 for the tokens in H, 1 for the draft sets not inside H.
-    set_prices = np.zeros(len(sets))
+    return _with_cut(program, pushed, reachable, program.denominator)
+
+
+def ortools(program: Program) -> RawSolution:
+    """OR-tools' push-relabel."""
+    network: Any = load("ortools.graph.python.max_flow", "ortools").SimpleMaxFlow()
+    sets, tokens = (np.array(masses, dtype=np.int64) for masses in program.capacities(ORTOOLS_UNIT))
+    source = len(sets) + len(tokens)
+    rows, columns = np.arange(len(sets)), len(sets) + np.arange(len(tokens))
+    pairs = network.add_arcs_with_capacity(program.rows, len(sets) + program.tokens, sets[program.rows])
+    network.add_arcs_with_capacity(np.full(len(sets), source), rows, sets)
+    network.add_arcs_with_capacity(columns, np.full(len(tokens), source + 1), tokens)
+    status = network.solve(source, source + 1)
+    if status != network.OPTIMAL:
+        raise SolverFailed(f'OR-tools ended "{status.name}"; the program is always solvable: take solver="flow"')
+    reachable = np.isin(columns, network.get_source_side_min_cut())
+    return _with_cut(program, network.flows(pairs).tolist(), reachable, ORTOOLS_UNIT)
+
+
+def _with_cut(program: Program, pushed: list[int], reachable: np.ndarray, unit: int) -> RawSolution:
+    """The cut as 0/1 prices: 1 for the tokens in H, bool (n,), 1 for the draft sets not inside H."""
+    set_prices = np.zeros(len(program.token_sets))
     np.maximum.at(set_prices, program.rows, (~reachable[program.tokens]).astype(float))
-    return RawSolution(pushed, np.concatenate((set_prices, reachable)), "optimal", program.denominator)
+    return RawSolution(pushed, np.concatenate((set_prices, reachable)), "optimal", unit)

@@ -113,17 +113,24 @@ class RawSolution:
 
 def build(problem: Problem) -> Program:
     """The reduced program of one problem; InvalidDistribution for a batch, InvalidArgument for too many draft sets."""
-    if problem.batch:
-        raise InvalidDistribution(
-            f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
-            " ot.optimal_acceptance takes batches"
-        )
+    check_one(problem)
     exact = Problem(as_fractions(problem.p), as_fractions(problem.q), problem.k, problem.law)
     masses = sorted(drafted_sets(exact).items())
     token_sets = tuple(tokens for tokens, _ in masses)
     rows = np.array([row for row, tokens in enumerate(token_sets) for _ in tokens], dtype=np.int64)
     tokens = np.array([token for members in token_sets for token in members], dtype=np.int64)
     return Program(problem, exact, token_sets, tuple(mass for _, mass in masses), tuple(exact.p), rows, tokens)
+
+
+def check_one(problem: Problem) -> None:
+    """Refuse, as InvalidDistribution, a batch, and arrays without values."""
+    if problem.batch:
+        raise InvalidDistribution(
+            f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
+            " ot.optimal_acceptance takes batches"
+        )
+    if xp.is_meta(problem.p):
+        raise InvalidDistribution("p and q are on torch's meta device, which holds no values: solve needs them")
 
 
 def seconds(law: DraftLaw, q: Array, k: int) -> float:
@@ -146,15 +153,18 @@ def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
 
 def as_fractions(x: Array) -> np.ndarray:
     """(n,) masses as Fractions that sum to 1: floats as the binary rationals they are, divided by their exact sum."""
-    if xp.is_meta(x):
-        raise InvalidDistribution(
-            "p and q are on torch's meta device, which holds no values: a linear program needs them"
-        )
     if xp.is_exact(x):
         return x
-    host = np.asarray(x.detach().cpu().numpy() if xp.is_torch(x) else x)
-    ratios = [float(mass).as_integer_ratio() for mass in host]
-    unit = max(denominator for _, denominator in ratios)  # all are powers of two
-    units = [numerator * (unit // denominator) for numerator, denominator in ratios]
+    units = as_integers(x)
     whole = sum(units)
     return np.array([Fraction(mass, whole) for mass in units], dtype=object)
+
+
+def as_integers(x: Array) -> list[int]:
+    """(n,) masses, exactly, in units of which their sum has the mass 1."""
+    if xp.is_exact(x):
+        unit = lcm(*(mass.denominator for mass in x))
+        return [mass.numerator * (unit // mass.denominator) for mass in x]
+    ratios = [mass.as_integer_ratio() for mass in xp.to_host(x).tolist()]
+    unit = max(denominator for _, denominator in ratios)  # all are powers of two
+    return [numerator * (unit // denominator) for numerator, denominator in ratios]

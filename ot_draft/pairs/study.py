@@ -17,7 +17,7 @@ from ..arrays import Array, is_exact
 from ..errors import InvalidArgument
 from ..laws import DraftLaw, Hybrid, law_called
 from ..lp.program import seconds as program_seconds
-from ..lp.solution import solve
+from ..lp.solution import solve_program
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import SelectionRule
@@ -152,7 +152,7 @@ def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
         return Row(*about, None, None, None, best, TOO_LARGE)
     solver = "flow" if is_exact(problem.p) else "highs"
     alone = (Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True))
-    values = np.array([solve(each, solver).acceptance for each in alone])
+    values = np.array([solve_program(each, solver).acceptance for each in alone])
     return Row(*about, values, values, 0 * values, best, "lp")
 
 

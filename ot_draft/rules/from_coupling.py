@@ -11,9 +11,9 @@ import numpy as np
 
 from ..arrays import Array
 from ..laws import IID, DraftLaw
-from ..lp.coupling import Coupling
+from ..lp.plan import Plan
 from ..lp.program import as_fractions, seconds
-from ..lp.solution import solve
+from ..lp.solution import solve_program
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
 from .by_pair import by_pair
@@ -47,7 +47,7 @@ class FromCoupling(SelectionRule):
         """The value of the linear program, by the rule's own solver; one pair."""
         if problem.batch or problem.law != self.law:
             return None
-        acceptance = solve(problem, self.solver).acceptance
+        acceptance = solve_program(problem, self.solver).acceptance
         return acceptance, acceptance
 
     def program_seconds(self, q: Array, k: int) -> float:
@@ -58,25 +58,10 @@ class FromCoupling(SelectionRule):
 
     def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
         coupling = _coupling(tuple(as_fractions(p)), tuple(as_fractions(q)), k, self.law, self.solver)
-        return Selection(_accept(coupling, tokens, p), coupling.exact_residual.astype(p.dtype))
+        _, accept = coupling.rows(tokens)
+        return Selection(accept.astype(p.dtype), coupling.left.astype(p.dtype))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _coupling(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int, law: DraftLaw, solver: str) -> Coupling:
-    return solve(Problem(list(p), list(q), k, law), solver).coupling
-
-
-def _accept(coupling: Coupling, tokens: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """pi(S, x_i) / Q(S) at the first position of a token, 0 at repeats and absent drafts: int (m, k) -> (m, k)."""
-    order = np.argsort(tokens, axis=-1, kind="stable")
-    ordered = np.take_along_axis(tokens, order, -1)
-    fresh = ordered >= 0
-    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    first = np.empty_like(fresh)
-    np.put_along_axis(first, order, fresh, -1)  # the sort is stable: of equal tokens the first drawn comes first
-    sets, row_of = np.unique(np.sort(np.where(fresh, ordered, -1), -1), axis=0, return_inverse=True)
-    known = {members: row for row, members in enumerate(coupling.program.token_sets)}
-    never = len(known)  # a set that the law never draws is not in the program: nothing of it is taken
-    rows = np.array([known.get(tuple(token for token in members if token >= 0), never) for members in sets.tolist()])
-    table = np.concatenate((coupling.exact_accept, 0 * coupling.exact_accept[:1])).astype(like.dtype)
-    return np.where(first, table[rows[row_of.reshape(-1)][:, None], np.maximum(tokens, 0)], table[never, 0])
+def _coupling(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int, law: DraftLaw, solver: str) -> Plan:
+    return solve_program(Problem(list(p), list(q), k, law), solver).plan

@@ -60,7 +60,7 @@ def agree(case: Case, error: str) -> bool:
 
 def is_coupling(problem: ot.Problem, solution: ot.Solution, alone: bool) -> bool:
     """Whether pi(x, y) has rows Q(x), columns p(y), and the solution's value on the pairs with y drafted."""
-    drafts, mass = solution.coupling.full()
+    drafts, mass = solution.plan.full()
     drafted = np.array([[y in row for y in range(problem.n)] for row in drafts.tolist()]).reshape(mass.shape)
     on_drafts = np.where(drafted, mass, 0)
     pi = on_drafts if alone else mass

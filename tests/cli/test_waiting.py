@@ -26,6 +26,7 @@ HEAVY = (
     "z3",
     "cvxpy",
     "pulp",
+    "ortools",
     "joblib",
     "numba",
     "pyarrow",

@@ -159,7 +159,7 @@ def test_solutions_are_remembered(monkeypatch):
         solved.append(problem.k)
         return ot.solve(problem, solver)
 
-    monkeypatch.setattr(from_coupling, "solve", counting)
+    monkeypatch.setattr(from_coupling, "solve_program", counting)
     p, q = np.array([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]]), np.array([[0.75, 0.25]] * 3)
     for _ in range(3):
         FromCoupling()(p, q, np.array([[0, 1], [1, -1], [0, 0]]))

@@ -1,0 +1,261 @@
+"""The optimal plan by construction, where the drafts are fixed tokens and independent draws: the rule `Optimal`, over draft sets.
+
+The rule draws a level, which cuts the tokens into intervals in the order of p/q; among the drafts in the highest interval that
+holds one it selects the first drawn (docs/theory.md). Over draft *sets* the order of drawing is averaged out. Given how often each
+token of the set was drawn, c_1 .. c_s in the order of p/q, every order of drawing is equally likely: the first of the tokens j .. s
+is token i with probability c_i / (c_j + .. + c_s). The numbers c with sum k are few, C(k - 1, s - 1).
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import combinations
+from math import comb, factorial, lcm, prod
+from typing import Any
+
+import numpy as np
+
+from .. import arrays as xp
+from ..errors import InvalidArgument, SolverFailed
+from ..laws import DraftLaw, outside, sets
+from ..lp.plan import Certificate, Plan, read_from
+from ..lp.program import as_integers
+from ..problem import Problem
+from ..rules.optimal import host
+from ..selection import first_time
+from .selected_law import selected_law
+
+ROUNDING = 2.0**-43  # of a float's mass m, times the number of tokens
+MAX_ENTRIES = 1 << 22  # of a table over draft sets, (sets, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Construction(Plan):
+    """The optimal plan, kept as levels between the tokens.
+
+    problem: as given. p: (n,) its target in Fractions, or in float64 with sum 1. fixed: int (j,) tokens that every draft set holds.
+    draws: number of the other drafts, from proposals (n,), q outside the fixed tokens. rank: int (n,) place of every token in the
+    order of p/q. level: (n,) of the boundary above each place. selected: (n,) law m of the selected draw.
+    """
+
+    problem: Problem
+    p: np.ndarray
+    fixed: np.ndarray
+    draws: int
+    proposals: np.ndarray
+    rank: np.ndarray
+    level: np.ndarray
+    selected: np.ndarray
+
+    @cached_property
+    def inner(self) -> Problem:
+        return Problem(*in_own_numbers(self.problem), self.problem.k, self.problem.law)
+
+    @property
+    def accepted(self) -> Any:
+        """The value in the numbers of p: all of p on the fixed tokens, min(p, m) elsewhere."""
+        return self.p[self.fixed].sum() + np.minimum(self.p, self.selected).sum()
+
+    @cached_property
+    def value(self) -> Fraction:
+        """What the levels, as they were rounded, attain: the law m is computed anew, in integers."""
+        p, q = as_integers(self.problem.p), self._proposed
+        whole, on_fixed = sum(p), sum(p[token] for token in self.fixed.tolist())
+        if not self.draws:
+            return Fraction(on_fixed, whole)
+        order = [token for token in np.argsort(self.rank).tolist() if q[token]]
+        ratios = [mass.as_integer_ratio() for mass in self.level[self.rank[order[:-1]]].tolist()]
+        unit = lcm(*(denominator for _, denominator in ratios))
+        levels = [numerator * (unit // denominator) for numerator, denominator in ratios]
+        law, scale = selected_law([q[token] for token in order], self.draws, levels, unit)
+        self._check_selected(order, law, scale)
+        taken = sum(min(p[token] * scale, mass * whole) for token, mass in zip(order, law, strict=True))
+        return Fraction(on_fixed * scale + taken, whole * scale)
+
+    def _check_selected(self, order: list[int], law: list[int], scale: int) -> None:
+        """SolverFailed where the law of the selected draw, from which rows are made, is not what the levels select."""
+        exact = xp.is_exact(self.p)
+        wanted, known = 0 * self.p, self.selected
+        wanted[order] = [Fraction(mass, scale) if exact else mass / scale for mass in law]
+        wrong = known != wanted if exact else abs(known - wanted) > ROUNDING * len(law)
+        if wrong.any():
+            token = int(wrong.argmax())
+            raise SolverFailed(
+                f"the plan selects token {token} with probability {float(wanted[token]):.15g}, and has"
+                f" {float(known[token]):.15g} for it: report a bug"
+            )
+
+    def certificate(self, token_set: np.ndarray) -> Certificate:
+        """Value and cut, both in integers; SolverFailed where they cannot be of one problem, which would be a bug."""
+        fixed, draws = parts(self.problem, self.problem.q)
+        if fixed.tolist() != self.fixed.tolist() or draws != self.draws:
+            raise SolverFailed(
+                f"{self.problem.law!r} has {draws} draws beside the tokens {fixed.tolist()}, the plan {self.draws} beside"
+                f" {self.fixed.tolist()}: report a bug"
+            )
+        p, q, members = as_integers(self.problem.p), self._proposed, np.flatnonzero(token_set).tolist()
+        inside = Fraction(sum(q[token] for token in members), max(sum(q), 1)) ** draws
+        inside = inside if token_set[fixed].all() else Fraction(0)
+        upper, lower = 1 + Fraction(sum(p[token] for token in members), sum(p)) - inside, self.value
+        if lower > upper:
+            raise SolverFailed(f"a plan of value {lower} exceeds the cut {upper}: report a bug")
+        return Certificate(lower, upper, token_set, read_from(self.problem))
+
+    @cached_property
+    def _proposed(self) -> list[int]:
+        """(n,) `proposals` in whole units."""
+        masses, fixed = as_integers(self.problem.q), set(self.fixed.tolist())
+        outer = [0 if token in fixed else mass for token, mass in enumerate(masses)]
+        return outer if any(outer) else [token not in fixed for token in range(len(masses))]
+
+    @cached_property
+    def left(self) -> np.ndarray:
+        return np.asarray(xp.normalise(xp.cleared(self._excess, self.fixed), self.p))
+
+    @cached_property
+    def _excess(self) -> np.ndarray:
+        """(n,) what the selected draws leave of p."""
+        return np.asarray(xp.excess(self.p, self.selected))
+
+    def rows(self, drafts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first = first_time(drafts)
+        is_fixed = first & np.isin(drafts, self.fixed)
+        drawn = first & ~is_fixed
+        number, complete = drawn.sum(-1), is_fixed.sum(-1) == len(self.fixed)
+        order = np.argsort(np.where(drawn, self.rank[drafts], len(self.p)), axis=-1)
+        mass, accept = xp.full(drafts.shape[:1], 0, self.p), xp.full(drafts.shape, 0, self.p)
+        for size in range(min(self.draws, 1), min(self.draws, drafts.shape[-1]) + 1):
+            here = np.flatnonzero((number == size) & complete)
+            columns = order[here, :size]
+            tokens = drafts[here[:, None], columns]
+            mass[here], choice = self._selection(tokens)
+            accept[here[:, None], columns] = choice * self._take[tokens]
+        if len(self.fixed):
+            shares = xp.normalise(self._excess, 0)[np.where(is_fixed, drafts, 0)]
+            accept = accept + np.where(is_fixed, shares, 0 * shares) * (1 - xp.total(accept))
+        possible = (mass > 0)[:, None]
+        return mass, np.where(possible, accept, 0 * accept)
+
+    @cached_property
+    def _take(self) -> np.ndarray:
+        """(n,) probability that a selected token is taken."""
+        return np.asarray(xp.minimum(xp.divide(self.p, self.selected, 0), 1))
+
+    def _selection(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probability of the set, (m,), and that each token is selected, given it: distinct ones in the order of p/q, (m, s) each."""
+        size = tokens.shape[-1]
+        shares = self.proposals[tokens]
+        if not size:
+            return xp.full(tokens.shape[:1], 1, shares), shares
+        place = self.rank[tokens]
+        reached = self._levels.highest(place, place[:, -1:])  # above it, this token lies in one interval with the last
+        begins = np.concatenate((1 - reached[:, :1], reached[:, :-1] - reached[:, 1:]), -1)
+        if size == self.draws:
+            choice = (begins / np.arange(size, 0, -1)).cumsum(-1)
+            return factorial(size) * shares.prod(-1), choice
+        largest = shares.max(-1, keepdims=True)
+        relative = xp.divide(shares, largest, 0)
+        chance, choice = 0 * shares[:, 0], 0 * shares
+        for counts, ways in times_drawn(self.draws, size):
+            weight = ways * (relative ** (counts - 1)).prod(-1)
+            chance = chance + weight
+            choice = choice + weight[:, None] * counts * (begins / counts[::-1].cumsum()[::-1]).cumsum(-1)
+        mass = chance * shares.prod(-1) * largest[:, 0] ** (self.draws - size)
+        return mass, xp.divide(choice, chance[:, None], 0)
+
+    @cached_property
+    def _levels(self) -> "RangeMaximum":
+        return RangeMaximum(self.level)
+
+    def sets(self) -> np.ndarray:
+        k, support = self.problem.k, np.flatnonzero(self.proposals > 0)
+        sizes = range(min(self.draws, 1), self.draws + 1)
+        number = sum(comb(len(support), size) for size in sizes)
+        if number * k > MAX_ENTRIES:
+            raise InvalidArgument(
+                f"the plan has {number} draft sets of {k} drafts, too many for a table (limit {MAX_ENTRIES} entries):"
+                " ask it row by row, plan[drafts]"
+            )
+        parts = [_with_fixed(support[subsets(len(support), size)], self.fixed, k) for size in sizes]
+        return np.concatenate(parts)
+
+
+def construct(problem: Problem) -> Construction | None:
+    """The optimal plan of one problem; None where the law's optimum is not known in closed form."""
+    if set_law(problem) is None:
+        return None
+    p, q = in_own_numbers(problem)
+    fixed, draws = parts(problem, q)
+    proposals = outside(q, fixed)
+    rank, level, selected = host.by_count(xp.cleared(p, fixed), proposals, np.array([draws]), None)
+    return Construction(problem, p, fixed, draws, proposals, rank, level, selected)
+
+
+def set_law(problem: Problem) -> DraftLaw | None:
+    """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
+    return problem.law.plain(problem.k).set_law
+
+
+def parts(problem: Problem, q: np.ndarray) -> tuple[np.ndarray, int]:
+    """The fixed tokens, int (j,), and the number of draws beside them."""
+    law = set_law(problem)
+    assert law is not None  # `construct` has asked
+    fixed = xp.to_host(law.top_drafts(q, problem.k))
+    return fixed[fixed >= 0], sets.draws(law, q, problem.k)
+
+
+def in_own_numbers(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """p and q, (n,) each, in Fractions, or in float64 with sum 1."""
+    if xp.is_exact(problem.p):
+        return problem.p, problem.q
+    p, q = (xp.to_host(x).astype(np.float64) for x in (problem.p, problem.q))
+    return p / p.sum(), q / q.sum()
+
+
+@cache
+def times_drawn(draws: int, size: int) -> list[tuple[np.ndarray, int]]:
+    """How often each token of a set of this size was drawn, int (size,) with sum `draws`, and the number of orders of drawing."""
+    found = []
+    for ends in combinations(range(1, draws), size - 1):
+        counts = np.diff((0, *ends, draws))
+        found.append((counts, factorial(draws) // prod(map(factorial, counts.tolist()))))
+    return found
+
+
+def subsets(number: int, size: int) -> np.ndarray:
+    """All sets of so many of the numbers 0 .. number - 1, each in rising order: int (sets, size)."""
+    found = np.zeros((1, 0), dtype=np.int64)
+    last = np.array([-1])
+    for _ in range(size):
+        further = number - 1 - last  # numbers that may follow
+        before = np.repeat(np.arange(len(found)), further)
+        start = np.repeat(further.cumsum() - further, further)
+        last = last[before] + 1 + np.arange(len(before)) - start
+        found = np.concatenate((found[before], last[:, None]), -1)
+    return found
+
+
+def _with_fixed(drawn: np.ndarray, fixed: np.ndarray, k: int) -> np.ndarray:
+    """Rows of tokens with the fixed ones among them, rising, and -1 up to k columns: int (m, s) -> (m, k)."""
+    tokens = np.concatenate((drawn, np.broadcast_to(fixed, (len(drawn), len(fixed)))), -1)
+    absent = np.full((len(drawn), k - tokens.shape[-1]), -1)
+    return np.concatenate((np.sort(tokens, -1), absent), -1)
+
+
+class RangeMaximum:
+    """The largest of a stretch of numbers, for many stretches at once, by a table of stretches of 2^h numbers."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        rows = [x]
+        while 2 ** len(rows) <= len(x):
+            half = 2 ** (len(rows) - 1)
+            shifted = np.concatenate((rows[-1][half:], rows[-1][:half]))  # what goes round the corner is never read
+            rows.append(np.maximum(rows[-1], shifted))
+        self.table = np.stack(rows)
+
+    def highest(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+        """max x[start:stop], 0 where nothing is between: int arrays of one shape, after broadcasting."""
+        start, stop = np.broadcast_arrays(start, stop)
+        height = np.frexp(np.maximum(stop - start, 1))[1] - 1
+        found = np.maximum(self.table[height, start], self.table[height, np.maximum(stop - 2**height, 0)])
+        return np.where(stop > start, found, 0 * found)

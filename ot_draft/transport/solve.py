@@ -1,0 +1,65 @@
+"""solve(problem): the optimum, a plan that attains it, and the token set that proves it."""
+
+import numpy as np
+
+from .. import arrays as xp
+from ..errors import InvalidArgument, SolverFailed
+from ..lp.program import check_one
+from ..lp.solution import SOLVERS, Residuals, Solution, solve_program
+from ..optimum import cuts
+from ..problem import Problem
+from ..rules.optimal import host
+from .construction import construct, in_own_numbers
+
+CONSTRUCTION = "construction"
+
+
+def bound(problem: Problem) -> float:
+    """How far the constructed plan's value may be from the cut: 0 on Fractions, k (n + 16) / 2^43 on floats.
+
+    Tokens along the order are told apart from a mass of n / 2^44 on (`host.RESOLUTION`), so that groups of up to twice that share
+    one slope m / q. The slopes rise along the order, from 0 to k at most: what all groups lose together is at most k times that.
+    """
+    return 0.0 if xp.is_exact(problem.p) else max(problem.k, 1) * (problem.n + 16) * 2 * host.RESOLUTION
+
+
+def solve(problem: Problem, solver: str | None = None) -> Solution:
+    """Largest acceptance of any rule that keeps the target's law, with a plan that attains it and a token set that proves it.
+
+    solver: by default "construction", where the optimum is known in closed form: i.i.d. drafts, fixed tokens, hybrid and greedy
+    drafting, SpecHub's; no program is solved, at any n. Elsewhere "highs". The linear program (SpecTr; Sun et al. 2023), to confirm it
+    or for other laws, by "flow" (pure Python, exact), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools".
+    On Fractions construction and flow are exact: the plan's value is the cut with ==. Raises SolverFailed where the two differ by
+    more, on floats by more than k (n + 16) / 2^43 (construction; mostly it is 1e-15), and elsewhere by more than 1e-9 (highs,
+    ortools) or 1e-6; InvalidArgument for a solver that is none, or cannot be under this law.
+    """
+    if solver not in (None, CONSTRUCTION, *SOLVERS):
+        raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join((CONSTRUCTION, *SOLVERS))}")
+    if solver in SOLVERS:
+        return solve_program(problem, solver)
+    check_one(problem)
+    constructed = by_construction(problem)
+    if constructed is None and solver:
+        raise InvalidArgument(f"no construction is known under {problem.law!r}: leave the solver out")
+    return constructed or solve_program(problem)
+
+
+def by_construction(problem: Problem) -> Solution | None:
+    """The constructed plan and the least cut among the prefixes of the law's order; None where no construction is known."""
+    plan = construct(problem)
+    if plan is None:
+        return None
+    p, q = in_own_numbers(problem)
+    order, cut = cuts(p, q, problem.k, problem.law)
+    size = int(cut.argmin(-1))
+    token_set = np.zeros(len(p), dtype=bool)
+    token_set[order[:size]] = True
+    gap = 1 + cut[size] - plan.accepted
+    if abs(gap) > bound(problem):
+        raise SolverFailed(
+            f"the constructed plan of value {float(plan.accepted):.12g} is {float(gap):.1e} below its cut: report a bug;"
+            ' solver="flow" is exact'
+        )
+    acceptance = plan.accepted if xp.is_exact(p) else float(plan.accepted)
+    residuals = Residuals(0.0, 0.0, max(0.0, float(gap)))
+    return Solution(acceptance, plan, token_set, residuals, CONSTRUCTION, "optimal", problem)
