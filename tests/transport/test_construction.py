@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from random_problems import random_masses, random_pair
+from slow import slow
 
 import ot_draft as ot
 from ot_draft.lp.program import build
@@ -46,8 +47,7 @@ def is_plan(problem, table):
     return bool(marginals and (dense >= 0).all() and dict(zip(sets, table.mass, strict=True)) == wanted)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(4), *map(slow, range(4, 25))])
 def test_as_good_as_the_flow_with_exact_marginals(seed):
     """1,000 random problems, all four laws."""
     generator = np.random.default_rng([81, seed])
