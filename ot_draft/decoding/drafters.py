@@ -19,7 +19,8 @@ class Drafter:
     """Nobody, and what all have in common: the trees behind B texts, in tensors that are taken once and changed in place.
 
     tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) the law by which the
-    children of each node were drawn. always: how many tokens before the last two of a text the draft model reads in every step; behind:
+    children of each node were drawn. without_law: (B,)
+    see `Step`. always: how many tokens before the last two of a text the draft model reads in every step; behind:
     how many more before these it has not read yet, because others drafted.
     """
 
@@ -33,6 +34,7 @@ class Drafter:
         self.parents = torch.full((batch, size), size, dtype=torch.int64, device=device)
         self.fixed_count = torch.zeros(batch, size + 1, dtype=torch.int64, device=device)
         self.q = torch.zeros(batch, tree.bounds.inner, n, dtype=number, device=device)
+        self.without_law = torch.zeros(batch, dtype=torch.int64, device=device)
 
     def look_up(self, found: Sequence[Match]) -> None:
         """Take what was looked up in each of the texts; outside of what is recorded."""
@@ -120,6 +122,7 @@ class ModelDrafter(Drafter):
 
     def _grow(self, uniforms: Tensor) -> Grown:
         growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
+        self.without_law.zero_()
         seen, depth = Seen(len(self._read), last, uniforms.device), 0
         read = torch.full(self._read.shape[:2], -1, device=uniforms.device)  # tokens by slot
         above = torch.full_like(read, last)
@@ -136,7 +139,8 @@ class ModelDrafter(Drafter):
                 logits = self.reader.read_level(growing, sees, slots, depth)
                 read.scatter_(1, slots, growing.read)
                 above.scatter_(1, slots, growing.above)
-            laws = self.reader.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))
+            laws, why = self.reader.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))
+            self.without_law += (~why.isfinite() & there).sum(1)
             growing.grow(self._stored(laws, slots, growing.same_slots if depth else slice(0, 1)))
             depth += 1
         return growing.grown()

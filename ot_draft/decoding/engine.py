@@ -92,7 +92,8 @@ class Engine:
     """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
 
     tokens, parents: of the trees, on the CPU cut behind the last node, as `bounds` says. p: (B, N + 1, n) the target's laws at their nodes.
-    length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got.
+    length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got. without_law: (B, L + 1) where something was
+    emitted by no law of the target, see `NodeLaws.drawable`; 0 elsewhere.
     """
 
     def __init__(self, memory: Memory, drafting: Drafting) -> None:
@@ -107,6 +108,8 @@ class Engine:
         self.nodes = torch.full((batch, depth), -1, device=device)
         self.chosen = torch.zeros(batch, depth + 1, dtype=torch.int64, device=device)
         self.emitted = self.chosen.clone()
+        self._lost = torch.zeros(self.p.shape[:2], device=device)  # (B, N + 1) the same of all nodes
+        self.without_law = torch.zeros(batch, depth + 1, device=device)
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
@@ -129,7 +132,7 @@ class Engine:
         if layout is not self.layout:  # that of a shape is one object, worked out once
             self.layout = layout
             self._sees, self._depths = (xp.from_view(xp.copy(x), self.tokens) for x in (layout.sees, layout.depths))
-        self.p = self.target.read_tree(self.tokens, self.parents, self._sees, self._depths)
+        self.p, self._lost = self.target.read_tree(self.tokens, self.parents, self._sees, self._depths)
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""
@@ -147,6 +150,8 @@ class Engine:
             if slots is not None and self.memory.draft is not None:
                 self._move(self.memory.draft.cache, slots, depths)
         self.emitted.copy_(self.texts.advance(self.length, self.chosen))
+        nodes = torch.nn.functional.pad(self.nodes, (1, 0)).clamp(min=0)  # behind which the tokens were drawn
+        self.without_law.copy_(self._lost.gather(1, nodes).masked_fill(self.emitted < 0, 0))
 
     def tree(self) -> ot.paths.DraftTree:
         """What was drafted, with p and q at its nodes."""

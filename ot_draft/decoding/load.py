@@ -270,10 +270,15 @@ def _import_transformers() -> Any:
 
 
 def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
-    if theirs.get_vocab() != tokenizer.get_vocab():
+    """CannotDecode unless equal ids are equal tokens as far as both go: tokens added at the end of one do no harm."""
+    few, many = sorted((tokenizer.get_vocab(), theirs.get_vocab()), key=len)
+    behind = max(few.values(), default=-1)
+    other = [token for token, number in few.items() if many.get(token) != number]
+    other += [token for token, number in many.items() if token not in few and number <= behind]
+    if other:
         raise CannotDecode(
-            f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's, or other ids):"
-            " take two models of one family, or name the draft tli:NAME (common tokens) or slem:NAME (by text)"
+            f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's), by {other[0]!r} first: take"
+            " two models of one family, or name the draft tli:NAME (common tokens) or slem:NAME (by text)"
         )
 
 

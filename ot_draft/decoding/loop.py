@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class DecodeOptions:
     def of_both(self) -> tuple[NodeLaws, NodeLaws]:
         """How the target's and the draft's logits become laws."""
         if self.processed is not None:
-            return ProcessedTexts(self.processed, of_draft=False), ProcessedTexts(self.processed, of_draft=True)
+            return ProcessedTexts(self.processed), ProcessedTexts(self.processed)
         return self.sampling, self.draft_sampling or self.sampling
 
 
@@ -58,13 +59,15 @@ def decode_steps(
     """Continue B prompts of token ids, one target call a step, until every text has ended.
 
     policy: one `Drafting` for all steps, or what chooses one before each, such as `Auto`.
-    Every text follows the target's law under `options.sampling`, whatever the draft model, if the path rules are lossless.
+    Every text follows the target's law under `options.sampling`, whatever the draft model, if the path rules are lossless. CannotDecode
+    where the target has no law at a place that a text comes to (NaN or inf among its logits); a draft model without one draws its
+    drafts uniformly there, which `Step.without_law` counts, and a warning says once.
     """
     options = options or DecodeOptions()
     engines = begin(pair, prompts, policy, options)
     rows = range(len(prompts)) if options.rows is None else options.rows
     watch = Stopwatch(engines.memory.texts.last.device)
-    active, number = torch.ones(len(prompts), dtype=torch.bool), 0
+    active, number, told = torch.ones(len(prompts), dtype=torch.bool), 0, False
     while bool(active.any()):
         began = time.perf_counter()
         root = engines.memory.texts.last.clone()
@@ -79,8 +82,10 @@ def decode_steps(
             engine.select()  # a path of each tree, and the token after it: together they follow the target
         with watch("cache"):
             engine.keep()  # what was accepted, in the texts and in both caches
+        check_emitted(engine, options)
         step = _record(engine, options, number, root, active, Seconds(**watch.read()))
         engines.took(step, time.perf_counter() - began)
+        told = told or _warned(step)
         yield step
         active, number = ~step.finished, number + 1
 
@@ -170,6 +175,44 @@ def prepare(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, option
     return begin(pair, prompts, policy, options).next()
 
 
+def check_emitted(engine: Engine, options: DecodeOptions) -> None:
+    """CannotDecode where a token was emitted at a node at which the target has no law.
+
+    Nodes that no text came to do not count, as in plain decoding. It rides with what a step reads back from the device anyway.
+    """
+    why = engine.without_law.cpu()
+    if not bool(why.ne(0).any()):
+        return
+    row, place = why.nonzero()[0].tolist()
+    length = int(engine.texts.lengths[row]) - int(engine.length[row]) + place
+    largest, sampling = float(why[row, place]), options.of_both[0]
+    if largest != 1:
+        found = "-inf at every token" if largest < 0 else "inf" if largest > 0 else "NaN or inf"
+        reason = (
+            f"the target gives no law, {found} among its logits: load it in a wider type (bfloat16 or float32),"
+            " or look for such numbers in its weights"
+        )
+    elif isinstance(sampling, SamplingParams):
+        reason = f"the target's logits divided by temperature {sampling.temperature} are no finite numbers: give 0, or at least 1e-30"
+    else:
+        reason = "the logits processors leave no token: make one of them less strict"
+    raise CannotDecode(f"text {row}, behind {length} tokens: {reason}")
+
+
+def _warned(step: Step) -> bool:
+    """Whether the draft model gave no law somewhere in this step; says so."""
+    assert step.without_law is not None
+    count = int(step.without_law.sum())
+    if count:
+        warn(
+            f"the draft model gives no law (NaN or inf among its logits) at {count} nodes of step {step.number}, perhaps at more later:"
+            " its drafts there are uniform draws; the texts keep the target's law, and are slower. Load it in a wider type, or mend it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return bool(count)
+
+
 def _record(
     engine: Engine, options: DecodeOptions, number: int, root: Tensor, active: Tensor, seconds: Seconds
 ) -> Step:
@@ -192,6 +235,7 @@ def _record(
         q=host(engine.drafted_by()) if options.laws else None,
         drafting=engine.drafting,
         fixed_count=host(engine.drafter.fixed_count) if engine.drafting.tree.law.number_by_q else None,
+        without_law=host(engine.drafter.without_law),
     )
 
 

@@ -91,12 +91,14 @@ class Pair:
 def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
     """Prompts from a batch (B, T) as tokenizers make it, padded on the left: mask 1 where a token counts.
 
-    CannotDecode for padding behind a token: plain `generate` would go on behind it, and draw another text.
+    What the mask hides between tokens is left out: no token sees it, and it takes no position. CannotDecode where it hides a row's last
+    token, behind which plain `generate` would go on.
     """
-    behind = (attention_mask[:, 1:] < attention_mask[:, :-1]).any(1)
-    if bool(behind.any()):
+    hidden = attention_mask[:, -1] == 0
+    if bool(hidden.any()):
         raise CannotDecode(
-            f"row {int(behind.long().argmax())} of attention_mask has padding behind a token: pad on the left (padding_side='left')"
+            f"row {int(hidden.long().argmax())} of attention_mask hides the row's last token: pad on the left (padding_side='left');"
+            " without a mask transformers hides whatever is the pad token: give attention_mask=torch.ones_like(input_ids) if it is text"
         )
     return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
 

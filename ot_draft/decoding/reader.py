@@ -79,8 +79,8 @@ class Reader:
         mask = self._tree_mask(sees)
         return self.model.logits(self.cache, growing.read, lengths + slots, positions, mask, before=before)
 
-    def read_tree(self, tokens: Tensor, parents: Tensor, sees: Tensor, depths: Tensor) -> Tensor:
-        """Laws (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one forward pass.
+    def read_tree(self, tokens: Tensor, parents: Tensor, sees: Tensor, depths: Tensor) -> tuple[Tensor, Tensor]:
+        """Laws (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one pass; see `laws`.
 
         sees: bool (B, N + 1, N + 1), which nodes each node sees; depths: (B, N + 1). The keys and values of node i come to stand in slot
         length + i of the cache.
@@ -95,9 +95,12 @@ class Reader:
         )
         return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(sees.shape[1])))
 
-    def laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> Tensor:
-        """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M); ways: of a row's, see `NodeLogits`."""
-        return self.sampling.laws(NodeLogits(logits, self.model, self.texts, drafted, ways))
+    def laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> tuple[Tensor, Tensor]:
+        """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M), and why there is none, (B, W).
+
+        ways: of a row's, see `NodeLogits`. A law that is not there is uniform, see `NodeLaws.drawable`.
+        """
+        return self.sampling.drawable(NodeLogits(logits, self.model, self.texts, drafted, ways))
 
     def _tree_mask(self, sees: Tensor) -> Tensor:
         return tree_mask(sees, self.texts.lengths, self.cache.live, self.model.dtype).to(self.model.device)

@@ -3,12 +3,13 @@
 The engine must give the same tokens from the same uniforms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..errors import CannotDecode
 from ..paths.drafting.growing import Grown
 from .drafting import Drafting, Policy, Run
 from .language_model import language_model
@@ -39,8 +40,10 @@ def reference_decode(
         step += 1
 
 
-def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int) -> list[int]:
-    """The tokens of one step: those accepted, and one more."""
+def one_step(
+    pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int
+) -> Iterator[int]:
+    """The tokens of one step: those accepted, and one more. CannotDecode at one that the target has no law for."""
     n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, language_model(pair.target, pair.n)
     context = None
     if tree.passes:  # of all tokens but the last, which the target has not read yet
@@ -49,7 +52,7 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOpt
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
 
     def draft_law(prefix: list[int]) -> Tensor:
-        return next_token(pair.draft, prefix, of_draft, n, row, context).to(number)
+        return uniform_if_lost(next_token(pair.draft, prefix, of_draft, n, row, context)).to(number)
 
     grown = grow(drafting, text, numbers, n, draft_law)
     ways: list[list[int]] = [text]
@@ -58,8 +61,19 @@ def one_step(pair: Pair, text: list[int], drafting: Drafting, options: DecodeOpt
     p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
     certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
     q = torch.stack([draft_law(way) for way in ways])[None] if tree.passes else certain
-    selection = drafting.select(tree.tree(grown, p.to(number), q), numbers)
-    return selection.tokens[0, : int(selection.length[0]) + 1].tolist()
+    lost = p[0, :, 0].isnan()
+    selection = drafting.select(tree.tree(grown, uniform_if_lost(p).to(number), q), numbers)
+    length = int(selection.length[0])
+    nodes = [0, *selection.nodes[0, :length].tolist()]
+    for place, (node, token) in enumerate(zip(nodes, selection.tokens[0].tolist(), strict=False)):
+        if lost[node]:
+            raise CannotDecode(f"text {row}, behind {len(text) + place} tokens: the target gives no law")
+        yield token
+
+
+def uniform_if_lost(laws: Tensor) -> Tensor:
+    """Laws (..., n), the uniform one in the place of those that hold NaN at the first token."""
+    return laws.masked_fill(laws[..., :1].isnan(), 1 / laws.shape[-1])
 
 
 def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> Grown:

@@ -41,11 +41,30 @@ class NodeLaws(ABC):
 
     @abstractmethod
     def laws(self, logits: NodeLogits) -> Tensor:
-        """Laws (B, W, m) of the token after each of the nodes, on all n tokens or on those that the model scores."""
+        """Laws (B, W, m) of the token after each of the nodes, on all n tokens or on those that the model scores.
+
+        In memory of their own. NaN at the first token, if not everywhere, where the logits give no law.
+        """
 
     @abstractmethod
     def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
         """The same for one text, slow and obvious: law (n,) of the token after tokens (1, t), from logits (m,)."""
+
+    def drawable(self, logits: NodeLogits) -> tuple[Tensor, Tensor]:
+        """The laws, uniform where there is none, and (B, W) why there is none: 0 where there is one.
+
+        Else the largest logit, NaN, inf or -inf; 1 where that is finite, and the settings leave nothing to draw. On a device that the
+        program does not wait for, NaN in the place of all three. Drafts of any law keep the texts' law; where the target has none, what
+        came of the uniform one must not be emitted.
+        """
+        laws = self.laws(logits)
+        gone = laws[..., 0].isnan()
+        looks = laws.device.type == "cpu" or not self.recordable
+        if looks and not bool(gone.any()):
+            return laws, torch.zeros_like(gone, dtype=torch.float32)
+        largest = logits.values.amax(-1).float() if looks else torch.full_like(gone, torch.nan, dtype=torch.float32)
+        why = largest.masked_fill(largest.isfinite(), 1).masked_fill(~gone, 0)
+        return laws.masked_fill_(gone[..., None], 1 / laws.shape[-1]), why
 
 
 @dataclass(frozen=True)
@@ -53,8 +72,9 @@ class SamplingParams(NodeLaws):
     """How logits become probabilities.
 
     temperature: 0 puts all mass on the largest logit. top_k: tokens kept (0: all). top_p: the fewest tokens that hold
-    this mass together are kept (1: all). min_p: tokens below this share of the largest mass are dropped (0: none).
-    They apply in this order, as in transformers' `generate`; tokens that tie with the last one kept are kept too.
+    this mass together are kept (1: all; 0: one). min_p: tokens below this share of the largest mass are dropped (0: none).
+    They apply in this order, as in transformers' `generate`, ties included (16-bit logits are full of them): of tokens that tie with the
+    last one kept, top-k and min-p keep all, top-p as many as it needs, those that transformers' sort puts last.
     """
 
     recordable: ClassVar[bool] = True
@@ -67,7 +87,7 @@ class SamplingParams(NodeLaws):
         for name, value, fits, wanted in (
             ("temperature", self.temperature, 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
             ("top-k", self.top_k, self.top_k >= 0 and self.top_k == int(self.top_k), "0 (all) or more tokens"),
-            ("top-p", self.top_p, 0 < self.top_p <= 1, "more than 0 and at most 1"),
+            ("top-p", self.top_p, 0 <= self.top_p <= 1, "at least 0 and at most 1"),
             ("min-p", self.min_p, 0 <= self.min_p <= 1, "at least 0 and at most 1"),
         ):
             if not fits:
@@ -83,37 +103,63 @@ class SamplingParams(NodeLaws):
         return whole
 
     def masses(self, logits: Tensor) -> Tensor:
-        """Probabilities (..., n) of logits (..., n): float64 where the logits are, else float32."""
+        """Probabilities (..., n) of logits (..., n): float64 where the logits are, else float32.
+
+        NaN at the first token of a row, if not everywhere, where NaN or inf is among its logits, or all are -inf.
+        """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.temperature == 0:
-            largest = logits.argmax(-1, keepdim=True)
-            return torch.zeros_like(logits).scatter_(-1, largest, 1)
-        masses = (logits if self.temperature == 1 else logits / self.temperature).softmax(-1)
+            return on_largest(logits)
+        logits = logits if self.temperature == 1 else logits / self.temperature
+        masses = logits.softmax(-1)
         if not (self.top_k or self.top_p < 1 or self.min_p):
             return masses
         if 0 < self.top_k < masses.shape[-1]:
             masses = _drop(masses, masses.topk(self.top_k, -1).values[..., -1:])
         if self.top_p < 1:
-            masses = _drop(masses, _smallest_of_top_p(masses, self.top_p))
+            masses = _keep_top_p(masses, logits, self.top_p)
         if self.min_p:
             masses = _drop(masses, self.min_p * masses.amax(-1, keepdim=True))
         return masses / masses.sum(-1, keepdim=True)
+
+
+def on_largest(logits: Tensor) -> Tensor:
+    """All mass on the largest logit, (..., n) -> (..., n); NaN at the first token where that is not finite."""
+    largest = logits.max(-1, keepdim=True)
+    masses = torch.zeros_like(logits).scatter_(-1, largest.indices, 1)
+    masses[..., :1] += largest.values - largest.values  # 0, or NaN for one that is not finite
+    return masses
 
 
 def _drop(masses: Tensor, below: Tensor) -> Tensor:
     return masses.masked_fill(masses < below, 0)
 
 
-def _smallest_of_top_p(masses: Tensor, top_p: float) -> Tensor:
-    """The smallest mass that top-p keeps, (..., n) -> (..., 1): a token is kept if those before it hold less than top_p."""
+def _keep_top_p(masses: Tensor, logits: Tensor, top_p: float) -> Tensor:
+    """Masses (..., n) of logits (..., n), 0 where top-p drops them: a token is kept if those before it hold less than top_p."""
+    if masses.device.type != "cpu":  # where sorting is cheap, and looking at values is not
+        return masses.masked_fill(_dropped_by_generate(masses, logits, top_p), 0)
     wanted = top_p * masses.sum(-1, keepdim=True)
     ranked = masses.topk(min(HEAD, masses.shape[-1]), -1).values
-    # Looking at values is free on the CPU only; elsewhere, where sorting is cheap, all tokens are ranked.
-    if masses.device.type != "cpu" or bool((ranked.sum(-1, keepdim=True) < wanted).any()):
+    if bool((ranked.sum(-1, keepdim=True) < wanted).any()):
         ranked = masses.sort(-1, descending=True).values
     before = ranked.cumsum(-1) - ranked
-    kept = (before < wanted).sum(-1, keepdim=True)
-    return ranked.gather(-1, (kept - 1).clamp(min=0))
+    count = (before < wanted).sum(-1, keepdim=True).clamp(min=1)
+    smallest = ranked.gather(-1, count - 1)
+    kept = _drop(masses, smallest)
+    tied = (kept > 0).sum(-1) > count[..., 0]  # the last one kept with some that are not needed
+    if bool(tied.any()):
+        dropped = _dropped_by_generate(masses[tied], logits[tied], top_p)
+        kept[tied] = masses[tied].masked_fill(dropped, 0)
+    return kept
+
+
+def _dropped_by_generate(masses: Tensor, logits: Tensor, top_p: float) -> Tensor:
+    """What transformers' top-p drops, bool (..., n): of equal logits, those that its sort puts first. No rule says which these are."""
+    order = logits.masked_fill(masses == 0, -torch.inf).sort(-1, descending=False)
+    few = order.values.softmax(-1).cumsum(-1) <= 1 - top_p
+    few[..., -1:] = False
+    return few.scatter(-1, order.indices, few)
 
 
 @dataclass(frozen=True)
@@ -136,26 +182,21 @@ class Processed:
         scores = logits.clone() if logits.dtype == torch.float64 else logits.to(torch.float32, copy=True)
         for processor in self.processors:
             scores = processor(tokens, scores)
-        if self.greedy:
-            chosen = torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1)
-            return chosen.masked_fill(scores.isnan().any(-1, keepdim=True), torch.nan)
-        return scores.softmax(-1)
+        return on_largest(scores) if self.greedy else scores.softmax(-1)
 
 
 @dataclass(frozen=True)
 class ProcessedTexts(NodeLaws):
-    """The processors of every text of a batch. of_draft: whether these are the laws that drafts are drawn from."""
+    """The processors of every text of a batch."""
 
     recordable: ClassVar[bool] = False
     texts: Sequence[Processed]
-    of_draft: bool
 
     def laws(self, logits: NodeLogits) -> Tensor:
-        laws = laws_at_nodes(self.texts, logits)
-        return drawable(laws) if self.of_draft else checked_target(laws, logits)
+        return laws_at_nodes(self.texts, logits)
 
     def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
-        return drawable(self.texts[row].law(tokens, model.spread_logits(logits[None]))[0])
+        return self.texts[row].law(tokens, model.spread_logits(logits[None]))[0]
 
 
 def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
@@ -177,34 +218,6 @@ def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
         ids = torch.tensor(texts, dtype=torch.int64, device=scores.device)
         laws[rows, columns] = replace(processed[rows[0]], before=()).law(ids, scores[rows, columns])
     return laws
-
-
-def checked_target(p: Tensor, logits: NodeLogits) -> Tensor:
-    """p (B, N + 1, n) with 0 in the place of NaN, at nodes that the target never reaches.
-
-    CannotDecode where the processors leave no token at a node that it may reach.
-    """
-    lost = p.isnan().any(-1)
-    if not bool(lost.any()):
-        return p
-    texts = logits.texts
-    p, stop, left = p.nan_to_num(0.0), texts.stop.tolist(), (texts.max_tokens - texts.emitted).tolist()
-    for row, node in lost.nonzero().tolist():
-        way = logits.ways(row)[node]
-        tokens = logits.drafted[row, [step - 1 for step in way]].tolist()
-        masses = [float(p[row, above, token]) for above, token in zip((0, *way), tokens, strict=False)]
-        goes_on = bool(texts.active[row]) and len(way) < left[row] and not any(token in stop for token in tokens)
-        if goes_on and min(tokens, default=0) >= 0 and min(masses, default=1) > 0:
-            raise CannotDecode(
-                f"text {row}: the logits processors leave no token behind {len(texts.so_far()[row]) + len(way)} tokens: make"
-                " one of them less strict"
-            )
-    return p
-
-
-def drawable(q: Tensor) -> Tensor:
-    """q (..., n) with the uniform law where no token is left to the draft: any law keeps the texts' law."""
-    return q.nan_to_num(1 / q.shape[-1])
 
 
 def uniforms(seed: int, rows: Sequence[int], step: int, count: int, dtype: torch.dtype) -> Tensor:

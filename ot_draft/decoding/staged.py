@@ -91,6 +91,7 @@ class StagedDrafter(Drafter):
         inner.lengths.copy_(self.outer.lengths)
         inner.active.fill_(True)
         count = torch.zeros_like(inner.lengths)
+        self.without_law.zero_()
         # What was drafted last may not be read by either; for the third model that is a leaf and what came behind it.
         self.draft.read_last(2)
         self.third.behind = 1
@@ -118,7 +119,8 @@ class StagedDrafter(Drafter):
         """Tokens (B, ahead + 1) that the draft model emits, its laws (B, ahead + 1, n) at them, and how many were drafted (B,)."""
         ahead, third = self.path.ahead, self.third
         third.propose(uniforms[:, :ahead])
-        laws = self.draft.read_tree(third.tokens, third.parents, self._sees, self._depths)
+        laws, why = self.draft.read_tree(third.tokens, third.parents, self._sees, self._depths)
+        self.without_law += ~why.isfinite().all(1)
         laws = self.draft.model.spread_masses(laws).to(self.q)
         tree = self.path.piece.shape.tree(third.tokens, laws, third.q, self.path.law)
         selection = RULE.select(tree, uniforms[:, ahead:])

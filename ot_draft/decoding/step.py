@@ -81,6 +81,7 @@ class Step:
     the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
     drafting: by which the trees were drafted and selected from. parents (B, N), and fixed_count (B, N + 1) where the law does not say it
     without q, as in `ot_draft.paths.drafting.growing.Grown`; p and q may end behind the last node of the largest tree.
+    without_law: (B,) nodes at which the draft model gave no law, NaN or inf among its logits; their children are uniform draws.
     """
 
     number: int
@@ -98,6 +99,7 @@ class Step:
     q: Tensor | None = None
     drafting: Drafting = field(default_factory=Drafting)
     fixed_count: Tensor | None = None
+    without_law: Tensor | None = None
 
     def shape(self, row: int) -> ot.paths.TreeShape:
         """The shape of one text's tree."""

@@ -201,6 +201,17 @@ def with_refused(tokens: Array, present: Array, p: Array) -> Array:
     return xp.where(present & (tokens < 0) & (least == 0), token, tokens)
 
 
+def with_laws(q: Array, tokens: Array) -> Array:
+    """q (..., n) by which tokens int (...) were drafted, and all mass on the draft where q is NaN, as a draft model may give it.
+
+    What was drafted there did not depend on the numbers that verify it: it is as if it had been chosen without chance.
+    """
+    lost = q[..., :1].isnan()
+    if xp.on_host(lost) and not bool(lost.any()):
+        return q
+    return xp.where(lost, one_hot(tokens, q.shape[-1], q), q)
+
+
 def one_hot(tokens: Array, n: int, like: Array) -> Array:
     """Rows of zeros with a 1 at the token, no 1 where it is -1: int (...) -> (..., n), in like's type."""
     there = (tokens >= 0).to(like.dtype)[..., None]

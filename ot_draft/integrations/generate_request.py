@@ -85,6 +85,12 @@ def processed(
                 f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
             )
     padding = torch.zeros_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask == 0
+    between = (padding[:, 1:] & ~padding[:, :-1]).any(1)
+    if bool(between.any()):
+        raise CannotDecode(
+            f"row {int(between.long().argmax())} of attention_mask hides a token behind another, which the logits processors would see:"
+            " give attention_mask=torch.ones_like(input_ids), or leave the token out"
+        )
     shared: dict[Any, Any] = {}
     return [
         Processed([_of_text(each, row, shared) for each in processors], not do_sample, before)

@@ -23,7 +23,7 @@ from functools import partial
 from importlib import import_module
 
 from ..arrays import Array, inverse_cdf, namespace, positions, where
-from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms
+from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms, with_laws
 from .host import NotLossless, StepLog, check_choice, check_parameters, check_version, step_log
 
 KNOWN_VERSIONS = {"sglang": ("0.5.23",)}
@@ -144,7 +144,8 @@ def along_chain(
     ours = range(0, 2 * length, 2)  # columns that are a draft's own coin
     coins = [uniform_samples[:, i // 2 : i // 2 + 1] if i in ours else final for i in range(columns)]
     tokens = candidates[:, 1:].long()
-    emitted = along_chains(rule, target_probs, draft_probs[:, :length], tokens, namespace(final).cat(coins, -1))
+    q = with_laws(draft_probs[:, :length], tokens)
+    emitted = along_chains(rule, target_probs, q, tokens, namespace(final).cat(coins, -1))
     accepted = (emitted >= 0).sum(-1, keepdim=True) - 1
     for depth in range(length + 1):
         place, alive = retrive_index[:, depth : depth + 1], accepted >= depth

@@ -39,6 +39,7 @@ def multi_draft(
     costs: ot.paths.Costs | None = None,
     prompt_lookup_num_tokens: int | None = None,
     max_matching_ngram_size: int | None = None,
+    tokenizer: Any = None,
 ) -> MultiDraft:
     """A decoding loop for transformers' `generate`: several drafts, or what pays most, verified in every target call.
 
@@ -49,6 +50,7 @@ def multi_draft(
     of the clock: a seed then reproduces texts, if the same prompts came before. A target that is split between processes has one shape.
     rule: a path rule, or a selection rule that is applied token by token; `ot.paths.Joint()` by default. law: of a node's children, the
     rule's own by default. seed: by default drawn from torch's generator, so that torch.manual_seed reproduces the texts.
+    tokenizer: the target's, for `stop_strings`: what is given to `generate` itself transformers hands on to its own loops only.
     on_step: sees every `ot_draft.decoding.Step`. stateless: types of your own processors that depend on input_ids and scores alone.
 
     Texts follow the law of plain `generate` with the same settings: the four warpers, and every processor that is known to depend on
@@ -74,7 +76,7 @@ def multi_draft(
         policy = Drafting.looked_up(lookup)
     else:
         policy = Auto(draft_model is not None, Auto().lookup if lookup is None else lookup, costs)
-    return MultiDraft(draft_model, policy, seed, on_step, tuple(stateless))
+    return MultiDraft(draft_model, policy, seed, on_step, tuple(stateless), tokenizer)
 
 
 def _one_shape(
@@ -100,13 +102,17 @@ def _one_shape(
 
 @dataclass(frozen=True)
 class MultiDraft:
-    """What `multi_draft` returns. `generate` calls it, and hands `seed`, `rows` and `generator` on to it where it is given them."""
+    """What `multi_draft` returns.
+
+    `generate` calls it, and hands `seed`, `rows`, `generator` and `stop_strings` on to it where it is given them.
+    """
 
     draft_model: Any
     policy: Policy
     seed: int | None = None
     on_step: Callable[[Step], None] | None = None
     stateless: tuple[type, ...] = ()
+    tokenizer: Any = None
 
     def __call__(
         self,
@@ -120,6 +126,7 @@ class MultiDraft:
         seed: int | None = None,
         rows: Sequence[int] | None = None,
         generator: torch.Generator | None = None,
+        stop_strings: str | Sequence[str] | None = None,
         **model_kwargs: Any,
     ) -> Any:
         """Token ids (B, T + new) behind the prompts (B, T), ended and filled up as `generate` does it; or its output object.
@@ -129,6 +136,7 @@ class MultiDraft:
         """
         if hidden_from_callables("assistant_model") is not None:
             raise CannotDecode("an assistant_model was given beside the draft model: leave it out")
+        stopping_criteria = self._with_strings(stopping_criteria, stop_strings)
         check_request(model, generation_config, synced_gpus or hidden_from_callables("synced_gpus"))
         streamer = streamer or hidden_from_callables("streamer")
         ends = [criterion.eos_token_id for criterion in stopping_criteria if hasattr(criterion, "eos_token_id")]
@@ -148,6 +156,20 @@ class MultiDraft:
         from transformers.generation import GenerateDecoderOnlyOutput
 
         return GenerateDecoderOnlyOutput(sequences=texts)
+
+    def _with_strings(self, criteria: Any, strings: str | Sequence[str] | None) -> Any:
+        """The criteria, and the one that `generate` makes of stop strings."""
+        if not strings:
+            return criteria
+        if self.tokenizer is None:
+            raise CannotDecode(
+                "stop_strings need the target's tokenizer, and `generate` does not hand its own on to a callable custom_generate: give"
+                " the tokenizer to multi_draft(..., tokenizer=...)"
+            )
+        from transformers.generation import StopStringCriteria
+
+        words = [strings] if isinstance(strings, str) else list(strings)
+        return type(criteria)([*criteria, StopStringCriteria(self.tokenizer, words)])
 
     def _laws(
         self, processors: Sequence[Any], do_sample: bool, input_ids: Tensor, mask: Tensor | None

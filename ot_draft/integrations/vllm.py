@@ -33,7 +33,7 @@ from typing import Any
 
 from ..arrays import Array, from_view, host_view, namespace, on_host, positions, where
 from ..errors import MissingPackage
-from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot
+from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot, with_laws
 from .host import NotLossless, StepLog, UnsupportedHost, check_choice, check_parameters, step_log
 from .vllm_mends import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
@@ -116,7 +116,8 @@ def rejection_sample(
     target_logits: (T, n), temperature, top-k and top-p applied. bonus_token_ids: (B, 1).
     Law: a request's tokens, followed by draws from the target, are distributed as draws from the target. Requests of
     temperature 0 emit the argmax, and drafts as far as they are that. A request with a generator takes as many
-    numbers from it as its own drafts need, whatever else is in the batch. Nothing is asked of the device without a log; the log
+    numbers from it as its own drafts need, whatever else is in the batch. Where draft_probs is NaN the draft counts as chosen without
+    chance. NotLossless where the target's logits hold NaN or inf, on the CPU alone: nothing is asked of a device without a log; the log
     has all but the bonus tokens, of which no law is given here.
     """
     if synthetic_mode or synthetic_conditional_rates is not None or fly_window_size is not None:
@@ -126,6 +127,8 @@ def rejection_sample(
     stop = cu_num_draft_tokens.long()
     lengths = stop.diff(prepend=0 * stop[:1])
     drafts = Drafts(draft_token_ids.long(), stop - lengths, lengths, max_spec_len)
+    if draft_probs is not None:
+        draft_probs = with_laws(draft_probs, drafts.tokens)
     step = _Step(drafts, target_logits, draft_probs, bonus_token_ids.long())
     if sampling_metadata.all_greedy:
         emitted = step.greedy()
@@ -177,6 +180,7 @@ class _Step:
     def greedy(self) -> Array:
         """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
         best = from_view(host_view(self.logits).argmax(-1), self.logits)
+        _refuse_lost(~self.logits.gather(-1, best[:, None])[:, 0].isfinite())
         tokens = self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
         return along_greedy_chains(self.drafts.padded(best, self.bonus), tokens)
 
@@ -184,6 +188,7 @@ class _Step:
         """What the rule accepts, and the token that follows: float64 (B, U) -> int (B, L + 1)."""
         torch = namespace(uniforms)
         chains = Chains(self.drafts, self.logits.softmax(-1, dtype=torch.float32), self.draft_probs)
+        _refuse_lost(chains.p[:, 0].isnan())
         accepted, weight, left = rule.accept(chains, uniforms)
         following, ended = self.bonus, accepted >= self.drafts.lengths[:, None]
         if on_host(ended):
@@ -206,6 +211,15 @@ class _Step:
         p = where(cold[rows, None], sure, logits.softmax(-1))
         q = one_hot(self.drafts.tokens[at], p.shape[-1], p) if self.draft_probs is None else self.draft_probs[at]
         return rows, places, emitted[rows, places], p, q
+
+
+def _refuse_lost(rows: Array) -> None:
+    """NotLossless where the target has no law in one of these rows, bool (T,); on the host alone, where looking is free."""
+    if on_host(rows) and bool(rows.any()):
+        raise NotLossless(
+            f"row {int(rows.nonzero()[0, 0])} of the target's logits holds NaN or inf, or -inf alone: no token follows the target"
+            " there; load the model in a wider type, or look for such numbers in its weights"
+        )
 
 
 def _uniforms(rule: ChainRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:

@@ -1,7 +1,7 @@
 """The rejection sampler of vLLM's V2 model runner: everything on the device, seeds in the place of generators."""
 
 from ..arrays import Array, namespace, positions, where
-from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_refused
+from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_laws, with_refused
 from .host import NotLossless, StepLog
 
 
@@ -83,7 +83,7 @@ def _drafts(
         return tokens, one_hot(tokens, p.shape[-1], p)
     tokens = with_refused(tokens, present, p)
     steps = draft_logits[request, : tokens.shape[1], : p.shape[-1]].float()
-    q = (steps / where(heat == 0, 1, heat)[..., None]).softmax(-1)
+    q = with_laws((steps / where(heat == 0, 1, heat)[..., None]).softmax(-1), tokens)
     return tokens, q.masked_fill_((tokens < 0)[..., None], 0)
 
 

@@ -284,6 +284,18 @@ def test_vocabularies_that_differ(models: list[str], tmp_path: Path) -> None:
     assert result.exit_code == 2 and "the tokenizers differ" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize(("words", "size"), [("abcdefghijklxy", 14), ("abcdefghij", 10)])
+def test_tokens_added_at_the_end_of_one_vocabulary(models: list[str], tmp_path: Path, words: str, size: int) -> None:
+    from tiny_folders import tokenizer
+    from tiny_models import tiny_llama
+
+    tiny_llama(1, size, dtype=torch.float32).save_pretrained(tmp_path)
+    tokenizer(words).save_pretrained(tmp_path)
+    words = "--prompt", "a b l", "--temperature", "0", "--max-tokens", "9"
+    plain = call(*models, *words, "--rule", "autoregressive")
+    assert call(*models[:2], "--draft", str(tmp_path), *words, "--shape", "2x2").stdout == plain.stdout
+
+
 def test_a_method_of_its_own_law_and_label() -> None:
     method = method_called("Optimal", "hybrid:auto", shape_of(4, 3, None))
     assert method.drafting.tree.law == ot.Hybrid("auto") and method.label == "Optimal"

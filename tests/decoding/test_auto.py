@@ -106,7 +106,7 @@ def test_who_looks_at_the_present_draws_is_found() -> None:
 
     def peek(row: int) -> Chosen:
         def choose(texts: Sequence[Sequence[int]]) -> Drafting:
-            outcome = one_step(pair, list(texts[0]), MENU[0], DecodeOptions(), row, 0)
+            outcome = list(one_step(pair, list(texts[0]), MENU[0], DecodeOptions(), row, 0))
             return drafted if outcome == [likeliest] else MENU[0]
 
         return Peeks(choose)

@@ -57,7 +57,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, ot.WithoutReplacement()), "drawn by WithoutReplacement"),
     "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), ot.Hub()), "k = 2"),
     "temperature": (lambda: SamplingParams(-1), "temperature is -1"),
-    "top-p": (lambda: SamplingParams(top_p=0), "top-p is 0"),
+    "top-p": (lambda: SamplingParams(top_p=1.5), "top-p is 1.5"),
     "top-k": (lambda: SamplingParams(top_k=-3), "top-k is -3"),
     "min-p": (lambda: SamplingParams(min_p=2), "min-p is 2"),
     "dtype": (lambda: load_pair(dtype="int8"), "'int8': give one of float32"),

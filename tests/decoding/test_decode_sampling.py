@@ -42,6 +42,24 @@ def test_laws_are_those_of_generate(sampling: SamplingParams, n: int) -> None:
     assert torch.allclose(made, scores.softmax(-1), rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("n", [4, 30, 4096])
+@pytest.mark.parametrize("grain", ["bfloat16", "halves", "flat"])
+@pytest.mark.parametrize("top_p", [0, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("top_k", [0, 20])
+def test_ties_are_those_of_generate(n: int, grain: str, top_p: float, top_k: int) -> None:
+    """Which of many equal logits top-p keeps depends on an unstable sort."""
+    from transformers.generation import logits_process as process
+
+    drawn = 2 * torch.randn(40, n, generator=torch.Generator().manual_seed(n))
+    grains = {"bfloat16": drawn.bfloat16().float(), "halves": (2 * drawn).round() / 2, "flat": 0 * drawn}
+    logits = torch.cat((grains[grain], drawn[:5], torch.tensor([1.0, *[0.0] * (n - 1)])[None]))
+    scores = process.TopKLogitsWarper(top_k)(None, logits) if top_k else logits
+    wanted = process.TopPLogitsWarper(top_p)(None, scores).softmax(-1)
+    made = SamplingParams(top_p=top_p, top_k=top_k).masses(logits)
+    assert torch.equal(made > 0, wanted > 0)
+    assert torch.allclose(made, wanted, rtol=1e-5, atol=0)
+
+
 def test_temperature_zero_is_the_largest_logit() -> None:
     logits = torch.tensor([[0.5, 2.0, -1.0]], dtype=torch.bfloat16)
     assert SamplingParams(0, top_p=0.5).masses(logits).tolist() == [[0, 1, 0]]

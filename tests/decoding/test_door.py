@@ -168,14 +168,15 @@ def test_a_sliding_window_is_no_context() -> None:
     assert len(decode(windowed(sliding_window=16, use_sliding_window=False), [[1, 2, 3]], Drafting(), few).tokens[0])
 
 
-def test_padding_on_the_left_is_taken_off_and_on_the_right_refused() -> None:
+def test_padding_is_taken_off_and_behind_the_text_refused() -> None:
     tokens = torch.tensor([[0, 0, 5, 6], [1, 2, 3, 4], [0, 0, 0, 7]])
     mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 1]])
     assert unpadded(tokens, mask) == [[5, 6], [1, 2, 3, 4], [7]]
-    for wrong in ([1, 0, 0, 0], [1, 0, 1, 1]):  # plain `generate` draws other tokens behind such a row
-        mask[2] = torch.tensor(wrong)
-        with pytest.raises(CannotDecode, match="row 2 of attention_mask has padding behind a token: pad on the left"):
-            unpadded(tokens, mask)
+    mask[1, 2] = 0
+    assert unpadded(tokens, mask)[1] == [1, 2, 4]
+    mask[2] = torch.tensor([1, 1, 1, 0])  # plain `generate` draws other tokens behind such a row
+    with pytest.raises(CannotDecode, match="row 2 of attention_mask hides the row's last token: pad on the left"):
+        unpadded(tokens, mask)
 
 
 def test_the_page_says_why_a_draft_model_gives_no_mass(models: list[str], tmp_path: Path) -> None:

@@ -164,10 +164,10 @@ def test_no_token_left() -> None:
     bad_words = transformers.NoBadWordsLogitsProcessor([[3], [6]], eos_token_id=-1)
     texts = models.target.generate(PROMPTS, logits_processor=[bad_words, NothingAfter(3, 6)], **given)
     assert texts.shape == (3, 16)
-    with pytest.raises(CannotDecode, match="text 0: the logits processors leave no token behind"):
+    with pytest.raises(CannotDecode, match=r"text 0, behind \d+ tokens: the logits processors leave no token"):
         models.target.generate(PROMPTS, logits_processor=[NothingAfter(*range(N))], **given)
     for sampled in (True, False):
-        with pytest.raises(CannotDecode, match="text 0: the logits processors leave no token behind"):
+        with pytest.raises(CannotDecode, match=r"text 0, behind \d+ tokens: the logits processors leave no token"):
             models.target.generate(
                 PROMPTS, prefix_allowed_tokens_fn=lambda row, text: [], **given | {"do_sample": sampled}
             )
@@ -184,13 +184,19 @@ class Sees(transformers.LogitsProcessor):  # type: ignore[misc]
         return scores
 
 
+def test_a_hidden_token_that_processors_would_see_is_refused() -> None:
+    loop, tokens = multi_draft(pair().draft), torch.tensor([[5, 0, 2]])
+    with pytest.raises(CannotDecode, match="row 0 of attention_mask hides a token behind another"):
+        pair().target.generate(tokens, pad_token_id=0, repetition_penalty=1.2, max_new_tokens=2, custom_generate=loop)
+
+
 def test_processors_see_padding_before_the_text() -> None:
     models, sees, loop = pair(), Sees(), multi_draft(pair().draft, stateless=(Sees,))
     for ids in ([0, 0, 5, 2, 3, 1], [5, 2, 3, 1, 0, 0]):
         tokens = torch.tensor([ids])
         given = {"attention_mask": (tokens > 0).long(), "max_new_tokens": 4, "logits_processor": [sees]}
         if ids[-1] == 0:  # behind which plain `generate` goes on
-            with pytest.raises(CannotDecode, match="row 0 of attention_mask has padding behind a token"):
+            with pytest.raises(CannotDecode, match="row 0 of attention_mask hides the row's last token"):
                 models.target.generate(tokens, custom_generate=loop, **given)
         else:
             models.target.generate(tokens, custom_generate=loop, **given)

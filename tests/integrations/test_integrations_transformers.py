@@ -124,9 +124,9 @@ def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) 
     made = Reader.read_tree
 
     def read_tree(self: Reader, *given: Any) -> Any:
-        p = made(self, *given)
-        p[:, 1:] = made(replace(self, sampling=SamplingParams()), *given)[:, 1:]
-        return p
+        p, why = made(self, *given)
+        p[:, 1:] = made(replace(self, sampling=SamplingParams()), *given)[0][:, 1:]
+        return p, why
 
     patch.setattr(Reader, "read_tree", read_tree)
 
@@ -221,6 +221,39 @@ def test_greedy_is_plain_generate_token_for_token(manner: str) -> None:
     plain = greedy(models.target, **MANNERS[manner])
     for way in GREEDY_WAYS.values():
         assert greedy(models.target, custom_generate=multi_draft(models.draft, **way), **MANNERS[manner]) == plain
+
+
+@pytest.mark.parametrize("prompt", [[0, 5, 0, 3, 1], [2, 5, 0, 0, 4]])
+def test_pad_tokens_among_the_text_without_a_mask(prompt: list[int]) -> None:
+    """transformers infers a mask that hides them."""
+    models, given = pair(), {"pad_token_id": 0, "max_new_tokens": 9}
+    plain = models.target.generate(torch.tensor([prompt]), **given)
+    drafted = models.target.generate(torch.tensor([prompt]), custom_generate=multi_draft(models.draft), **given)
+    assert drafted.tolist() == plain.tolist()
+
+
+def by_letters(letters: str) -> Any:
+    """A tokenizer of one letter a token, without blanks between them."""
+    from tokenizers import Tokenizer, decoders, models
+
+    made = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    made.decoder = decoders.Fuse()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+
+
+def test_stop_strings_are_those_of_generate() -> None:
+    models, letters = pair(), by_letters("abcdefgh")
+    ids = models.target.generate(PROMPTS, attention_mask=MASK, max_new_tokens=9)[2, -9:]
+    text = "".join("abcdefgh"[token] for token in ids)
+    given = {"attention_mask": MASK, "max_new_tokens": 30, "stop_strings": [text[3:6]], "pad_token_id": 0}
+    plain = models.target.generate(PROMPTS, tokenizer=letters, **given)
+    alone = models.target.generate(PROMPTS[2:], tokenizer=letters, **given | {"attention_mask": MASK[2:]})
+    assert alone.shape[1] <= PROMPTS.shape[1] + 6
+    loop = multi_draft(models.draft, tokenizer=letters)
+    assert models.target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain.tolist()
+    assert models.target.generate(PROMPTS, tokenizer=letters, custom_generate=loop, **given).tolist() == plain.tolist()
+    with pytest.raises(CannotDecode, match="give the tokenizer to multi_draft"):
+        models.target.generate(PROMPTS, tokenizer=letters, custom_generate=multi_draft(models.draft), **given)
 
 
 def test_ends_differ_from_row_to_row() -> None:
@@ -369,7 +402,7 @@ def test_a_name_in_the_place_of_a_model_or_a_rule(given: dict[str, Any], says: s
 def test_padding_on_the_right_is_refused() -> None:
     """Plain `generate` would go on behind the padding."""
     models, tokens = pair(), torch.tensor([[1, 5, 2, 3], [5, 2, 0, 0]])
-    with pytest.raises(CannotDecode, match="row 1 of attention_mask has padding behind a token: pad on the left"):
+    with pytest.raises(CannotDecode, match="row 1 of attention_mask hides the row's last token: pad on the left"):
         models.target.generate(
             tokens, attention_mask=(tokens > 0).long(), custom_generate=multi_draft(models.draft), max_new_tokens=4
         )

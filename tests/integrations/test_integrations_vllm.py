@@ -18,6 +18,7 @@ from vllm_calls import LENGTH, RULES, RUNNERS, Batch, N, SamplingMetadata, run_v
 import ot_draft as ot  # noqa: E402
 from ot_draft.integrations import vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES, Chains  # noqa: E402
+from ot_draft.integrations.host import NotLossless  # noqa: E402
 
 BLOCK, ONE_BY_ONE = CHAIN_RULES["BlockVerification"], CHAIN_RULES["SpeculativeSampling"]
 
@@ -32,7 +33,7 @@ def law_p_value(
     padded, grammar = options.pop("padded", 0.0), options.pop("grammar", False)
     if grammar:
         target = target.forbidding(1, generator)
-    batch = Batch.random(target, draft, rows, generator, chance, padded)
+    batch = Batch.random(target, draft, rows, generator, chance, padded, options.pop("lost", 0.0))
     if grammar:
         batch.refused_by_grammar()
     return p_value(run(batch, rule, **options).numpy(), target, LENGTH + 1, generator)
@@ -59,14 +60,28 @@ def test_drafts_that_a_grammar_refuses_were_drawn(
 
 @RULES
 @RUNNERS
-@pytest.mark.parametrize("drafts", ["drawn", "argmax", "drawn, probabilities lost", "padded", "padded argmax"])
+@pytest.mark.parametrize(
+    "drafts", ["drawn", "argmax", "drawn, probabilities lost", "drawn, some of no law", "padded", "padded argmax"]
+)
 def test_requests_of_all_lengths_follow_the_target(run: Callable[..., Any], rule: Any, drafts: str) -> None:
     options = {
         "chance": "argmax" not in drafts,
-        "given": drafts in ("drawn", "padded"),
+        "given": drafts in ("drawn", "padded", "drawn, some of no law"),
+        "lost": 0.3 * ("some of no law" in drafts),
         "padded": 0.3 * ("padded" in drafts),
     }
     assert min(law_p_value(run, rule, seed, **options) for seed in (1, 2)) > FALSE_ALARM
+
+
+@RULES
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_target_without_a_law_is_refused(rule: Any, temperature: float) -> None:
+    generator = np.random.default_rng(3)
+    batch = Batch.random(*(Tables.random(N, LENGTH, generator) for _ in range(2)), 4, generator)
+    batch.lengths[:] = LENGTH
+    batch.p[2, 1, 0] = np.nan
+    with pytest.raises(NotLossless, match=f"row {2 * LENGTH + 1} of the target's logits holds NaN"):
+        run_v1(batch, rule, temperature=np.full(4, temperature))
 
 
 def planted(name: str) -> Callable[..., Any]:

@@ -47,14 +47,21 @@ class Batch:
         generator: np.random.Generator,
         chance: bool = True,
         padded: float = 0.0,
+        lost: float = 0.0,
     ) -> Batch:
-        """chance: whether drafts are drawn, or the draft's argmax. padded: how often a draft is -1, what follows is of no meaning."""
+        """chance: whether drafts are drawn, or the draft's argmax. padded: how often a draft is -1, what follows is of no meaning.
+
+        lost: how often the law of a draft is NaN, and the draft token 0, as argmax has it.
+        """
         lengths = generator.integers(0, LENGTH + 1, rows)
         drafts, p, q = np.zeros((rows, 0), int), [], []
         for _ in range(LENGTH):
             p.append(target.after(drafts))
             q.append(draft.after(drafts))
             tokens = drawn(q[-1], generator) if chance else q[-1].argmax(-1)
+            if lost:
+                gone = generator.random(rows) < lost
+                q[-1], tokens = np.where(gone[:, None], np.nan, q[-1]), np.where(gone, 0, tokens)
             drafts = np.column_stack((drafts, tokens))
         p.append(target.after(drafts))
         p = np.stack(p, 1)
