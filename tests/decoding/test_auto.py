@@ -200,7 +200,7 @@ def step_of(drafting: Drafting, length: int, parts: Seconds) -> Step:
 
 def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Seconds], steps: int, seed: int = 0) -> Any:
     """Tokens and seconds of a run on a made-up text whose step `number` accepts each draft with chance accepts(number)."""
-    chooser = Auto(lookup=None).begin(Run(1, None, steps, SMALL_DRAFT))
+    chooser = Auto(lookup=None, rehearsal=0).begin(Run(1, None, steps, SMALL_DRAFT))
     generator, tokens, spent, chosen = np.random.default_rng(seed), 0, 0.0, []
     for number in range(steps):
         drafting = chooser.choose([[0] * (number + 3)])
@@ -273,7 +273,7 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
 
 def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     """Even where looked-up tokens seem to pay at once."""
-    chooser, machine, asked = Auto().begin(Run(1, None, 40, SMALL_DRAFT)), linear(0.1, 0.05), 0
+    chooser, machine, asked = Auto(rehearsal=0).begin(Run(1, None, 40, SMALL_DRAFT)), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose([[1, 2, 3, 4] * 4])
         asked += drafting.tree.passes > 0
@@ -321,7 +321,27 @@ def test_without_a_draft_model_it_looks_up() -> None:
 
 
 def test_its_own_clock_drives_it() -> None:
-    plan = Auto()
+    plan = Auto(rehearsal=0)
     made = decode(tiny_pair(seed=3, n=7), [PROMPT], plan, DecodeOptions(max_tokens=60))
     assert [step.drafting.tree.budget for step in made.steps[:2]] == [0, 0]
     assert len({step.drafting for step in made.steps}) > 1 and len(plan.measured) == 1
+
+
+def test_a_rehearsal_measures_before_the_first_text() -> None:
+    """Of plain steps and of chains; what it drew and counted is not in the text, and a second run has no other."""
+    pair, plan, options = tiny_pair(seed=3, n=7), Auto(rehearsal=60), DecodeOptions(max_tokens=40)
+    made = decode(pair, [PROMPT], plan, options)
+    (costs,) = plan.measured.values()
+    assert costs.known and not any(costs.lacks(drafting) for drafting in MENU[1:2])
+    assert plan.acceptance.step == len(made.steps)
+    decode(pair, [PROMPT], plan, options)
+    assert len(plan.measured) == 1 and list(plan.measured.values()) == [costs]
+
+
+def test_a_rehearsal_ends_in_time_and_fits_the_context() -> None:
+    pair, plan = tiny_pair(seed=3, n=7), Auto(rehearsal=1e-9)
+    plan.begin(Run(1, None, 4, pair))
+    (costs,) = plan.measured.values()
+    assert costs.known and costs.lacks(MENU[1])  # the plain steps alone
+    small = tiny_pair(seed=3, n=7, max_position_embeddings=20)
+    assert len(decode(small, [[1, 2]], Auto(), DecodeOptions(max_tokens=3)).tokens[0]) == 3

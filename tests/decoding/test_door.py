@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,6 +22,7 @@ from tiny_models import tiny_llama  # noqa: E402
 
 from ot_draft.cli import Refused, embedded, main  # noqa: E402
 from ot_draft.cli.decode.live import COLOURS, coloured, legend  # noqa: E402
+from ot_draft.cli.decode.run import speed_up  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode, load_pair  # noqa: E402
 from ot_draft.decoding.pair import unpadded  # noqa: E402
 
@@ -73,7 +75,21 @@ def test_stages_are_shown_where_the_output_is_no_terminal(models: list[str]) -> 
     assert "importing transformers" not in done.stderr  # which these models do not need, and others do
     others = CliRunner().invoke(main, [*words, "--dtype", "float64"])
     assert others.stderr.index("importing transformers") > others.stderr.index("reading the target")
-    assert re.search(r"\n\d+\.\d\d times as fast as plain decoding, .* ms a token here \(median of 3 ", done.stderr)
+    assert re.search(
+        r"\n\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\] times as fast as plain decoding.*, .* ms a token here \(12 plain",
+        done.stderr,
+    )
+
+
+def test_the_interval_of_a_speed_holds_it() -> None:
+    """Of runs whose true ratio is 1.7 tokens a step at 1.2 plain steps."""
+    generator, held = np.random.default_rng(0), 0
+    for _ in range(400):
+        tokens = generator.choice([1, 2, 3], 60, p=[0.5, 0.3, 0.2]).tolist()
+        seconds, plain = (scale * generator.normal(1, 0.1, size) for scale, size in ((1.2, 60), (1, 12)))
+        _, low, high = speed_up(tokens, seconds.tolist(), plain.tolist())
+        held += low <= 1.7 / 1.2 <= high
+    assert 0.88 < held / 400 < 0.99
 
 
 def test_plain_decoding_is_compared_with_nothing(models: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import exp, sqrt
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,7 +30,8 @@ from .trace import KEPT, ROWS, Trace
 
 WIDE = 176  # columns of the table where the output is no terminal
 PLAIN = "autoregressive"
-PLAIN_STEPS = 3  # that a speed is compared with, at least
+PLAIN_STEPS = 12  # that a speed is compared with, at least
+DEVIATIONS = 1.96  # of a normal law, on either side, for an interval of 95 %
 
 
 @dataclass(frozen=True)
@@ -172,35 +174,54 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
 
 
 class BesidePlain:
-    """The speed of a run against plain decoding: against the plain steps in it, or a few that are made after it."""
+    """The speed of a run against plain decoding: against the plain steps in it, and as many after it as are missing to a dozen."""
 
     def __init__(self, job: Job, method: Method) -> None:
-        self._job, self._method, self._plain, self._tokens, self._seconds = job, method, list[float](), 0, 0.0
+        self._job, self._method = job, method
+        self._plain, self._tokens, self._seconds = list[float](), list[int](), list[float]()
 
     def add(self, step: Step) -> None:
         """One more step of a batch of one."""
-        self._tokens, self._seconds = self._tokens + len(step.tokens(0)), self._seconds + step.seconds.total
+        self._tokens.append(len(step.tokens(0)))
+        self._seconds.append(step.seconds.total)
         if step.number and not step.drafting.tree.budget:
             self._plain.append(step.seconds.total)
 
     @property
     def line(self) -> str:
-        """The ratio, and what it rests on; empty for plain decoding itself, and where nothing can be said."""
+        """The ratio, its interval of 95 % and what it rests on; empty for plain decoding itself, and where nothing can be said."""
         if self._method == _plain() or not self._seconds:
             return ""
-        job, plain = self._job, self._plain
-        if len(plain) < PLAIN_STEPS:
-            most = min(PLAIN_STEPS + 1, job.options.max_tokens)
-            few = replace(job.options, max_tokens=most, stop=(), laws=False, rows=[0])
-            steps = decode_steps(job.pair, [job.tokens[0]], _plain().policy, few)
-            plain = [step.seconds.total for step in steps][1:]
-        if not plain:
-            return ""
-        one = median(plain)
+        job, plain = self._job, list(self._plain)
+        if (missing := PLAIN_STEPS - len(plain)) > 0:
+            few = replace(job.options, max_tokens=missing + 1, stop=(), laws=False, rows=[0])
+            try:
+                plain += [step.seconds.total for step in decode_steps(job.pair, [job.tokens[0]], _plain().policy, few)][
+                    1:
+                ]
+            except CannotDecode:  # the model's context has no room for them
+                return ""
+        ratio, low, high = speed_up(self._tokens, self._seconds, plain)
+        unsure = "" if low > 1 or high < 1 else ": too few steps to tell from it"
         return (
-            f"{self._tokens / self._seconds * one:.2f} times as fast as plain decoding, {1000 * one:.1f} ms a token here"
-            f" (median of {len(plain)} plain step{'s' * (len(plain) > 1)})"
+            f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as fast as plain decoding{unsure}, {1000 * median(plain):.1f} ms a token here"
+            f" ({len(plain)} plain steps)"
         )
+
+
+def speed_up(tokens: Sequence[int], seconds: Sequence[float], plain: Sequence[float]) -> tuple[float, float, float]:
+    """Tokens a second of some steps by those of plain steps, and an interval of 95 % around it.
+
+    Steps count as independent: the logarithm's variance is that of the tokens' mean given the seconds, and of the plain steps' mean.
+    """
+    rate = sum(tokens) / sum(seconds)
+    ratio = rate * median(plain)
+    left = [count - rate * time for count, time in zip(tokens, seconds, strict=True)]
+    spread = len(left) / max(len(left) - 1, 1) * sum(each**2 for each in left) / sum(tokens) ** 2
+    middle = sum(plain) / len(plain)
+    spread += sum((time / middle - 1) ** 2 for time in plain) / max(len(plain) - 1, 1) / len(plain)
+    width = exp(DEVIATIONS * sqrt(spread))
+    return ratio, ratio / width, ratio * width
 
 
 def _compare(job: Job, methods: Sequence[Method]) -> None:

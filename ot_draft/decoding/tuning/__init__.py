@@ -14,6 +14,7 @@ from ..drafting import Chooser, Drafting, Lookup, Match, NoLookup, Outcome, Run
 from ..language_model import split_between_processes
 from .acceptance import Acceptance, Expected, Key
 from .costs import GivenCosts, MeasuredCosts, StepCosts
+from .rehearsal import rehearse
 
 PLAIN = Drafting()
 ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
@@ -29,7 +30,8 @@ class Auto:
     model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
     as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
     --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
-    paths: numbers and lengths of the several paths that may be drafted.
+    paths: numbers and lengths of the several paths that may be drafted. rehearsal: seconds that may be spent, before the first text of a
+    batch of a size, on steps of a text of its own, which measure what a step costs and let memory be taken and code be loaded; 0: none.
 
     What was learnt is kept from run to run; runs may not take turns step by step. A batch has one shape for all its texts.
     CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
@@ -39,6 +41,7 @@ class Auto:
     lookup: Lookup | None = field(default_factory=lambda: Lookup(16, 3))
     costs: ot.paths.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
+    rehearsal: float = 0.5
     acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
     measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
 
@@ -84,7 +87,9 @@ class Auto:
             target, draft = run.pair.target, run.pair.draft
             on_cpu = next(target.parameters()).device.type == "cpu"
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
-            self.measured[key] = MeasuredCosts(share, on_cpu, run.batch)
+            self.measured[key] = costs = MeasuredCosts(share, on_cpu, run.batch)
+            if self.rehearsal:
+                rehearse(run.pair, run.batch, costs, self.model and draft is not None, self.rehearsal)
         return self.measured[key]
 
 

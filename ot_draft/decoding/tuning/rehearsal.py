@@ -1,0 +1,67 @@
+"""A few steps of a text that nobody reads, before the first one that is read: what a step costs, and what is paid once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import ot_draft as ot
+
+from ...errors import CannotDecode
+from ..drafting import Chooser, Drafting, Outcome, Run
+from .costs import StepCosts
+
+# Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 3, 17
+# and 5 positions of the target: the most telling first, in case the time is up.
+PLAIN_STEPS = 3
+CHAINS = ((1, 2, 3), (4, 4, 2), (2, 2, 2))
+PROMPT = 16  # tokens
+
+
+class Rehearsal(Chooser):
+    """Draftings one after the other; costs learn by all steps but the first of each."""
+
+    def __init__(self, draftings: Sequence[Drafting], costs: StepCosts) -> None:
+        self.menu = tuple(dict.fromkeys(draftings))
+        self._costs, self._left, self._fresh = costs, list(draftings), True
+
+    def begin(self, run: Run) -> Chooser:
+        """Itself."""
+        return self
+
+    def without_clock(self) -> None:
+        """It measures times."""
+
+    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+        return self._left[0]
+
+    def learn(self, step: Outcome, seconds: float) -> None:
+        if not self._fresh:
+            self._costs.learn(step, seconds)
+        self._fresh = self._left.pop(0) not in self._left[:1]
+
+
+def rehearse(pair: Any, batch: int, costs: StepCosts, model: bool, seconds: float) -> None:
+    """Let costs learn from steps of a batch of this size: of a few plain ones, and others until so many seconds are over.
+
+    The first step is not in these seconds: it pays what would be paid in any case, once. Nothing is measured where the models'
+    contexts are too small for it. The random numbers are its own, and no text is kept.
+    """
+    from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
+
+    joint, block = ot.paths.Joint().quick(ot.IID()), ot.paths.BlockVerification()
+    draftings = [Drafting()] * PLAIN_STEPS
+    for K, L, times in CHAINS if model else ():
+        draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times
+    most = sum(drafting.tree.length + 1 for drafting in draftings)
+    options = DecodeOptions(max_tokens=most, stop=(), graphs=False)
+    try:
+        steps = decode_steps(pair, [[0] * PROMPT] * batch, Rehearsal(draftings, costs), options)
+        next(steps)
+        began = perf_counter()
+        for number, _ in enumerate(steps, 2):
+            if number == len(draftings) or (number >= PLAIN_STEPS and perf_counter() - began > seconds):
+                return
+    except CannotDecode:
+        return
