@@ -2,12 +2,13 @@
 the optimum."""
 
 import importlib
+import pkgutil
 
+from . import works
 from .record import Work
 from .trial import Judgement, judge_work
 
-FILES = ["instances", "trees", "hsd", "races", "sjd", "own_targets", "cactus", "looser_tests", "engines"]
-_MODULES = [importlib.import_module(f"proofs_checks.court.works.{file}") for file in FILES]
+_MODULES = [importlib.import_module(f"{works.__name__}.{file.name}") for file in pkgutil.iter_modules(works.__path__)]
 REGISTER: dict[str, tuple[Work, str]] = {  # every work by its name, with what its file says
     work.name: (work, (module.__doc__ or "").strip())
     for module in _MODULES

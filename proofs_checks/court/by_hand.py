@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from math import prod
+from math import isqrt, prod
 from typing import Any
 
 Law = dict[tuple[int, ...], Fraction]
@@ -62,10 +62,13 @@ def branches(program: Program, p: Model, q: Model, k: int) -> Iterator[Branch]:
 
 def emitted(program: Program, p: Model, q: Model, k: int, length: int) -> Law:
     """Law of the first `length` tokens: those that the program emits, then the target's own."""
-    law: Law = {}
+    begun: Law = {}
     for tokens, factors in branches(program, p, q, k):
-        for text, mass in continued(tokens[:length], p, length).items():
-            law[text] = law.get(text, ZERO) + prod(factors, start=ONE) * mass
+        begun[tokens[:length]] = begun.get(tokens[:length], ZERO) + prod(factors, start=ONE)
+    law: Law = {}
+    for tokens, chance in begun.items():
+        for text, mass in continued(tokens, p, length).items():
+            law[text] = law.get(text, ZERO) + chance * mass
     return {text: mass for text, mass in law.items() if mass}
 
 
@@ -112,6 +115,30 @@ def likeliest(masses: Masses, count: int) -> list[int]:
     return sorted(range(len(masses)), key=lambda y: (-masses[y], y))[:count]
 
 
+def squared(masses: Masses) -> tuple[Fraction, ...]:
+    """The law at half its temperature."""
+    return norm([mass * mass for mass in masses], masses)
+
+
+def rooted(masses: Masses) -> tuple[Fraction, ...]:
+    """The law whose `squared` this is; exact, as the ratios of such masses are squares."""
+    most = max(masses)
+    roots = []
+    for mass in masses:
+        share = mass / most
+        root = Fraction(isqrt(share.numerator), isqrt(share.denominator))
+        if root * root != share:
+            raise ValueError(f"{share} is no square: give a law that `squared` has made")
+        roots.append(root)
+    return norm(roots)
+
+
+def top_two(masses: Masses) -> tuple[Fraction, ...]:
+    """The law on its two likeliest tokens, normalised."""
+    kept = likeliest(masses, 2)
+    return norm([mass if y in kept else ZERO for y, mass in enumerate(masses)])
+
+
 def single(accept: Callable[..., Any], residual: Model, drafted: Callable[[Masses], Masses] = tuple) -> Program:
     """The program of a rule for one token: draft x from drafted(q), take it with accept(p, q, x), else draw from residual(p, q, x)."""
 
@@ -119,6 +146,27 @@ def single(accept: Callable[..., Any], residual: Model, drafted: Callable[[Masse
         target, draft = p(), q()
         x = chance.draw(drafted(draft))
         return (x,) if chance.flip(accept(target, draft, x)) else (chance.draw(residual(target, draft, x)),)
+
+    return program
+
+
+def recursive(chosen: bool, renormalised: bool) -> Program:
+    """The program of recursive rejection at one node.
+
+    Children are q's top tokens, or drawn without replacement; tested with q without the refused ones, or with q.
+    """
+
+    def program(chance: Chance, p: Model, q: Model, k: int) -> tuple[int]:
+        target, taken = p(), list[int]()
+        for place in range(min(k, len(target))):
+            left = without(q(), taken)
+            x = likeliest(q(), k)[place] if chosen else chance.draw(left)
+            law = left if renormalised else q()
+            if chance.flip(ratio(target[x], law[x])):
+                return (x,)
+            target = norm(minus(target, law), target)
+            taken.append(x)
+        return (chance.draw(target),)
 
     return program
 

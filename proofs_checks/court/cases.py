@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -46,6 +46,13 @@ class Case:
 
     def _row(self, rows: tuple[Masses, ...], prefix: Sequence[int]) -> Masses:
         return rows[1 + prefix[-1]] if prefix and len(rows) > 1 else rows[0]
+
+    def through(self, settings: Callable[[Masses], Masses] | None) -> Case:
+        """The case with every law changed by the sampling settings."""
+        if settings is None:
+            return self
+        p, q = (tuple(tuple(settings(row)) for row in rows) for rows in (self.p, self.q))
+        return Case(p, q, self.k)
 
     @property
     def model(self) -> paths.MarkovModel:
@@ -92,20 +99,22 @@ def one_token(ks: tuple[int, ...], quick: bool = True) -> list[Case]:
     return sorted(cases, key=lambda case: (case.n, case.k))
 
 
-def along_path(ks: tuple[int, ...], quick: bool = True) -> list[Case]:
-    """Pairs that are the same at every step, and models of order 1."""
-    same = [pair for pair in pairs(True) if len(pair[0]) <= 3][: 30 if quick else 60]
+def along_path(ks: tuple[int, ...], quick: bool = True, many_trees: bool = False) -> list[Case]:
+    """Pairs that are the same at every step, and models of order 1; of three tokens few where there are many trees to draw."""
+    two, three = ([pair for pair in pairs(True) if len(pair[0]) == n] for n in (2, 3))
+    same = [*two[: 30 if quick else 60], *three[: (1 if many_trees else 4) * (1 if quick else 6)]]
     generator = np.random.default_rng(35)
     cases = [Case((p,), (q,), k) for p, q in same for k in ks]
-    for n in (2, 2, 2, 3) * (2 if quick else 10):
+    for n in (2, 2, 2, 3) * ((1 if many_trees else 2) if quick else 10):
         some = laws(n, (3, 4))
         rows = [tuple(some[i] for i in generator.integers(len(some), size=n + 1)) for _ in range(2)]
         cases += [Case(rows[0], rows[1], k) for k in ks]
     return sorted(cases, key=lambda case: (case.n, case.k, len(case.p)))
 
 
-def span(quick: bool, length: int) -> str:
+def span(quick: bool, length: int, many_trees: bool = False) -> str:
     """The cases in words."""
     if length > 1:
-        return f"{30 if quick else 60} constant pairs and {8 if quick else 40} models of order 1 on 2 or 3 tokens, paths of {length}"
+        threes, models = (1 if many_trees else 4) * (1 if quick else 6), (4 if many_trees else 8) if quick else 40
+        return f"{30 if quick else 60} constant pairs on 2 tokens, {threes} on 3, {models} models of order 1, paths of {length}"
     return f"all pairs on 2 tokens in halves, thirds, quarters; {QUICK if quick else FULL} on 3; {10 if quick else 60} on 4 in twelfths"

@@ -21,7 +21,7 @@ FORMATS = ["text", "markdown", "latex", "json"]
 @click.option("--more", is_flag=True, help="Many times more problems.")
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
               help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip
-@click.option("--short", is_flag=True, help="Two tables without claims and costs.")
+@click.option("--short", is_flag=True, help="Tables without claims and costs, sorted by what a reader looks for.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write there instead of printing.")
 def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, out: Path | None) -> None:
     """Judge published verifiers: lossless for every p and q, or not, with the smallest counterexample.
@@ -40,7 +40,7 @@ def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, 
         if form == "json":
             said = json.dumps(pages.as_data(judged), indent=1, ensure_ascii=False)
         elif short:
-            said = pages.in_two(form, pages.SHORT, pages.short_rows(judged), 2) + "\n\n" + pages.not_judged(judged)
+            said = pages.short(form, judged)
         elif names and form == "text":
             said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in judged)
         else:

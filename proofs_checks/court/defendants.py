@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ot_draft import paths
 
 from ..paths.path_cases import Told
 from .cases import Case
-from .rules import TOP, among
+from .rules import TOP, among, best
 
 OPTIMUM, JOINT = "the optimum", "what joint selection accepts"
 ZERO = Fraction(0)
@@ -62,13 +62,18 @@ def text_of(masses: Any) -> TEXT:
 
 @dataclass(frozen=True)
 class OneToken:
-    """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the law it declares."""
+    """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the law it declares.
+
+    greedy: the text should be the target's likeliest token, as at temperature 0.
+    """
 
     rule: Any
     ks: tuple[int, ...] = (1, 2, 3)
     law: ot.DraftLaw | None = None
     length: int = 1
     beside: str = OPTIMUM
+    greedy: bool = False
+    many_trees: ClassVar[bool] = False
 
     @property
     def drafted_by(self) -> ot.DraftLaw:
@@ -83,9 +88,10 @@ class OneToken:
             problem = ot.Problem(p, q, k, self.drafted_by)
             result = ot.evaluate(self.rule, problem)
             most = np.broadcast_to(ot.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
+            due = best(p) if self.greedy else p
             for row, case in enumerate(batch):
                 made[case] = Trial(
-                    case, text_of(result.output[row]), text_of(p[row]), result.acceptance[row], most[row]
+                    case, text_of(result.output[row]), text_of(due[row]), result.acceptance[row], most[row]
                 )
         return [made[case] for case in cases]
 
@@ -151,6 +157,11 @@ class AlongPath:
     length: int = 2
     shape: Any = None
     law: ot.DraftLaw | None = None
+
+    @property
+    def many_trees(self) -> bool:
+        """Whether so many trees can be drawn that cases of three tokens take long."""
+        return self.shape is not None and self.shape.size > 4 and self.law != TOP
 
     @property
     def best(self) -> Any:
@@ -229,6 +240,7 @@ class Coupled:
     in_floats: Callable[[Any, Any], Any] | None = None
     length: int = 1
     beside: str = OPTIMUM
+    many_trees: ClassVar[bool] = False
 
     def trials(self, cases: Sequence[Case]) -> list[Trial]:
         made = []

@@ -11,22 +11,24 @@ from typing import Any
 
 from . import by_hand
 from .defendants import OPTIMUM
-from .record import NOT_LOSSLESS, Work
+from .record import ENGINE, LOSSY, METHOD, NOT_LOSSLESS, Form, Work
 from .trial import Judgement, on_real
 
 Judged = Sequence[tuple[Work, list[Judgement]]]
-ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks", "not_judged")
-HEADS = ("work", "claim", "rule", "verdict", "counterexample", "share of the optimum", "cost")
+ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
+HEADS = ("work", "claim", "rule", "when", "verdict", "counterexample", "share of the optimum", "cost")
+TABLES = {ENGINE: "Engines you may be running", METHOD: "Methods you may be citing", LOSSY: "Lossy by design"}
 
 
 def rows(judged: Judged) -> list[tuple[str, ...]]:
     """One row a rule, in the order of HEADS, and one for what is not judged."""
     found: list[tuple[str, ...]] = []
     for work, every in judged:
-        said = ((one.form.name, verdict(work, one), example(one), share(one)) for one in every)
+        said = ((one.form.name, one.form.when, verdict(work, one), example(one), share(one)) for one in every)
         found += [(work.title, work.claim, *each, work.cost) for each in said]
-        if work.not_judged:
-            found.append((work.title, work.claim, "-", f"not judged: {work.not_judged}", "", "", work.cost))
+        found += [
+            (work.title, work.claim, rule, "", f"not judged: {why}", "", "", work.cost) for rule, why in work.not_judged
+        ]
     return found
 
 
@@ -60,9 +62,10 @@ def share(one: Judgement) -> str:
     return worst + (f"; {real}" if real else "")
 
 
-CASE = ("p", "q", "k", "total variation")
+CASE = ("p", "q", "k", "total variation", "code")
 SAID = {"lossless": "yes", NOT_LOSSLESS: "no", f"{NOT_LOSSLESS}, by design": "no, by design"}
-SHORT = ("work", "rule", "lossless", "worst", "real pairs", "repaired")
+SHORT = ("work", "rule", "when", "lossless")
+ACCEPTS = ("worst", "real pairs", "repaired")
 
 
 def case(one: Judgement) -> tuple[str, ...]:
@@ -70,11 +73,12 @@ def case(one: Judgement) -> tuple[str, ...]:
     if one.example is None:
         return ("",) * len(CASE)
     laws = ("; ".join(", ".join(map(str, row)) for row in rows) for rows in (one.example.case.p, one.example.case.q))
-    return (*laws, str(one.example.case.k), str(one.example.total_variation))
+    seen, _, _ = one.form.seen.replace(",", ":").partition(":")
+    return (*laws, str(one.example.case.k), str(one.example.total_variation), seen)
 
 
 def short_rows(judged: Judged) -> list[tuple[str, ...]]:
-    """One row a rule, in the order of SHORT and CASE."""
+    """One row a rule, in the order of SHORT, ACCEPTS and CASE."""
     made = []
     for work, every in judged:
         for one in every:
@@ -83,26 +87,51 @@ def short_rows(judged: Judged) -> list[tuple[str, ...]]:
             worst = f"{float(one.worst.share):.3f}{'' if beside == OPTIMUM else ' †'}" if beside and holds else ""
             cells = [worst, f"{found[0]:.3f} of {found[1]:.3f}" if found and (beside or not holds) else ""]
             cells += [f"{again[0]:.3f}" if found and again and not holds else ""]
-            made.append(
-                (work.title, one.form.name, SAID.get(verdict(work, one), verdict(work, one)), *cells, *case(one))
-            )
+            said = SAID.get(verdict(work, one), verdict(work, one))
+            made.append((work.title, one.form.name, one.form.when, said, *cells, *case(one)))
+        for rule, _ in work.not_judged:
+            made.append((work.title, rule, "", "not judged", *("",) * len(ACCEPTS + CASE)))
     return made
 
 
+def short(form: str, judged: Judged) -> str:
+    """A table for engines, one for methods, one for what is lossy by design; what they accept; the counterexamples; what is not judged."""
+    parts, every = [], list[tuple[str, ...]]()
+    for kind, title in TABLES.items():
+        table = short_rows([(work, forms) for work, forms in judged if work.kind == kind])
+        every += table
+        if table:
+            parts += [heading(form, title), shown(form, SHORT, [row[: len(SHORT)] for row in table])]
+    start, stop = len(SHORT), len(SHORT + ACCEPTS)
+    accepts = [(*row[:2], *row[start:stop]) for row in every if any(row[start:stop])]
+    against = [(*row[:2], *row[stop:]) for row in every if row[stop]]
+    for title, heads, table in (
+        ("What they accept", ACCEPTS, accepts),
+        ("The smallest counterexamples", CASE, against),
+    ):
+        if table:
+            parts += [heading(form, title), shown(form, (*SHORT[:2], *heads), table)]
+    return "\n\n".join([*parts, *filter(None, [not_judged(judged)])])
+
+
+def heading(form: str, title: str) -> str:
+    return {"markdown": f"### {title}", "latex": rf"\subsection*{{{title}}}"}.get(form, title)
+
+
 def not_judged(judged: Judged) -> str:
-    """A line of a list for every work of which something has no verdict, and why."""
-    lines = (f"* {work.title}: not judged: {work.not_judged}" for work, _ in judged if work.not_judged)
+    """A line of a list for every rule that has no verdict, and why."""
+    lines = (f"* {work.title}, {rule}: not judged: {why}" for work, _ in judged for rule, why in work.not_judged)
     return "\n".join(fill(line, 116, subsequent_indent="  ") for line in lines)
 
 
 def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]], named: int) -> str:
-    """Verdicts, and then the counterexamples of what is not lossless: the last cells of the rows, under CASE.
+    """Verdicts, and then the counterexamples of what is not lossless: the last cells of the rows, without code.
 
     named: how many cells name a row.
     """
     verdicts = shown(form, heads, [row[: len(heads)] for row in table])
-    against = [(*row[:named], *row[len(heads) :]) for row in table if row[-1]]
-    return f"{verdicts}\n\n{shown(form, (*heads[:named], *CASE), against)}"
+    against = [(*row[:named], *row[len(heads) : len(heads) + 4]) for row in table if row[len(heads)]]
+    return f"{verdicts}\n\n{shown(form, (*heads[:named], *CASE[:4]), against)}"
 
 
 def law(texts: Any) -> str:
@@ -132,26 +161,41 @@ def note(work: Work, one: Judgement) -> list[str]:
     assert trial is not None
     before, after = on_real(one.form.defendant), on_real(one.form.repair)
     real = f"; on 32 real pairs {before[0]:.3f} -> {after[0]:.3f}" if before and after else ""
-    what = f"{work.title}, {one.form.name} ({work.code or work.paper})"
+    what = f"{work.title}, {one.form.name} ({source(work, one.form)})"
     said = ", as the work itself says" if by_design(work, one) else ""
     cost = f"{trial.accepted} -> {again.accepted} accepted in the example{real}" if again else "not judged"
+    seen = f"; {one.form.seen}" if one.form.seen else ""
+    mended = f"; its authors repaired it: {one.form.mended}" if one.form.mended else ""
     return [
-        f"1. {what}: the text does not have the target's law{said}.",
+        f"1. {what}: the text does not have the target's law{said}{seen}.",
         f"2. By hand, {trial.case}: {worked(one)} (total variation {trial.total_variation}).",
         f"3. The line: {one.form.line}.",
-        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried.",
+        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried{mended}.",
         f"5. What it costs: {cost}.",
     ]
+
+
+def source(work: Work, form: Form) -> str:
+    """Where a form was read."""
+    return form.code or work.code or work.paper
 
 
 def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
     """Everything about one work, in words; reasoning: what its file says."""
     lines = [f"{work.title} ({work.name})", "", reasoning, ""]
-    said = zip(("source", "code", "read", "claim", "cost", "note", "not judged"), ABOUT(work), strict=True)
+    said = zip(("source", "code", "read", "claim", "cost", "note"), ABOUT(work), strict=True)
     lines += [f"{what}: {words}" for what, words in said if words]
+    lines += [f"not judged: {rule}: {why}" for rule, why in work.not_judged]
     for one in every:
-        trial = one.example
-        lines += ["", f"{one.form.name}: {verdict(work, one).upper()}", f"  rests on: {one.form.rests_on}"]
+        trial, form = one.example, one.form
+        lines += ["", f"{form.name}: {verdict(work, one).upper()}", f"  rests on: {form.rests_on}"]
+        about = (
+            ("when", form.when),
+            ("code", form.code),
+            ("seen", form.seen),
+            ("repaired by its authors", form.mended),
+        )
+        lines += [f"  {what}: {words}" for what, words in about if words]
         lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
         lines += [
             f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()
@@ -161,6 +205,9 @@ def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
             continue
         lines += [f"  example: {trial.case}", f"  emitted {law(trial.emitted)}", f"  due     {law(trial.due)}"]
         lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
+        for known, (found, agrees) in zip(form.known, one.known, strict=True):
+            which = f"{known.case}{f', {known.what}' if known.what else ''}"
+            lines += [f"  also: {which}: total variation {found.total_variation}{'' if agrees else ' NOT AS RECORDED'}"]
         lines += ["  for the authors:", *(f"  {line}" for line in note(work, one))] if one.sound else []
     return "\n".join(lines)
 
@@ -172,7 +219,9 @@ def as_data(judged: Judged) -> list[dict[str, Any]]:
         for one, row in zip(every, rows([(work, every)]), strict=False):
             entry: dict[str, Any] = {"rests on": one.form.rests_on, "real": on_real(one.form.defendant)}
             entry |= zip(HEADS, row, strict=True)
-            entry |= {about: getattr(work, about) for about in ("name", "paper", "code", "read", "not_judged")}
+            entry |= {about: getattr(work, about) for about in ("name", "kind", "paper", "read", "not_judged")}
+            entry |= {"code": source(work, one.form), "seen": one.form.seen, "repaired by its authors": one.form.mended}
+            entry["known"] = [(str(trial.case), str(trial.total_variation)) for trial, _ in one.known]
             entry |= {about: getattr(one, about) for about in ("tried", "found_out", "sound", "confirmed")}
             if one.example is not None and one.sound:
                 entry |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "note": note(work, one)}

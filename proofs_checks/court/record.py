@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import ot_draft as ot
+from ot_draft import paths
 
+from .cases import Case
 from .defendants import AlongPath, Coupled, Defendant, OneToken
 from .rules import TOP
 
-__all__ = ["LOSSLESS", "NOT_LOSSLESS", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "AlongPath", "Coupled", "Form", "OneToken", "Work",
-           "biased"]  # fmt: skip
+__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NOT_LOSSLESS", "READ", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "TREE", "AlongPath",
+           "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
 
 SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
+TREE = paths.TreeShape.by_level((2, 2))  # on which every verifier of trees is judged as a walk
 LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
+ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
+READ = "read, not run"
+
+
+class Known(NamedTuple):
+    """A recorded case and the total variation that must come out; under another drafting than the form's, `what`, if one is given."""
+
+    case: Case
+    total_variation: Fraction
+    what: str = ""
+    defendant: Any = None
+    by_hand: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,10 @@ class Form:
     once more, as a program of draws and coin flips, for the independent enumeration; needed where it is not lossless.
     line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
     on_purpose: this form is lossy by design, where the work as a whole is not.
+    when: version and settings in which the form is reached. code: where this form was read, if elsewhere than the work's.
+    seen: for released code that is not lossless, how that was seen in the code itself. mended: where its authors repaired it.
+    through: the sampling settings, which the laws of every case go through before the trial. known: cases with the total variation
+    that must come out, beside the smallest.
     """
 
     name: str
@@ -38,6 +58,12 @@ class Form:
     repair: Defendant | None = None
     fix: str = ""
     on_purpose: bool = False
+    when: str = ""
+    code: str = ""
+    seen: str = ""
+    mended: str = ""
+    through: Callable[[Any], Any] | None = None
+    known: tuple[Known, ...] = ()
 
 
 def biased(
@@ -54,7 +80,7 @@ class Work:
 
     paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read.
     claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
-    not_judged: what of it has no verdict, and why.
+    engine: it is an engine that people run. not_judged: what of it has no verdict, and why, rule by rule.
     """
 
     name: str
@@ -67,4 +93,9 @@ class Work:
     code: str = ""
     on_purpose: bool = False
     remarks: str = ""
-    not_judged: str = ""
+    not_judged: tuple[tuple[str, str], ...] = ()
+    engine: bool = False
+
+    @property
+    def kind(self) -> str:
+        return ENGINE if self.engine else LOSSY if self.on_purpose else METHOD

@@ -25,6 +25,11 @@ def capped_ratio(p: Any, q: Any) -> Any:
     return xp.minimum(xp.divide(p, q, 0), 1)
 
 
+def best(p: Any) -> Any:
+    """1 on the likeliest token."""
+    return xp.as_number(among(xp.top_tokens(p, 1), p), p)
+
+
 def left(p: Any, q: Any) -> Any:
     """norm((p - q)+), p where that is empty."""
     return xp.normalise(xp.excess(p, q), otherwise=p)

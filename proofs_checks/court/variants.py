@@ -11,19 +11,14 @@ from typing import Any
 import ot_draft as ot
 
 from . import pages
-from .by_hand import mode, norm, single, usual_residual, usual_test
+from .by_hand import mode, recursive, single, squared, top_two, usual_residual, usual_test
 from .record import TOP, Form, OneToken, biased
 from .rules import DrawnFrom, sharp, top
 from .trial import judge
-from .works.engines import top_two
-from .works.trees import ON_TOP_TOKENS, recursive
+from .works.llama_cpp import DRAWN, example
 
 RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
 ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)
-
-
-def squared(q: Any) -> Any:
-    return norm([mass * mass for mass in q])
 
 
 def holds(name: str, rule: Any, ks: tuple[int, ...], law: Any = None) -> Form:
@@ -43,12 +38,14 @@ VARIANTS = (
     fails("children without replacement, q not renormalised", RECURSIVE, (2,), WITHOUT.law, recursive(False, False), WITHOUT,
           "renormalise q after each refusal"),
     holds("top-k children, q set to 1, a refused child's p set to 0", NAIVE, (1, 2, 3)),
-    fails("top-k children, tested with q as it is", RECURSIVE, (1, 2), TOP, ON_TOP_TOKENS, NAIVE, DRAW_IT),
+    fails("top-k children, tested with q as it is", RECURSIVE, (1, 2), TOP, recursive(True, False), NAIVE, DRAW_IT),
     fails("top-k children, tested with q renormalised after each refusal", WITHOUT, (1, 2), TOP, recursive(True, True), NAIVE, DRAW_IT),
     holds("one draft from q truncated to its top 2, that law reported", ONE, (1,)),
     fails("one draft from q truncated to its top 2, q reported untruncated", ONE, (1,), DrawnFrom(top(2)), CUT, ONE, REPORT),
     fails("one draft at temperature 1/2, q reported at temperature 1", ONE, (1,), DrawnFrom(sharp), COOLED, ONE, REPORT),
     fails("one greedy draft, tested with q", ONE, (1,), TOP, GREEDY, NAIVE, "set q = 1"),
+    biased("one draft, residual by place of two lists cut apart", DRAWN, example(drawn=True), "by place", OneToken(ONE, (1,)),
+           "subtract token by token"),
     holds("target at its temperature, draft at another, each q and p as sampled from", ONE, (1,)),
 )  # fmt: skip
 HEADS = ("variant", "verdict", "remedy")

@@ -24,7 +24,7 @@ from proofs_checks.court.defendants import AlongPath, OneToken
 from proofs_checks.court.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.court.rules import chain
 from proofs_checks.court.trial import judge
-from proofs_checks.court.works import cactus, engines, hsd
+from proofs_checks.court.works import cactus, eagle, hsd, sglang, vllm
 
 F = Fraction
 FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
@@ -35,7 +35,7 @@ EXACT = OneToken(ot.rules.SpeculativeSampling(), (1,))
 def test_the_register_says_what_was_read() -> None:
     for work, reasoning in REGISTER.values():
         assert (work.forms or work.not_judged) and reasoning and work.read and work.claim and work.cost
-        assert work.paper or work.code
+        assert work.paper or work.code or all(form.code for form in work.forms)
     for form in NOT:
         assert form.by_hand is not None and form.line and form.repair is not None and form.fix
 
@@ -60,7 +60,7 @@ def test_every_verdict_comes_out_with_every_control(name: str) -> None:
 @pytest.mark.parametrize("one", [*NOT[:6], *map(slow, NOT[6:])], ids=lambda form: form.name)
 def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) -> None:
     make = one_token if one.defendant.length == 1 else along_path
-    some = [case for case in make(one.defendant.ks) if case.n <= 3][::7]
+    some = [case.through(one.through) for case in make(one.defendant.ks) if case.n <= 3][::7]
     for trial in one.defendant.trials(some):
         case, length = trial.case, len(next(iter(trial.due)))
         assert by_hand.emitted(one.by_hand, case.target, case.draft, case.k, length) == trial.emitted, case  # type: ignore[arg-type]
@@ -165,9 +165,9 @@ def test_cactus_emits_more_than_its_knob_says() -> None:
 
 def test_noise_used_again_is_a_law_and_fresh_noise_is_lossless() -> None:
     for p, q in pairs():
-        output, accepted = engines.used_again(p, q, 1)
+        output, accepted = vllm.used_again(p, q, 1)
         assert sum(output) == 1 and accepted == sum(map(min, p, q))
-    output, _ = engines.used_again((F(1, 10), F(6, 10), F(3, 10)), (F(7, 10), F(1, 10), F(2, 10)), 1)
+    output, _ = vllm.used_again((F(1, 10), F(6, 10), F(3, 10)), (F(7, 10), F(1, 10), F(2, 10)), 1)
     assert output[0] == F(1, 10) and output[1] > F(6, 10)
 
 
@@ -187,8 +187,10 @@ def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
                 place = coin * sum(rest)
                 x = next(y for y in range(len(p)) if sum(rest[: y + 1]) > place)
             counts[x] += 1
-        output, accepted = engines.coin_again(p, q, k)
-        assert sum(output) == 1 and accepted == sum(p[x] for x in by_hand.likeliest(q, k))
+        drafts = by_hand.likeliest(q, k)
+        taken, last = sglang.with_one_coin(list(p), drafts)
+        output = [mass + sum(t for x, t in zip(drafts, taken, strict=True) if x == y) for y, mass in enumerate(last)]
+        assert sum(output) == 1 and taken == [p[x] for x in drafts]
         assert all(abs(F(count, 720) - mass) <= F(1, 360) for count, mass in zip(counts, output, strict=True))
 
 
@@ -212,11 +214,73 @@ def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
 
 
 def test_what_is_not_judged_is_printed_with_its_reason() -> None:
-    for name in ("asd", "hsd", "vllm", "llama-cpp"):
+    for name in ("hsd", "vllm", "univer"):
         work, _ = REGISTER[name]
+        ((rule, why),) = work.not_judged
         table = CliRunner().invoke(main, ["court", name, "--format", "markdown", "--short"])
-        assert table.exit_code == 0 and f"not judged: {work.not_judged}" in " ".join(table.output.split())
-    assert "not judged: nothing" in CliRunner().invoke(main, ["court", "asd"]).output
+        assert table.exit_code == 0 and f"{rule}: not judged: {why}" in " ".join(table.output.split())
+    assert "not judged: its rule: abstract only" in CliRunner().invoke(main, ["court", "univer"]).output
+
+
+def nested(places: list[tuple[int, ...]], at: tuple[int, ...] = ()) -> Any:
+    """The tree whose nodes stand at these places, each as the tuple of its children."""
+    return tuple(nested(places, place) for place in sorted(places) if place[:-1] == at and len(place) == len(at) + 1)
+
+
+def test_eagle_1_on_its_default_tree() -> None:
+    """Six tokens of a four-token example: only the second child of the deepest node is followed by a wrong law."""
+    first = ["0", "1", "2", "3", "00", "01", "02", "10", "11", "20", "21", "30"]
+    deeper = ["000", "001", "002", "010", "011", "020", "021", "100", "0000", "0001", "0002", "00000", "00001"]
+    tree = nested([tuple(map(int, place)) for place in first + deeper])
+    p, q = (tuple(F(mass, 10) for mass in masses) for masses in ((1, 2, 3, 4), (2, 1, 4, 3)))
+    wrong = by_hand.emitted(eagle.walked(tree, False, True), lambda prefix=(): p, lambda prefix=(): q, 1, 6)
+    due = by_hand.continued((), lambda prefix: p, 6)
+    assert sum(abs(wrong.get(text, 0) - mass) for text, mass in due.items()) / 2 == F(896, 46875)
+    accepted = sum(map(min, p, q))
+    rest = by_hand.norm(by_hand.minus(p, q))
+    second = sum(
+        (q[x] - min(p[x], q[x])) * sum(map(min, rest, by_hand.without(q, [x]))) for x in range(4)
+    )  # the first child is refused, the second one taken
+    assert accepted**4 * second * sum(map(max, by_hand.minus(rest, p), (0,) * 4)) == F(896, 46875)
+
+
+DRAWN_TREES = ["spectr", "mcsd", "spechub", "khisti", "hu", "specinfer", "sequoia", "traversal", "eagle"]
+CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa"]
+
+
+@pytest.mark.parametrize("name", DRAWN_TREES + CHOSEN_TREES)
+def test_who_verifies_a_tree_is_judged_as_a_walk(name: str) -> None:
+    shapes = [getattr(form.defendant, "shape", None) for form in REGISTER[name][0].forms]
+    assert any(shape and shape.length > 1 and shape.most > 1 for shape in shapes)
+
+
+def test_a_recorded_case_that_comes_out_otherwise_is_not_sound() -> None:
+    form = next(form for work, form in FORMS if work == "hsd" and form.known)
+    (known,) = form.known
+    assert judge(form).sound
+    assert not judge(replace(form, known=(known._replace(total_variation=F(1, 10)),))).sound
+    another = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
+    assert not judge(replace(form, known=(known._replace(by_hand=another),))).sound
+
+
+def test_laws_that_settings_have_changed() -> None:
+    law = (F(1, 6), F(1, 3), F(1, 2))
+    assert by_hand.rooted(by_hand.squared(law)) == law
+    with pytest.raises(ValueError, match="no square"):
+        by_hand.rooted(law)
+    assert Case((law,), (law,), 1).through(by_hand.squared).p == (by_hand.squared(law),)
+
+
+@pytest.mark.parametrize("form", [form for _, form in FORMS if form.seen], ids=lambda form: form.name)
+def test_a_no_about_released_code_says_how_it_was_seen(form: Form) -> None:
+    assert form.expects == NOT_LOSSLESS and form.seen.startswith(("run: ", "read, not run", "not read: "))
+
+
+def test_a_no_about_an_engine_says_when() -> None:
+    for work, _ in REGISTER.values():
+        for form in work.forms:
+            if work.engine and form.expects == NOT_LOSSLESS:
+                assert form.when and form.seen, (work.name, form.name)
 
 
 def test_the_question_of_tree_verification_is_answered() -> None:
@@ -256,8 +320,8 @@ def test_the_section_of_the_report(tmp_path: Path) -> None:
 def test_the_formats(tmp_path: Path) -> None:
     run = CliRunner().invoke
     found = json.loads(run(main, ["court", "leviathan", "llama-cpp", "--format", "json"]).output)
-    assert [row["verdict"] for row in found] == ["lossless", "lossless", "lossless", "not lossless"]
-    assert found[3]["confirmed"] and len(found[3]["note"]) == 5
+    assert [row["verdict"] for row in found[:4]] == ["lossless", "lossless", "lossless", "not lossless"]
+    assert found[3]["confirmed"] and len(found[3]["note"]) == 5 and found[3]["known"]
     markdown = run(main, ["court", "leviathan", "--format", "markdown"]).output.splitlines()
     assert markdown[0].count("|") == len(pages.HEADS) + 1 and len(markdown) == 4
     latex = run(main, ["court", "tensorrt", "--format", "latex"]).output

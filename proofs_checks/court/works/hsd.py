@@ -1,11 +1,12 @@
-"""HSD: block verification on paper, and its last test without the cap in the code.
+"""HSD: block verification on paper, as we read it, and its last test without the cap in the code.
 
-PAPER. Definitions 4 to 6 with the cap give r* = R_t / max over i <= t of R_i, the weight w_t = min(1, w_{t-1} p/q) of block verification;
-the branch probabilities and residuals are then block verification's as well. So its one-draft rule is that rule.
+PAPER. Definitions 4 to 6 with the cap, as noted earlier, give r* = R_t / max over i <= t of R_i, the weight w_t = min(1, w_{t-1} p/q) of
+block verification; the branch probabilities and residuals are then block verification's as well. So its one-draft rule is that rule.
 CODE. The tests of all shorter beginnings use capped ratios (a running maximum); the test of the whole path uses exp(sum of log p - log
-q), the uncapped ratio, which is larger where an earlier ratio was above 1. The whole path is accepted too often. Lines
-5519 to 5532 at b8575e2, branch `backward`, first pass of the loop over drafts. Python refuses the file there (TabError, line 5366);
-f3adf7f, the last version that it reads, has the same test.
+q), the uncapped ratio, which is larger where an earlier ratio was above 1. From two drafted tokens on the whole path is accepted too often;
+with one the code is lossless. With q = 1 on the path, its EAGLE-3 variant, no ratio is above 1, and this fault is absent. Branch
+`backward`, first pass of the loop over drafts. Python refuses the file from 3b1ae00 on (TabError, line 5366 at b8575e2); f3adf7f, the
+last version that it reads, has the same test. algorithm.py, the short form, has it too and cannot run (undefined names).
 """
 
 from fractions import Fraction
@@ -14,7 +15,7 @@ from typing import Any
 from ot_draft import paths
 
 from ..by_hand import minus, norm
-from ..record import AlongPath, Form, Work, biased
+from ..record import AlongPath, Case, Form, Known, Work, biased
 from ..rules import chain
 
 BLOCK = AlongPath(paths.BlockVerification())
@@ -38,14 +39,21 @@ def code(chance: Any, p: Any, q: Any, k: int, length: int = 2) -> Any:
     return (chance.draw(norm(minus(p(), q()), p())),)
 
 
+def toy(p: Fraction, q: Fraction) -> Case:
+    return Case(((p, 1 - p),), ((q, 1 - q),), 1)
+
+
+THIRD = Fraction(1, 3)
 WORK = Work(
-    "hsd", "Hierarchical speculative decoding (HSD)", "2601.05724, definitions 4 to 6",
-    "the definitions, as noted earlier; code of one draft", "lossless; accepts more than block verification",
-    "two passes over the vocabulary a position",
-    (Form("paper", BLOCK, "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
+    "hsd", "HSD", "2601.05724, definitions 4 to 6", "the definitions, second hand; code of one draft",
+    "lossless; accepts more than block verification", "two passes over the vocabulary a position",
+    (Form("paper, as we read definitions 4 to 6", BLOCK,
+          "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
             "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",
-            BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well")),
-    "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2, _speculative_sampling",
-    not_judged="several drafts: what later ones take over from refused ones was not rebuilt",
+            BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well", when="two drafted tokens or more",
+            seen="run: its own function along all its coins, in float64, has the same law (f3adf7f)",
+            known=(Known(toy(THIRD, 2 * THIRD), THIRD / 3),))),
+    "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2 and @f3adf7f, _speculative_sampling",
+    not_judged=(("several drafts", "what later ones take over from refused ones was not rebuilt"),),
 )  # fmt: skip

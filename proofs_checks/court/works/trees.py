@@ -1,61 +1,39 @@
-"""Recursive rejection of the children of a node: SpecInfer, and the trees of EAGLE.
+"""Trees and paths as wholes.
 
-SPECINFER tests each child against what the refused ones leave of the target. The theorem takes children that are drawn. The paper's trees
-may also be expanded by the top tokens of one model; the description does not say which rule is then used. With the same test, and q as it
-is, that is not lossless.
-EAGLE-1 draws children without replacement and rejects recursively with the q they were drawn by. EAGLE-2 and 3 take the top tokens; their
-code sets q = 1: a child x is taken with probability P(x), else P(x) becomes 0 and P is normalised. That is drawing from P, child by
-child.
+SPECINFER tests each drawn child against what the refused ones leave of the target. Its trees may also be expanded by the top tokens of one
+model; the description does not say which rule is then used (the variants page: with q as it is that would not be lossless). SEQUOIA does so
+without replacement. TRAVERSAL goes from the leaves up. BLOCK verification tests a path as a whole. Of GBV and UNIVER only abstracts could
+be read; the nearest rule here is `Joint`.
 """
-
-from typing import Any
 
 import ot_draft as ot
 from ot_draft import paths
 
-from ..by_hand import likeliest, minus, norm, ratio, without
-from ..record import TOP, AlongPath, Form, OneToken, Work, biased
+from ..record import TREE, AlongPath, Form, OneToken, Work
+from .several_drafts import ABSTRACT, ALGORITHM, LOSSLESS, RECURSIVE, WALK, WITHOUT, walk
 
-RULE, NAIVE = ot.rules.RecursiveRejection(), ot.rules.NaiveTarget(law=TOP)
-
-
-def recursive(chosen: bool, renormalised: bool) -> Any:
-    """The program: children are q's top tokens, or drawn without replacement; tested with q without the refused ones, or with q."""
-
-    def program(chance: Any, p: Any, q: Any, k: int) -> Any:
-        target, taken = p(), list[int]()
-        for place in range(min(k, len(target))):
-            left = without(q(), taken)
-            x = likeliest(q(), k)[place] if chosen else chance.draw(left)
-            law = left if renormalised else q()
-            if chance.flip(ratio(target[x], law[x])):
-                return (x,)
-            target = norm(minus(target, law), target)
-            taken.append(x)
-        return (chance.draw(target),)
-
-    return program
-
-
-ON_TOP_TOKENS = recursive(chosen=True, renormalised=False)
+BLOCK = AlongPath(paths.BlockVerification())
 WORKS = (
-    Work(
-        "specinfer", "SpecInfer", "Miao et al. 2024", "the library's rule; the choice of children as its trees are described", "lossless",
-        "one pass a draft",
-        (Form("children drawn from q", OneToken(RULE), "Coq: sampling.v"),
-         biased("children are q's top tokens (left open)", OneToken(RULE, (1, 2), TOP), ON_TOP_TOKENS,
-                "accept x with probability P(x)/Q(x), where x was chosen and not drawn",
-                OneToken(NAIVE, (1, 2)), "with chosen children Q(x) = 1: draw from P, and accept if it is a child")),
-    ),
-    Work(
-        "eagle", "EAGLE-1, EAGLE-2 tree verification", "Li et al. 2024 (EAGLE, EAGLE-2)", "code of both", "lossless",
-        "one pass a child (EAGLE-1); none (EAGLE-2)",
-        (Form("code of EAGLE-1", OneToken(ot.rules.RecursiveRejectionWithoutReplacement()), "Coq: sampling.v"),
-         Form("code of EAGLE-2, q set to 1", OneToken(NAIVE), "the output is a draw from p, whatever was chosen; Coq: sampling.v"),
-         Form("tree of EAGLE-2", AlongPath(paths.NaivePath(), (2,), 2, paths.TreeShape.by_level((2, 1)), TOP), "exact checks"),
-         biased("top children, the draft's q (left open)", OneToken(RULE, (1, 2), TOP), ON_TOP_TOKENS,
-                "acp = px / qx with qx = q(x) for a child that was chosen, not drawn", OneToken(NAIVE, (1, 2)),
-                "qx = 1 and P(x) = 0 after a refusal, as the code of EAGLE-2 has it")),
-        "SafeAILab/EAGLE eagle/modeling_eagle.py, eagle/model/utils.py@cb7e084, evaluate_posterior",
-    ),
+    Work("specinfer", "SpecInfer", "Miao et al. 2024", "the library's rule", LOSSLESS, "one pass a draft",
+         (Form("node, children drawn from q", OneToken(RECURSIVE), "Coq: sampling.v"),
+          Form("tree, children drawn from q", walk(RECURSIVE), WALK)),
+         not_judged=(("trees expanded by top tokens", "the description does not say which q the test is told"),)),
+    Work("sequoia", "Sequoia", "Chen et al. 2024", "code; the library's rule", "lossless; cover property",
+         "one pass over the vocabulary a draft",
+         (Form("node", OneToken(WITHOUT), "Coq: sampling.v; exact checks where q runs out"),
+          Form("tree", walk(WITHOUT), "Coq: adaptive_trees.v")),
+         "Infini-AI-Lab/Sequoia Tree/SpecTree.py@0ff3ff7, accept_step",
+         remarks="Code: once all of q is refused, softmax is uniform on the drafted tokens too, where the paper leaves these out."),
+    Work("block", "Block verification", "Sun et al. 2403.10444", ALGORITHM, "lossless; optimal for one path", "two passes a position",
+         (Form("one path", BLOCK, "Coq: block.v; that no lossless rule for one path accepts more: block_optimal.v"),)),
+    Work("traversal", "Traversal verification", "Weng et al. 2505.12398", ALGORITHM, "lossless; optimal for one path", "a pass a node",
+         (Form("chains", AlongPath(paths.Traversal(), (1, 2)), "Coq: joint.v, adaptive_trees.v"),
+          Form("tree, children without replacement", AlongPath(paths.Traversal(), (2,), 2, TREE, WITHOUT.law), "Coq: adaptive_trees.v"),
+          Form("tree, children i.i.d.", AlongPath(paths.Traversal(), (2,), 2, TREE, ot.IID()), "Coq: adaptive_trees.v"))),
+    Work("gbv", "GBV", "Thomas and Pal 2602.16961v1", ABSTRACT,
+         "block verification is optimal for one path, off-path probabilities included; lossless for several", "not read",
+         (Form("one path", BLOCK, "its claim of optimality is a theorem, Coq: block_optimal.v"),),
+         not_judged=(("several paths", "abstract only; the nearest rule here is `Joint`"),)),
+    Work("univer", "UniVer", "Weng et al. 2605.04543v1", ABSTRACT, "lossless; optimal within its framework", "not read", (),
+         not_judged=(("its rule", "abstract only; the nearest rule here is `Joint`"),)),
 )  # fmt: skip
