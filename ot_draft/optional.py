@@ -7,15 +7,18 @@ from typing import Any
 from .errors import MissingPackage
 
 
-def load(package: str, extra: str) -> Any:
-    """The module, imported when first used; MissingPackage says how to install what the extra brings."""
+def load(package: str, extra: str, distribution: str = "") -> Any:
+    """The module, imported when first used; MissingPackage says how to install what the extra brings.
+
+    distribution: its name on the package index, where that is another.
+    """
     root = package.partition(".")[0]
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != root:
             raise
-        raise MissingPackage(root, extra) from None
+        raise MissingPackage(distribution or root, extra) from None
 
 
 def require(*packages: str, extra: str) -> None:

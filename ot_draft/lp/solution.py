@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
 from ..problem import Problem
-from . import float_solvers
+from . import float_solvers, network_simplex
 from .coupling import feasible, in_units, totals
 from .maximum_flow import flow, ortools
 from .plan import Certificate, Plan
@@ -25,9 +25,14 @@ def _in_floats(solver: str, program: Program) -> RawSolution:
 SOLVERS: dict[str, Callable[[Program], RawSolution]] = {
     "flow": flow,
     "ortools": ortools,
+    "pot": network_simplex.sparse,
+    "pot-dense": network_simplex.dense,
+    "pot-warm": partial(network_simplex.dense, warm=True),
     **{name: partial(_in_floats, name) for name in float_solvers.SOLVERS},
 }
-TOLERANCE = {"flow": 0.0, "ortools": 1e-9, "highs": 1e-9}  # largest gap that is let through; 1e-6 for the others
+TOLERANCE = {"flow": 0.0, "ortools": 1e-9, "highs": 1e-9} | dict.fromkeys(
+    ("pot", "pot-dense", "pot-warm"), 1e-9
+)  # largest gap that is let through; 1e-6 for the others
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,11 @@ class Solution:
 def solve_program(problem: Problem, solver: str = "highs") -> Solution:
     """Largest acceptance of any rule that keeps the target's law, by linear programming (SpecTr; Sun et al. 2023).
 
-    solver: "flow" (pure Python, exact: gap 0), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC),
-    "ortools" (push-relabel). Fractions stay exact with "flow"; other solvers get them rounded, and their answer is still checked
-    against the exact problem. Raises SolverFailed where acceptance and cut differ by more than 0 (flow), 1e-9 (highs, ortools),
-    1e-6 (others), InvalidArgument for a solver that is none.
+    solver: "flow" (pure Python, exact: gap 0), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools"
+    (push-relabel), "pot" (network simplex), "pot-dense", "pot-warm" (dense, from the dual).
+    Fractions stay exact with "flow"; other solvers get them rounded, and their answer is still checked against the exact problem.
+    Raises SolverFailed where acceptance and cut differ by more than 0 (flow), 1e-9 (highs, ortools, pot), 1e-6 (others),
+    InvalidArgument for a solver that is none.
     """
     if solver not in SOLVERS:
         raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join(SOLVERS)}")

@@ -28,10 +28,11 @@ def solve(problem: Problem, solver: str | None = None) -> Solution:
 
     solver: by default "construction", where the optimum is known in closed form: i.i.d. drafts, fixed tokens, hybrid and greedy
     drafting, SpecHub's; no program is solved, at any n. Elsewhere "highs". The linear program (SpecTr; Sun et al. 2023), to confirm it
-    or for other laws, by "flow" (pure Python, exact), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools".
+    or for other laws, by "flow" (pure Python, exact), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools",
+    "pot" (network simplex).
     On Fractions construction and flow are exact: the plan's value is the cut with ==. Raises SolverFailed where the two differ by
     more, on floats by more than k (n + 16) / 2^43 (construction; mostly it is 1e-15), and elsewhere by more than 1e-9 (highs,
-    ortools) or 1e-6; InvalidArgument for a solver that is none, or cannot be under this law.
+    ortools, pot) or 1e-6; InvalidArgument for a solver that is none, or cannot be under this law.
     """
     if solver not in (None, CONSTRUCTION, *SOLVERS):
         raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join((CONSTRUCTION, *SOLVERS))}")

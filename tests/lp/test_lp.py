@@ -19,13 +19,21 @@ from ot_draft import optional
 from ot_draft.exact import all_drafts
 from ot_draft.laws import sets
 from ot_draft.lp import coupling as coupling_module
-from ot_draft.lp import float_solvers, program, solution
+from ot_draft.lp import float_solvers, network_simplex, program, solution
 from ot_draft.lp.program import RawSolution
 
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()]
+POT = ["pot", "pot-dense", "pot-warm"]
 WITHOUT_ORTOOLS = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra ortools is not installed")
-SOLVERS = ["flow", "highs", "cvxpy", "cvxpy-highs", "pulp", pytest.param("ortools", marks=WITHOUT_ORTOOLS)]
-AGREES = {"flow": 1e-9, "highs": 1e-9, "ortools": 1e-9, "cvxpy": 1e-6, "cvxpy-highs": 1e-6, "pulp": 1e-6}
+SOLVERS = ["flow", "highs", "cvxpy", "cvxpy-highs", "pulp", *POT, pytest.param("ortools", marks=WITHOUT_ORTOOLS)]
+AGREES = {
+    "flow": 1e-9,
+    "highs": 1e-9,
+    "ortools": 1e-9,
+    "cvxpy": 1e-6,
+    "cvxpy-highs": 1e-6,
+    "pulp": 1e-6,
+} | dict.fromkeys(POT, 1e-9)
 
 
 def masses(generator, n, heavy, floor):
@@ -387,13 +395,14 @@ def test_a_small_excess_is_reported_and_taken_back(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("package", "solver"), [("cvxpy", "cvxpy"), ("pulp", "pulp"), ("scipy.optimize", "highs"), ("ortools", "ortools")]
+    ("package", "solver"),
+    [("cvxpy", "cvxpy"), ("pulp", "pulp"), ("scipy.optimize", "highs"), ("ortools", "ortools"), ("ot", "pot")],
 )
 def test_missing_packages_are_named_with_their_remedy(monkeypatch, package, solver):
     for name in [loaded for loaded in sys.modules if loaded.startswith("ortools.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    name = package.split(".")[0]
+    name = {"ot": "POT"}.get(package, package.split(".")[0])
     with pytest.raises(ot.MissingPackage, match=rf"{name} is not installed: run  pip install "):
         ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), solver)
 
@@ -416,7 +425,8 @@ def test_what_solve_refuses():
     with pytest.raises(ot.InvalidDistribution, match="meta device"):
         ot.solve(ot.Problem(meta, meta))
     with pytest.raises(
-        ot.InvalidArgument, match="take one of construction, flow, ortools, highs, cvxpy, cvxpy-highs, pulp"
+        ot.InvalidArgument,
+        match="take one of construction, flow, ortools, pot, pot-dense, pot-warm, highs, cvxpy, cvxpy-highs, pulp",
     ):
         ot.solve(ot.Problem(uniform[0], uniform[0]), "simplex")
 
@@ -461,3 +471,42 @@ def test_float_solvers_take_any_linear_program(solver):
     np.testing.assert_allclose(mass, [1.2, 1.6], atol=1e-7)
     np.testing.assert_allclose(prices, [0.4, 0.0, 0.2], atol=1e-6)
     assert status == "optimal"
+
+
+@pytest.mark.parametrize("solver", POT)
+def test_network_simplex_is_as_good_as_the_flow(solver):
+    """Its plan in floats, brought inside the constraints in rationals, is not further from the exact optimum than rounding."""
+    generator = np.random.default_rng(11)
+    for i in range(60):
+        law = LAWS[i % 4]
+        n, k = int(generator.integers(2, 9)), 2 if law == ot.Hub() else int(generator.integers(1, 5))
+        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        exact, found = ot.solve(problem, "flow").acceptance, ot.solve(problem, solver)
+        assert exact - F(1, 10**14) <= found.acceptance <= exact
+        assert found.certificate().upper == exact and found.residuals.dual <= 1e-14 and found.residuals.primal <= 1e-14
+
+
+def test_a_dense_cost_that_fills_the_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(network_simplex, "MAX_ENTRIES", 100)
+    problem = ot.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
+    with pytest.raises(ot.InvalidArgument, match=r'41 draft sets by 6 tokens are too many .* take solver="pot"'):
+        ot.solve(problem, "pot-dense")
+
+
+def test_a_network_simplex_that_stops_early_is_refused(monkeypatch):
+    monkeypatch.setattr(network_simplex, "MOST_PIVOTS", 1)
+    generator = np.random.default_rng(12)
+    for solver in POT:
+        with pytest.raises(ot.SolverFailed, match=r'POT: numItermax.*take solver="flow"'):
+            ot.solve(ot.Problem(*generator.dirichlet(np.ones(9), 2), 3), solver)
+
+
+def test_the_dual_that_a_network_simplex_starts_from_is_one():
+    """[S inside H] - [y in H] is at most the cost of every arc, and its value is that of the cut."""
+    for problem, optimum in zip(PROBLEMS[:60], OPTIMA, strict=False):
+        built = program.build(problem)
+        of_sets, of_tokens = network_simplex._potentials(built)
+        inside = np.zeros((len(of_sets), problem.n))
+        inside[built.rows, built.tokens] = 1
+        assert (of_sets[:, None] + of_tokens <= 1 - inside).all()
+        assert 1 - built.bounds @ np.concatenate((of_sets, of_tokens)) == pytest.approx(optimum, abs=1e-12)
