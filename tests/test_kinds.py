@@ -1,4 +1,4 @@
-"""One source, every kind of array: the same numbers, the type that came in, inputs left alone, no hidden host sync."""
+"""One source, every kind of array: the type that came in goes out, and what was given out stays as it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from random_problems import all_tuples, fits, random_masses
 import ot_draft as ot
 
 RULES = pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
-# K-SEQ's factor is rounded up, by up to about a thousand roundings: its acceptance differs that much between kinds.
-LOOSE = {"KSeq": 20}
 
 
 def count(rule: ot.SelectionRule) -> int:
@@ -31,20 +29,6 @@ def pairs(seed: int, shape: tuple[int, ...] = (), n: int = 4) -> tuple[Any, Any]
 def skip_where_values_are_needed(rule: ot.SelectionRule, kind: Any) -> None:
     if kind.meta and rule.solves:
         pytest.skip("a program needs values; that it says so is tested in test_from_coupling.py")
-
-
-@RULES
-def test_evaluate_agrees_with_fractions(rule: ot.SelectionRule, kind: Any) -> None:
-    skip_where_values_are_needed(rule, kind)
-    k, loose = count(rule), LOOSE.get(rule.name, 1)
-    p, q = pairs(31, (5,))
-    exact = ot.evaluate(rule, ot.Problem(p, q, k, rule.law))
-    result = ot.evaluate(rule, ot.Problem(kind.make(p), kind.make(q), k, rule.law))
-    assert kind.agrees(result.output, p)
-    assert kind.agrees(result.acceptance, exact.acceptance, loose)
-    assert kind.agrees(result.accept, exact.accept, loose)
-    if not kind.meta:
-        assert result.lossless
 
 
 @RULES
@@ -85,56 +69,6 @@ def test_inputs_are_left_alone(rule: ot.SelectionRule, kind: Any) -> None:
     if not kind.meta:
         assert all((kind.back(x) == y).all() for x, y in zip((p, q), before, strict=True))
         assert all((kind.back(x) == y).all() for x, y in zip((first.accept, first.residual), kept, strict=True))
-
-
-@RULES
-def test_a_batch_is_a_loop_over_its_rows(rule: ot.SelectionRule, kind: Any) -> None:
-    skip_where_values_are_needed(rule, kind)
-    k, generator = count(rule), np.random.default_rng(35)
-    p, q = pairs(35, (3, 2))
-    drafts = generator.integers(0, 4, (3, 2, k))
-    law = rule(kind.make(p), kind.make(q), kind.tokens(drafts)).output(kind.tokens(drafts))
-    assert tuple(law.shape) == (3, 2, 4)
-    for row in np.ndindex(3, 2):
-        tokens = kind.tokens(drafts[row])
-        alone = rule(kind.make(p[row]), kind.make(q[row]), tokens)
-        assert tuple(alone.accept.shape) == (k,) and tuple(alone.residual.shape) == (4,)
-        if not kind.meta:
-            exact = kind.back(alone.output(tokens))
-            assert kind.agrees(law[row], exact, 1000) and kind.agrees(law[row].sum(-1), 1, 10)
-
-
-@RULES
-def test_one_pair_of_laws_for_many_drafts(rule: ot.SelectionRule, kind: Any) -> None:
-    """p and q broadcast against the drafts: what makes enumeration a batch."""
-    skip_where_values_are_needed(rule, kind)
-    p, q = pairs(36)
-    drafts = all_tuples(4, count(rule))
-    if not isinstance(rule.law, ot.IID | ot.WithoutReplacement):
-        drafts = drafts[rule.law.probability(q, drafts) > 0]
-    exact = rule(p, q, drafts).output(drafts)
-    assert exact.shape == (len(drafts), 4) and (exact.sum(-1) == 1).all() and (exact >= 0).all()
-    law = rule(kind.make(p), kind.make(q), kind.tokens(drafts)).output(kind.tokens(drafts))
-    assert kind.agrees(law, exact, 100 * LOOSE.get(rule.name, 1))
-    drafts = np.resize(drafts, (3, 2, drafts.shape[-1]))
-    many = rule(kind.make(p[None, None]), kind.make(q[None, None]), kind.tokens(drafts))
-    assert tuple(many.accept.shape) == (3, 2, drafts.shape[-1])
-
-
-@RULES
-def test_accept_and_residual_are_laws(rule: ot.SelectionRule) -> None:
-    """On every tuple that the law may draw; for rules without top tokens on every tuple, absent drafts included."""
-    generator = np.random.default_rng(37)
-    for n in (1, 2, 3):
-        for _ in range(6):
-            p, q = random_masses(generator, n), random_masses(generator, n)
-            drafts = all_tuples(n, count(rule))
-            if not isinstance(rule.law, ot.IID | ot.WithoutReplacement):
-                drafts = drafts[rule.law.probability(q, drafts) > 0]
-            selection = rule(p, q, drafts)
-            assert (selection.accept >= 0).all() and (selection.accept.sum(-1) <= 1).all()
-            assert (selection.accept[drafts == -1] == 0).all()
-            assert (selection.residual >= 0).all() and (selection.residual.sum(-1) == 1).all()
 
 
 @pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()], ids=repr)

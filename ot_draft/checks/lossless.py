@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, broadcast, is_exact
+from ..arrays import Array, broadcast, is_exact, is_torch, to_host
 from ..exact import evaluate
 from ..laws import DraftLaw
 from ..optimum import cut_value, optimal_acceptance
@@ -86,20 +86,33 @@ def boundary_cases(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=extreme_list)
 def extreme_cases(rule: SelectionRule, problem: Problem) -> None:
-    """No drafts (k = 0), a batch of no rows and masses of 5e-324 are no error and come out right, in Fractions and in float64."""
-    for case in (problem, as_floats(problem)):
-        _compare(rule, problem, case)
+    """No drafts (k = 0), a batch of no rows and masses of 5e-324 are no error and come out right, in Fractions, float64 and torch."""
+    for convert in (as_given, *_in_float64(rule)):
+        _compare(rule, problem, convert)
 
 
 @rule_property(cases=boundary_list, category="floats")
 def boundary_cases_in_floats(rule: SelectionRule, problem: Problem) -> None:
-    """The boundary cases come out right in float64, up to rounding."""
-    _compare(rule, problem, as_floats(problem))
+    """The boundary cases come out right in float64, numpy and torch, up to rounding."""
+    for convert in _in_float64(rule):
+        _compare(rule, problem, convert)
 
 
-def _compare(rule: SelectionRule, problem: Problem, case: Problem) -> None:
-    slack = 0.0 if case is problem else TOLERANCE["float64"]
-    if seen := off(evaluate(rule, case).output, kept_problem(rule, case), slack):
+def _in_float64(rule: SelectionRule) -> list[Convert]:
+    """On numpy, and on torch where it is installed."""
+    return [in_numpy("float64"), *([] if without_torch(rule) else [in_torch("float64")])]
+
+
+def _compare(rule: SelectionRule, problem: Problem, convert: Convert) -> None:
+    p, q = convert(problem.p), convert(problem.q)
+    case = Problem(p, q, problem.k, problem.law)
+    kept, output = kept_problem(rule, case), evaluate(rule, case).output
+    if not is_torch(p):
+        seen = off(output, kept, 0.0 if p is problem.p else TOLERANCE["float64"])
+    else:
+        seen = off(to_host(output), Problem(to_host(kept.p), to_host(q), problem.k, problem.law), TOLERANCE["float64"])
+        seen = seen and f"torch: {seen}"
+    if seen:
         raise Counterexample(problem, seen)
 
 

@@ -235,7 +235,9 @@ PAIRS = (
     ((F(1, 2), F(1, 2), F(0), F(0)), (F(0), F(0), F(1, 3), F(2, 3))),  # disjoint supports
     ((F(0), F(2, 5), F(0), F(3, 5)), (F(1, 4),) * 4),  # zeros in p
     ((F(1, 4),) * 4, (F(0), F(2, 5), F(0), F(3, 5))),  # zeros in q
+    ((F(0), F(1, 3), F(2, 3), F(0)), (F(0), F(0), F(1, 3), F(2, 3))),  # zeros in both
     ((LOW, HIGH), (HIGH, LOW)),  # one ulp apart
+    ((F(1, 2), LOW / 2, HIGH / 2), (F(1, 2), HIGH / 2, LOW / 2)),  # one ulp apart in part
     ((F(1, 2), F(1, 4), F(1, 8), F(1, 8)), (F(1, 4), F(1, 8), F(5, 16), F(5, 16))),  # ties in p/q
 )
 SUBNORMAL = (

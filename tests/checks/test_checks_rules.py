@@ -49,13 +49,21 @@ def test_rule(rule, check):
 
 @parametrize_with_rule_checks(ot.rules.ALL, max_examples=25)
 def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
+    """The one place where every rule meets every kind of pair, of array and of batch."""
     check(rule)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("top", ["auto", slow(1), slow(2)])
-def test_optimal_selection_passes_under_hybrid_drafting(top: int | str) -> None:
-    check_rule(ot.rules.Optimal(ot.Hybrid(top)), max_examples=25).raise_if_failed()
+VARIANTS = (
+    *(ot.rules.Optimal(ot.Hybrid(top)) for top in ("auto", 1, 2, -1)),
+    *(ot.rules.Optimal(classes=classes) for classes in (1, 4, 16)),
+)
+
+
+@pytest.mark.parametrize("chosen", [["output_law", "boundary_cases", "at_most_the_optimum", "optimal"], slow(None)])
+@pytest.mark.parametrize("rule", VARIANTS, ids=repr)
+def test_so_does_optimal_selection_in_its_variants(rule: ot.SelectionRule, chosen: list[str] | None) -> None:
+    names = chosen and [name for name in chosen if name in rule.claims or name not in {each.name for each in CLAIMS}]
+    check_rule(rule, max_examples=25, properties=names).raise_if_failed()
 
 
 @pytest.mark.slow

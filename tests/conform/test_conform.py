@@ -319,10 +319,10 @@ def test_the_command(models: Path, tmp_path: Path) -> None:
         "--json",
         str(tmp_path / "table.json"),
     ]
-    done = CliRunner().invoke(main, [*given, "--set", "error=no bias"])
+    done = CliRunner().invoke(main, [*given, "--set", "error=no allowed"])
     assert done.exit_code == 1, done.output
     table = json.loads((tmp_path / "table.json").read_text())
-    assert [row["name"] for row in table["rows"] if row["verdict"] == "WRONG"] == ["logit bias, 8 tokens"]
+    assert [row["name"] for row in table["rows"] if row["verdict"] == "WRONG"] == ["allowed tokens, 8 tokens"]
     assert "accepted drafts" in done.output
 
 
