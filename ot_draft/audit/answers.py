@@ -1,4 +1,9 @@
-"""What an OpenAI-compatible server answers, read with distrust: emitted tokens with the tokens listed for each."""
+"""What an OpenAI-compatible server answers, read with distrust: emitted tokens with the tokens listed for each.
+
+Some name tokens by their texts, and several tokens may have one text. In a list of objects both stand there. Where texts are the keys
+of an object one overwrites the other: what is left, and how long the list is, can hang on the emitted token. `reported.Lists` says which
+of these laws can be known.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,7 @@ UNREPORTED = "unreported"  # how an answer ended whose last token is counted and
 PARTIAL, UNCLEAR = "\ufffd", ("",)  # texts that many tokens have: parts of a character, and marks that are not printed
 NAMELESS = -10
 LARGEST_ID = 2**31  # no vocabulary is larger
+NEAR = 1e-2  # two log-probabilities of one text that differ by more are those of two tokens
 OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits
 CONTRADICTS = 0.02  # two reports of one probability in one answer may differ by this, for the same reason
 NO_LAW = (
@@ -46,7 +52,9 @@ class Emitted:
     """One emitted token: its number, log-probability, and all listed tokens with theirs, heaviest first.
 
     The number is -3 where its name does not say which token it is, and so are those from NAMELESS down in ids: by_text, named by their
-    texts, not by ids. as_mass: given as probabilities, not logarithms.
+    texts, not by ids. as_mass: given as probabilities, not logarithms. keyed: by_text, and texts are the keys, so that one entry may
+    have overwritten another. own_last: the entry of the emitted token's text has the emitted token's mass, and none has less. twice:
+    several entries have this text. apart: it is listed, with other masses than the emitted token's.
     """
 
     token: int
@@ -55,6 +63,10 @@ class Emitted:
     logs: Array
     by_text: bool = False
     as_mass: bool = False
+    keyed: bool = False
+    own_last: bool = False
+    twice: bool = False
+    apart: bool = False
 
     @cached_property
     def mass(self) -> Array:
@@ -139,40 +151,47 @@ def read_answer(body: bytes, most: int) -> Answer:
 Named = tuple[Any, float, bool]
 
 
-def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named]]]:
-    """Emitted token and listed tokens: a list of objects (llama.cpp, chat style), or columns (vLLM, SGLang, OpenAI's completions)."""
+def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named], bool]]:
+    """Emitted token, listed tokens, and whether these were keys.
+
+    A list of objects (llama.cpp, chat style), or columns (vLLM, SGLang, OpenAI's completions).
+    """
     if "content" in logprobs:
-        for entry in logprobs["content"]:
-            others = entry["top_logprobs"] if "top_logprobs" in entry else entry["top_probs"]
-            yield _named(entry), [_named(other) for other in others]
+        for i, entry in enumerate(logprobs["content"]):
+            field = "top_logprobs" if "top_logprobs" in entry else "top_probs"
+            others = [_named(other, f"content[{i}].{field}[{j}]") for j, other in enumerate(entry[field])]
+            yield _named(entry, f"content[{i}]"), others, False
         return
     tokens, logs, lists = (logprobs[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not len(tokens) == len(logs) == len(lists):
         raise BadAnswer(f"{len(tokens)} tokens, {len(logs)} log-probabilities and {len(lists)} lists of others")
-    for token, log, others in zip(tokens, logs, lists, strict=True):
-        yield (token, _log(log), False), [(name, _log(value), False) for name, value in others.items()]
+    for i, (token, log, others) in enumerate(zip(tokens, logs, lists, strict=True)):
+        listed = [(name, _log(value, f"top_logprobs[{i}][{_short(name)}]"), False) for name, value in others.items()]
+        yield (token, _log(log, f"token_logprobs[{i}]"), False), listed, True
 
 
-def _named(entry: Any) -> Named:
+def _named(entry: Any, where: str) -> Named:
     name = entry["id"] if "id" in entry else entry["token"]
     if "prob" not in entry:
-        return name, _log(entry["logprob"]), False
-    mass = _real(entry["prob"])
+        return name, _log(entry["logprob"], f"{where}.logprob"), False
+    mass = _real(entry["prob"], f"{where}.prob")
     if not mass >= 0:
-        raise BadAnswer(f"a probability is {mass:g}")
-    return name, _log(math.log(mass)) if mass > 0 else LOWEST, True
+        raise BadAnswer(f"{where}.prob is {mass:g}: a probability is from 0 to 1")
+    return name, _log(math.log(mass), f"{where}.prob, its logarithm") if mass > 0 else LOWEST, True
 
 
-def _log(value: Any) -> float:
-    number = _real(value)
+def _log(value: Any, where: str) -> float:
+    number = _real(value, where)
     if math.isnan(number) or number > 1e-2:
-        raise BadAnswer(f"a log-probability is {number:g}")
+        raise BadAnswer(f"{where} is {number:g}: a log-probability is at most 0")
     return max(min(number, 0.0), LOWEST)
 
 
-def _real(value: Any) -> float:
+def _real(value: Any, where: str) -> float:
     if type(value) not in (int, float):
-        raise BadAnswer(f"{_short(value)} stands where a number belongs")
+        raise BadAnswer(
+            f"{where} is {_short(value)} where a number belongs: let the server report one for every token, listed or not"
+        )
     return float(value)
 
 
@@ -190,21 +209,37 @@ def _number(name: Any) -> int:
     return name
 
 
-def _emitted(own: Named, others: Sequence[Named]) -> Emitted:
+def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
     """The list as it came, heaviest first; what was appended because it was emitted is told later, from many lists."""
     if not others:
         raise BadAnswer("no other tokens are listed: the server must report the likeliest ones")
     by_text = any(isinstance(name, str) and not TOKEN_ID.fullmatch(name) for name, *_ in others)
     ids, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
+    number, named = _number(own[0]), np.zeros(len(ids), dtype=bool)
+    near = abs(logs - own[1]) <= NEAR
     if by_text:
+        named = ids == number
         times = Counter(ids.tolist())
         unclear = [name in UNCLEAR or PARTIAL in str(name) or times[number] > 1
                    for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
         ids = np.where(unclear, NAMELESS - np.arange(len(ids)), ids)
-    token = _consistent(_number(own[0]), own[1], ids, logs, by_text)
+    token = _consistent(number, own[1], ids, logs, by_text)
     certain = not by_text or not (token < 0 or own[0] in UNCLEAR or PARTIAL in str(own[0]))
     order = np.lexsort((ids, -logs))
-    return Emitted(token if certain else -3, own[1], ids[order], logs[order], by_text, own[2])
+    own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
+    apart = bool(named.any() and not (named & near).any())
+    return Emitted(
+        token if certain else -3,
+        own[1],
+        ids[order],
+        logs[order],
+        by_text,
+        own[2],
+        by_text and keys,
+        own_last,
+        twice,
+        apart,
+    )
 
 
 def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) -> int:
@@ -215,7 +250,7 @@ def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) 
     if total > 1 + OVER:
         raise BadAnswer(f"the probabilities of a list sum to {total:.4g}")
     if by_text:
-        return -3 if len(at) and abs(logs[at[0]] - log) > 1e-2 else token
+        return -3 if len(at) and abs(logs[at[0]] - log) > NEAR else token
     if len(np.unique(ids)) < len(ids):
         raise BadAnswer("a token is listed twice")
     if len(at) and abs(float(mass[at[0]]) - own) > CONTRADICTS:

@@ -47,9 +47,10 @@ class Audit:
         self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
         self._rows: list[Added] = []
+        self._owed = 0  # tokens that every bet will be charged for
         self._largest = 0.0
         self._crossed: int | None = None
-        self.skipped, self.left_out = 0, LeftOut()
+        self.skipped, self.charged, self.left_out = 0, 0, LeftOut()
         self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
 
     def add(
@@ -100,10 +101,18 @@ class Audit:
         rows, self._rows = self._rows, []
         if rows:
             self._read(stack(rows))
+        self._pay()
+
+    def _pay(self) -> None:
+        """Charge the bets for what is owed: before those of a block and under its weights, which is no later than it is due."""
+        if self._owed:
+            self._wealth.charge(self._owed, self._learner.reach)
+            self._owed = 0
 
     def _read(self, tokens: Tokens) -> None:
         """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
         tokens = self._in_order(tokens)
+        self._pay()
         if not len(tokens):
             return
         seen = self._past.read(tokens)
@@ -114,7 +123,7 @@ class Audit:
         y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
         self._wealth.settle(y, m, slack)
         combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
-        self._wealth.settle_learned(combined, context, slack)
+        self._wealth.settle_learned(combined, context, slack, self._learner.reach)
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
         none = own < NOTHING
         self._wealth.settle_no_mass(none, nothing)
@@ -144,17 +153,16 @@ class Audit:
 
     def leave_out(self, reason: str, where: str, tokens: int = 1) -> None:
         """Count tokens that cannot be read, for a reason that may depend on them: every bet loses what it can lose at most."""
-        self._flush()
         self._count_out(reason, where, tokens)
 
     def charge(self, tokens: int) -> None:
-        """Take from every bet what it can lose at most on tokens that nobody saw, and in whose place others came."""
-        self._flush()
-        self._wealth.charge(tokens)
+        """Take from every bet what it can lose at most on tokens that nobody saw, or of which nobody knows whether a bet was on."""
+        self.charged += tokens
+        self._owed += tokens
 
     def _count_out(self, reason: str, where: str, tokens: int = 1) -> None:
         self.left_out.add(reason, where, tokens)
-        self._wealth.charge(tokens)
+        self._owed += tokens
 
     def skip(self, tokens: int = 1) -> None:
         """Count tokens that were left out, for a reason that does not depend on them."""

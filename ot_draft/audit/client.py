@@ -35,6 +35,12 @@ PATIENCE = 120.0  # seconds of waiting in an audit, all of it together
 HERE = ("localhost", "127.0.0.1", "::1")
 
 
+NO_PENALTIES = {
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}  # OpenAI's own fields: a server may have other defaults
+
+
 @dataclass(frozen=True)
 class Dialect:
     """What one engine's server understands beside OpenAI's fields.
@@ -53,7 +59,7 @@ class Dialect:
         """Fields of a request that is drawn in this way; top_k: 0 for all tokens."""
         every = {} if self.all_tokens is None else {"top_k": self.all_tokens}
         cut = {"top_k": top_k} if top_k else every
-        return {"model": model, "temperature": temperature, "top_p": top_p, **self.fields, **cut}
+        return {"model": model, "temperature": temperature, "top_p": top_p, **NO_PENALTIES, **self.fields, **cut}
 
 
 DIALECTS = {

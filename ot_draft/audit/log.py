@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -23,6 +24,9 @@ KNOWN = ("request", "position", "batch", "place")
 KEYS = {*KNOWN, "token", "law", "ids", "probabilities", "logprobs", "own", "whole", "draft_law"}
 WHOLE = ("token", "ids", "position", "place")  # arrays that hold whole numbers
 WANTED = {"iu": "whole numbers", "iuUS": "names or whole numbers", "b": "truth values", "fiu": "real numbers"}
+GZIP = b"\x1f\x8b"
+FORMATS = {b"PAR1": "a parquet file", b"PK\x03\x04": "a zip file", b"\x28\xb5\x2f\xfd": "compressed by zstd", b"BZh": "compressed by bzip2",
+           b"\xfd7zXZ": "compressed by xz", b"\x93NUMPY": "a single array"}  # by first bytes  # fmt: skip
 PIECE = 4096  # rows of an .npz file that are worked on at once
 Advance = Callable[[float], None]
 
@@ -30,7 +34,8 @@ Advance = Callable[[float], None]
 def audit_log(path: Path, audit: Audit, advance: Advance = lambda share: None) -> None:
     """Add every token of a log to the audit.
 
-    A line of a .jsonl file: {"token": 5, "law": [...]}, or {"token": 5, "ids": [...], "probabilities" or "logprobs": [...]} with the
+    A line of a .jsonl file, plain or compressed by gzip:
+    {"token": 5, "law": [...]}, or {"token": 5, "ids": [...], "probabilities" or "logprobs": [...]} with the
     heaviest tokens alone and optionally "own", the probability of the emitted one, and "whole": true if no other token can come; beside
     that "request", "position", "batch", "place" and "draft_law" as in `Audit.add`. An .npz file: arrays of the same names, one row
     a token ("ids" with -1 where a row has fewer). A line or row that cannot be read is left out and counted (`Audit.leave_out`).
@@ -47,7 +52,7 @@ def audit_log(path: Path, audit: Audit, advance: Advance = lambda share: None) -
 def _read_lines(path: Path, audit: Audit, advance: Advance) -> None:
     try:
         size, number = max(path.stat().st_size, 1), 0
-        with path.open("rb") as file:
+        with path.open("rb") as raw, _unpacked(raw, path) as file:
             while line := file.readline(LONGEST):
                 number += 1
                 if line.strip():
@@ -58,9 +63,19 @@ def _read_lines(path: Path, audit: Audit, advance: Advance) -> None:
                 while len(line) == LONGEST and not line.endswith(b"\n"):  # the rest of one that is too long
                     line = file.readline(LONGEST)
                 if number % 1000 == 0:
-                    advance(min(1.0, file.tell() / size))
-    except OSError as error:
-        raise CannotAudit(f"{path}: {error}") from error
+                    advance(min(1.0, raw.tell() / size))
+    except (OSError, EOFError, zlib.error) as error:
+        raise CannotAudit(f"{path}: {error}: {number:,} lines could be read") from error
+
+
+def _unpacked(raw: IO[bytes], path: Path) -> IO[bytes] | gzip.GzipFile:
+    """The lines of a file, by its first bytes; CannotAudit where they are those of another format than text or gzip."""
+    head = raw.read(6)
+    raw.seek(0)
+    for mark, name in FORMATS.items():
+        if head.startswith(mark):
+            raise CannotAudit(f"{path}: is {name}: give JSON lines, plain or by gzip, or an .npz file")
+    return gzip.open(raw) if head.startswith(GZIP) else raw
 
 
 def _reason(error: CannotAudit) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
-from .answers import ALL, Answer, Emitted
+from .answers import ALL, NEAR, Answer, Emitted
 
 MODES = ("raw", "tempered", "processed")
 TIE = 1e-3  # log-probabilities so near each other may change places between the server's sampler and its report
@@ -100,38 +100,87 @@ class Reported:
         return float(np.expm1(min(np.log1p(off) / temperature, 1.0)))
 
 
+KNOWN, SHORT, DOUBTFUL = "known", "short", "doubtful"
+
+
 class Lists:
-    """How many tokens a server lists for their mass alone, as far as its answers show.
+    """How many tokens a server lists for their mass alone, as far as its answers show, and which of its laws can be known.
 
     It only ever shrinks, and is learned from a whole wave before any token of it is bet on.
+
+    **Texts as keys.** Let p be the law, T the K tokens that are listed for their mass, D* the object of their texts, and D the object
+    that is shown. Several tokens may have one text; then one of their probabilities stays, by whatever rule of the server's, and it may
+    hang on the emitted token e. So only the entry of e's text can differ between D and D*, or be added. Let L be the length of D, less
+    one where the entry of e's text shows p(e) and is the last. If D* has K entries, then L = K; or L = K - 1 in K entries with e last: e
+    is the last of T, or overwrote another token of its text, from beyond T. If D* has fewer, then L < K; and L = K - 1 in K entries
+    with e last where D* has K - 1 and e was added. Hence three states:
+
+    * L >= K: *known*. Each token of T has a text of its own, and D is D* in all that `heavy` keeps: every bet is a function of the law
+      alone. e is the listed token of its text where their probabilities agree. (Another token of this text is beyond T, no heavier than
+      its last, and `heavy` keeps what is heavier by more than two agreeing numbers may differ.) Else e is of the rest.
+    * L = K - 1, e last in K entries: *doubtful*, one of three cases. Every bet is charged: no token takes more from it.
+    * Less: *short*. Nothing is bet, the factor is 1: D* has fewer than K entries, whatever e is.
+
+    So the factor at a place is at most that of a fair bet where D* has K entries, and at most 1 where it has fewer: its mean is at
+    most 1 under every right server, whichever texts its tokens share and whichever of them it shows.
+
+    A small vocabulary has fewer than K tokens. Where the masses of all lists so far sum to 1 or were K, such lists are known as well,
+    and the short ones doubtful; after the first short one they are short. (With all the mass in D nothing is hidden there; where e
+    brought its own mass to light, D without it is short, and charged.) In a list of objects nothing is overwritten, but an emitted token
+    that was added makes the text of another one unclear: doubtful.
     """
 
     def __init__(self, reported: Reported) -> None:
-        self._reported, self._shortest, self._by_text = reported, reported.listed, False
+        self._reported, self._shortest, self._longest, self.by_text = reported, reported.listed, reported.listed, False
+        # Of lists with fewer tokens than asked: whether any had all the mass, any had not, and whether the former are known ones.
+        self._whole, self._short, self._small = False, False, False
 
     def learn(self, answers: Iterable[Answer]) -> None:
         """From the answers of a wave."""
-        for emitted in (each for answer in answers for each in answer.tokens):
-            if emitted.mass.sum() < 1 - ALL:
+        self._small = self._whole and not self._short  # by the waves before: not by what was emitted in this one
+        wave = [each for answer in answers for each in answer.tokens]
+        self._longest = max([self._longest, *(_length(each) for each in wave if each.keyed)])
+        for emitted in wave:
+            self.by_text |= emitted.keyed
+            full = not emitted.keyed or _length(emitted) >= self._longest
+            self._whole |= not full and _is_whole(emitted)
+            self._short |= not full and not _is_whole(emitted) and len(emitted.logs) < self._longest
+            if full and not _is_whole(emitted):
                 self._shortest = min(self._shortest, len(emitted.logs))
-            self._by_text |= emitted.by_text
+
+    def state(self, emitted: Emitted) -> str:
+        """Whether the law is KNOWN whichever texts tokens share; SHORT, by the law alone; or DOUBTFUL, maybe by what was emitted."""
+        known = not emitted.keyed or _length(emitted) >= self._longest or (self._small and _is_whole(emitted))
+        if known:
+            contradicts = emitted.apart and emitted.log > emitted.logs[-1] + NEAR  # it would be listed itself
+            unclear = not emitted.keyed and emitted.twice and emitted.own_last
+            return DOUBTFUL if contradicts or unclear else KNOWN
+        return DOUBTFUL if self._small or (emitted.own_last and len(emitted.logs) == self._longest) else SHORT
+
+    def compared(self, emitted: Emitted) -> int:
+        """How many of the listed tokens another report for this context must have, too: none where texts may be hidden."""
+        whole = emitted.keyed and _is_whole(emitted)
+        return self.heavy(emitted) if whole or self.state(emitted) == KNOWN else 0
 
     def heavy(self, emitted: Emitted) -> int:
         """How many of the listed tokens, the heaviest, are listed whatever was emitted.
 
         One more may stand there because it was emitted, or in the place of the last. So the last is left away, and what weighs the same:
-        of tokens of one mass a server lists some, and the emitted one. By text two tokens can fall together, and the list is shorter.
+        of tokens of one mass a server lists some, and the emitted one.
         """
-        logs, kept = emitted.logs, max(1, self._shortest - 2 * self._by_text - (not self._reported.whole))
+        logs, kept = emitted.logs, max(1, self._shortest - (not self._reported.whole))
         if self._reported.whole or len(logs) < kept:
             return min(kept, len(logs))
         edge = kept - 1 if kept > 1 else 1
-        return int(np.searchsorted(-logs[:kept], -logs[edge])) if edge < len(logs) else kept
+        near = NEAR if emitted.by_text else 0.0
+        return int(np.searchsorted(-logs[:kept], -logs[edge] - near)) if edge < len(logs) else kept
 
     def law(self, emitted: Emitted) -> tuple[Array, Array, float] | None:
         """Tokens, their masses, and the relative error of these; None where the law cannot be known, which is seen by the law alone."""
         kept = self.heavy(emitted)
         ids, logs = emitted.ids[:kept], emitted.logs[:kept]
+        if self.state(emitted) != KNOWN:
+            return None
         if self._reported.whole:
             mass = self._reported.law(logs, emitted.slack)
             if mass is None or (emitted.by_text and (ids < 0).any()):
@@ -140,10 +189,21 @@ class Lists:
             return (ids, mass, error) if error <= ROUGHEST else None
         known = ids >= 0
         over = max(0.0, float(emitted.mass[:kept].sum()) - 1)
-        return (ids[known], emitted.mass[:kept][known], max(emitted.error, over)) if known.any() else None
+        hidden = 2 * max(0.0, 1 - float(emitted.mass.sum())) if emitted.keyed and _is_whole(emitted) else 0.0
+        return (ids[known], emitted.mass[:kept][known], max(emitted.error, over, hidden)) if known.any() else None
 
     def outside(self, emitted: Emitted) -> bool:
         """Whether nobody can say if the emitted token is one of a law that was cut: by its name, or since it weighs what the last does."""
         kept = self.heavy(emitted)
         tied = emitted.log > emitted.logs[kept - 1] - TIE and emitted.token not in emitted.ids[:kept]
         return self._reported.whole and (emitted.token < 0 or tied)
+
+
+def _length(emitted: Emitted) -> int:
+    """Entries of a list, without the last one if it may be there because it was emitted."""
+    return len(emitted.logs) - emitted.own_last
+
+
+def _is_whole(emitted: Emitted) -> bool:
+    """Whether the list has all the mass, up to its rounding: what a text may hide is no more than that."""
+    return float(emitted.mass.sum()) >= 1 - ALL - (emitted.error if emitted.keyed else 0.0)

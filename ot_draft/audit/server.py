@@ -12,7 +12,7 @@ from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
 from .records import MOST_IDS
-from .reported import Lists, Reported
+from .reported import DOUBTFUL, SHORT, Lists, Reported
 
 PROMPTS = (
     "The old lighthouse keeper climbed the stairs and",
@@ -36,6 +36,11 @@ COPIES = 2  # of each prompt one after the other: requests that may share random
 # requests at a time and tokens an answer, wave by wave, over and over
 MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
 UNNAMED = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
+BY_IDS = "let the server name tokens by ids (return_tokens_as_token_ids, which --engine vllm sends)"
+TEXTS = (
+    "the lists name tokens by their texts, several tokens may have one, and then lists are shorter than asked: "
+    f"{BY_IDS}, or ask for as many as it lists (--listed)"
+)
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 
 Prompt = str | list[int]
@@ -84,12 +89,14 @@ def audit_server(
 class Run:
     """An audit on its way, and what happened beside the tokens.
 
-    answers, and how many of them were unreadable. left_out: shapes of waves that the server would not answer, with its reason.
+    answers, and how many of them were unreadable. doubtful: tokens that a list keyed by texts leaves in doubt; hidden: whose law it
+    hides (`Lists`).
+    left_out: shapes of waves that the server would not answer, with its reason.
     contexts: its reports for equal contexts.
     """
 
     def __init__(self, client: Client, plan: Plan, reported: Reported, audit: Audit) -> None:
-        self.answers = self.unreadable = 0
+        self.answers = self.unreadable = self.doubtful = self.hidden = 0
         self.left_out: dict[tuple[int, int], str] = {}
         self._client, self._plan, self._reported, self._audit = client, plan, reported, audit
         self.contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
@@ -110,20 +117,21 @@ class Run:
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
         answers = self._client.complete(requests, lambda body, fields: read_answer(body, int(fields["max_tokens"])))
         self._waves, self._asked = self._waves + 1, self._asked + shape[0]
-        bad = [answer for answer in answers if isinstance(answer, BadAnswer)]
+        failed = [(i, answer) for i, answer in zip(numbers, answers, strict=True) if isinstance(answer, BadAnswer)]
+        bad = [answer for _, answer in failed]
         if self._leave_out(shape, bad):
             return []
         self.answers += len(answers)
         self.unreadable += len(bad)
         self._audit.charge(self._client.lost())
-        for each in bad:
-            self._audit.leave_out(str(each), "", shape[1])
+        for i, each in failed:
+            self._audit.leave_out(str(each), f"answer {i}", shape[1])
         good = [(i, prompt, answer) for i, prompt, answer in zip(numbers, prompts, answers, strict=True)
                 if not isinstance(answer, BadAnswer)]  # fmt: skip
         self._lists.learn(answer for _, _, answer in good)
         for request, prompt, answer in good:
             self._ends.add(prompt, answer, shape[1])
-            self.contexts.add(prompt, answer, self._lists.heavy)
+            self.contexts.add(prompt, answer, self._lists.compared)
             self._bet(answer, request)
             if answer.missing:
                 where = f"an answer of {len(answer.tokens)} tokens"
@@ -146,6 +154,11 @@ class Run:
 
     def _bet(self, answer: Answer, request: int) -> None:
         for position, emitted in enumerate(answer.tokens):
+            if self._lists.state(emitted) == DOUBTFUL:
+                self._audit.charge(1)
+                self.doubtful += 1
+                continue
+            self.hidden += self._lists.state(emitted) == SHORT
             law = self._lists.law(emitted)
             if law is None or self._lists.outside(emitted):
                 self._audit.skip()
@@ -177,11 +190,16 @@ class Run:
             return True
         broken = self._empty >= FAILURES or self.unreadable > max(20, 0.5 * self.answers)
         found = audit.biased and self.contexts.partings >= PARTINGS
-        if not (found or broken or audit.tokens + audit.skipped >= self._plan.tokens):
+        unknown = audit.skipped + self.doubtful
+        if not (found or broken or audit.tokens + unknown >= self._plan.tokens):
             return False
-        if not audit.tokens and not self.unreadable:
-            seen = f"no token of {audit.skipped} has a law that can be known"
-            audit.undecided = f"{seen}: list more tokens, or ask without top-p"
+        hidden = self.hidden + self.doubtful
+        if hidden > audit.tokens and not audit.biased:
+            audit.undecided = f"{hidden:,} tokens of {audit.tokens + unknown:,} have laws that cannot be known: {TEXTS}"
+        elif not audit.tokens and not self.unreadable:
+            audit.undecided = (
+                f"no token of {unknown:,} has a law that can be known: list more tokens, or ask without top-p"
+            )
         return True
 
 

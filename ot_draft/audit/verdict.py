@@ -55,6 +55,7 @@ class Judge(Protocol):
     confidence: float
     tolerance: float
     skipped: int
+    charged: int
     left_out: LeftOut
     undecided: str
 
@@ -78,17 +79,21 @@ class Verdict:
 
     biased: whether the e-value ever reached 1 / level, after decided_at tokens. log_e_value: now; log_largest: at its largest.
     skipped: tokens left out for a reason that does not depend on them; unreadable: those left out for another, with the first of each
-    kind in left_out. undecided: why neither "biased" nor "no bias found" can be said, "" if one can: what the audit was told, or, where
-    the rest is not biased, too many unreadable tokens. The wealth is charged for these, so that `biased` holds whatever they were.
+    kind in left_out. charged: tokens that were drawn, lost and asked for again, or of which nobody can say whether they were bet on
+    (`reported.Lists`). The wealth is charged for both, so that `biased` holds whatever they were; visible: the least bias, of an event of
+    probability 1/2, that would have been seen all the same, about. undecided: why neither "biased" nor "no bias found" can be said, "" if
+    one can: what the audit was told, or, where the rest is not biased, too many unreadable tokens.
     bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
-    on average over the tokens (see `bound`), those left out included; seen: by how much it differed in those that were read. unnamed:
-    mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
+    on average over the tokens (see `bound`), those left out and lost included; seen: by how much it differed in those that were read.
+    unnamed: mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
     findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
     for_bounds: tokens in all after which the bound would be so small, about.
     """
 
     tokens: int
     skipped: int
+    charged: int
+    visible: float
     unreadable: int
     left_out: str
     undecided: str
@@ -113,7 +118,8 @@ class Verdict:
         """The verdict on what an audit has read, in which so many tokens had no mass."""
         tokens, now, without = bound.count, wealth.total, audit.left_out.tokens
         most = bound.largest(audit.confidence, audit.tolerance)
-        most = (most * tokens + without) / max(tokens + without, 1) if tokens else most
+        unseen = without + audit.charged
+        most = (most * tokens + unseen) / (tokens + unseen) if tokens else most
         shares = (wealth.came / np.maximum(wealth.tokens, 1), wealth.expected / np.maximum(wealth.tokens, 1))
         numbers = (column.tolist() for column in (wealth.tokens.astype(int), *shares, wealth.bets()))
         findings = [Finding(bet.name, bet.family, bet.event, *row) for bet, *row in zip(BETS, *numbers, strict=True)]
@@ -124,7 +130,8 @@ class Verdict:
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
         for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
         undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound.slack))
-        return cls(tokens, audit.skipped, without, str(audit.left_out), undecided, crossed is not None, crossed,
+        visible = wealth.visible(tokens, unseen, audit.level)
+        return cls(tokens, audit.skipped, audit.charged, visible, without, str(audit.left_out), undecided, crossed is not None, crossed,
                    audit.level, now, largest, most, audit.confidence, bound.seen, bound.rest, bound.slack,
                    tuple(findings), more, for_bounds)  # fmt: skip
 
@@ -148,6 +155,11 @@ class Verdict:
             said += f". The reported laws are rounded, and off by up to {self.rounding:.2g}"
         if self.skipped:
             said += f". {self.skipped:,} tokens more were left out, since their law cannot be known"
+        if paid := self.charged + self.unreadable:
+            said += (
+                f". Every bet paid for {paid:,} tokens that were lost or not told from others, which may be for what they were: a bias of "
+                f"less than about {self.visible:.2g} in an event of probability 1/2 would not have been seen"
+            )
         if self.more is not None:
             said += f". It hints at a bias: about {self.more:,} tokens more would decide"
         return said

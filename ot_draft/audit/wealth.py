@@ -59,6 +59,7 @@ class Wealth:
     def __init__(self, tolerance: float) -> None:
         steps = np.concatenate([np.expm1(TILTS), np.expm1(np.negative(TILTS))])
         self._slope, self._bound = steps, steps * np.where(steps > 0, 1 + tolerance, 1 - tolerance)
+        self._most = np.log1p(np.where(steps > 0, self._bound, 1 / (1 + steps) - 1))  # that a token can take from a bet
         self._log = np.zeros((len(BETS), len(steps)))
         sizes = {name: sum(bet.family == name for bet in BETS) for name in FAMILIES}
         each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in BETS])
@@ -81,21 +82,22 @@ class Wealth:
         if slack.any():
             # Nothing is staked on what has no mass: under a law that is rounded it may come.
             y, room = np.where(m > 0, y, 0.0), np.where(m > 0, slack[:, None], 0.0)
-            high, low = m + room, np.maximum(m - room, 0.0)
+            high, low = np.minimum(m + room, 1.0), np.maximum(m - room, 0.0)
         # The tilts come first: a row of the products is long then, which numpy multiplies several times as fast as many short ones.
         won, half = _products(y, self._slope, groups), len(self._slope) // 2
         bounds = ((high, self._bound[:half]), (low, self._bound[half:]))
         asked = np.concatenate([_products(mean, bound, groups) for mean, bound in bounds])
         self._log[used] += (np.log(won) - np.log(asked)).reshape(len(self._slope), groups, len(used)).sum(1).T
 
-    def settle_learned(self, combined: Payout, context: Payout, slack: Array) -> None:
+    def settle_learned(self, combined: Payout, context: Payout, slack: Array, reach: Array | float = REACH) -> None:
         """Pay out the learner's bets, with y in [-REACH, REACH], all at c = 1, the learned weights being believed.
 
         A relative error t of the probabilities moves the mean m by at most t times the mean of |y|, a total variation by twice REACH.
+        reach (3,): the most that |y| can be in `combined`.
         """
         room = 2 * REACH * slack[:, None]
-        paid = [np.log((1 + y) / (1 + m + self._tolerance * spread + room)).sum(axis=0)
-                for y, m, spread in (combined, context)]  # fmt: skip
+        paid = [np.log((1 + y) / (1 + np.minimum(m + self._tolerance * spread + room, most * (1 + self._tolerance)))).sum(axis=0)
+                for (y, m, spread), most in ((combined, reach), (context, REACH))]  # fmt: skip
         self._combined += paid[0]
         self._context += paid[1]
 
@@ -107,13 +109,29 @@ class Wealth:
         self._no_mass += np.count_nonzero(~came) * np.log1p(-STAKES)
         self._no_mass += np.log1p(-STAKES + STAKES / most[came, None]).sum(axis=0)
 
-    def charge(self, tokens: int) -> None:
-        """Take from every bet what it loses at most, for tokens of which nothing is known: right whatever they were."""
-        self._log -= tokens * np.log1p(np.where(self._slope > 0, self._bound, 1 / (1 + self._slope) - 1))
-        learned = tokens * np.log((1 + REACH * (1 + self._tolerance)) / (1 - REACH))
-        self._combined -= learned
-        self._context -= learned
+    def charge(self, tokens: int, reach: Array | float = REACH) -> None:
+        """Take from every bet what it loses at most, for tokens of which nothing is known: right whatever they were.
+
+        reach (3,): the most that the combined scores can be.
+        """
+        self._log -= tokens * self._most
+        self._combined -= tokens * self._most_learned(reach)
+        self._context -= tokens * self._most_learned(REACH)
         self._no_mass += tokens * np.log1p(-STAKES)
+
+    def _most_learned(self, reach: Array | float) -> Array | float:
+        return np.log((1 + reach * (1 + self._tolerance)) / (1 - reach))
+
+    def visible(self, tokens: int, charged: int, level: float) -> float:
+        """The least bias b, to two digits, for which some bet on an event of probability 1/2 is expected to reach 1 / level.
+
+        The event comes with probability 1/2 + b in each of `tokens`, and every bet was charged for so many tokens; 1/2 if there is none.
+        """
+        need, rises = -log(level) - self._weights.max(axis=0), np.log1p(self._slope / 2)
+        for bias in np.geomspace(1e-4, 0.5, 370):
+            if (tokens * ((0.5 + bias) * np.log1p(self._slope) - rises) - charged * self._most >= need).any():
+                return float(bias)
+        return 0.5
 
     @property
     def total(self) -> float:
@@ -166,6 +184,11 @@ class Learner:
     def __init__(self) -> None:
         self._sum, self._covariance = np.zeros(len(SCORED)), np.zeros((len(SCORED), len(SCORED)))
         self.weights: Array = np.zeros((len(SCORED), len(PRECISIONS)))
+
+    @property
+    def reach(self) -> Array:
+        """The most that the combined scores can be, whatever the law: scores and their means are in [0, 1]. (3,)."""
+        return np.minimum(np.abs(self.weights).sum(axis=0) * (1 + 1e-5), REACH)
 
     def bet(self, tokens: Tokens, scores: Scores, m: Array) -> Payout:
         """Combined scores of the emitted tokens, in [-REACH, REACH], for every precision; m (T, J): means of the scores."""

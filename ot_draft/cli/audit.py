@@ -128,7 +128,7 @@ def _read(path: Path, judge: Audit, given: dict[str, Any]) -> Notes:
 def _ask(url: str, judge: Audit, given: dict[str, Any]) -> Notes:
     """Notes on what was asked and answered."""
     from ..audit.client import Client
-    from ..audit.server import PROMPTS, Plan, audit_server, introduce, mixed
+    from ..audit.server import BY_IDS, PROMPTS, Plan, audit_server, introduce, mixed
 
     plan = Plan(_prompts(given["prompts"]) or PROMPTS, given["tokens"], mixed(given["concurrency"] or (), given["lengths"] or ()),
                 ignore_eos=given["ignore_eos"], model=given["model"], engine=given["engine"])  # fmt: skip
@@ -152,6 +152,15 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> Notes:
              ("laws of equal contexts", str(outcome.contexts))]  # fmt: skip
     notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
     notes += [("answer left out", f"{reason} ({times} times)") for times, reason in judge.left_out.reasons[:5]]
+    if outcome.doubtful:
+        said = (
+            "tokens that were the last of a list keyed by texts, and may have taken the place of others of their texts"
+        )
+        notes.append(("paid for", f"{outcome.doubtful:,} {said}: {BY_IDS}"))
+    if judge.biased:
+        notes.append(
+            ("or", "the server has defaults of its own (a penalty, a top-k), which shape the law after what it reports")
+        )
     notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
     if reference is not None and not judge.undecided:
         notes.append(("reference", reference.verdict()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,21 @@ def test_a_log_in_lines(dense: bool, tmp_path: Path) -> None:
     log.write_text("\n".join(map(json.dumps, lines("bonus_greedy", 4000, dense))))
     done = audit(str(log))
     assert done.exit_code == 1 and "biased" in done.output, done.output
+
+
+def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) -> None:
+    text = "\n".join(map(json.dumps, lines("bonus_greedy", 4000, dense=True))).encode()
+    for name in ("log.jsonl.gz", "log.jsonl"):  # by its bytes, not by its name
+        (tmp_path / name).write_bytes(gzip.compress(text))
+        done = audit(str(tmp_path / name))
+        assert done.exit_code == 1 and "biased" in done.output, done.output
+    (tmp_path / "half.gz").write_bytes(gzip.compress(text)[:-2000])
+    done = audit(str(tmp_path / "half.gz"))
+    assert done.exit_code == 2 and "lines could be read" in " ".join(done.output.split()), done.output
+    for head, said in ((b"PAR1\0", "is a parquet file"), (b"BZh9", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")):
+        (tmp_path / "other").write_bytes(head + bytes(100))
+        done = audit(str(tmp_path / "other"))
+        assert done.exit_code == 2 and said in " ".join(done.output.split()) and "codec" not in done.output, done.output
 
 
 def test_a_log_in_arrays(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_few_broken_answers_are_left_out_and_counted() -> None:
 
     with serving(sampler(right), misbehave=misbehave) as (url, _):
         done = audit(url, "--tokens", "1000", "--length", "16", "--concurrency", "8")
-    assert done.exit_code == 0 and "answer left out: not JSON" in done.output, done.output
+    assert done.exit_code == 0 and "answer left out: answer 4: not JSON" in done.output, done.output
 
 
 @pytest.mark.parametrize(
