@@ -20,7 +20,7 @@ from ot_draft import paths
 
 from ..paths.path_cases import Told
 from .cases import Case
-from .rules import TOP, among, best
+from .rules import TOP, among
 
 OPTIMUM, JOINT = "the optimum", "what joint selection accepts"
 ZERO = Fraction(0)
@@ -64,7 +64,7 @@ def text_of(masses: Any) -> TEXT:
 class OneToken:
     """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the law it declares.
 
-    greedy: the text should be the target's likeliest token, as at temperature 0.
+    due: what the text should follow, as a function of one law, where that is not the target's.
     """
 
     rule: Any
@@ -72,7 +72,7 @@ class OneToken:
     law: ot.DraftLaw | None = None
     length: int = 1
     beside: str = OPTIMUM
-    greedy: bool = False
+    due: Callable[[Any], Any] | None = None
     many_trees: ClassVar[bool] = False
 
     @property
@@ -88,7 +88,7 @@ class OneToken:
             problem = ot.Problem(p, q, k, self.drafted_by)
             result = ot.evaluate(self.rule, problem)
             most = np.broadcast_to(ot.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
-            due = best(p) if self.greedy else p
+            due = p if self.due is None else np.array([self.due(row) for row in p.tolist()], dtype=object)
             for row, case in enumerate(batch):
                 made[case] = Trial(
                     case, text_of(result.output[row]), text_of(due[row]), result.acceptance[row], most[row]
@@ -161,7 +161,7 @@ class AlongPath:
     @property
     def many_trees(self) -> bool:
         """Whether so many trees can be drawn that cases of three tokens take long."""
-        return self.shape is not None and self.shape.size > 4 and self.law != TOP
+        return getattr(self.shape, "size", 0) > 4 and self.law != TOP
 
     @property
     def best(self) -> Any:

@@ -14,15 +14,15 @@ from .cases import Case
 from .defendants import AlongPath, Coupled, Defendant, OneToken
 from .rules import TOP
 
-__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NOT_LOSSLESS", "READ", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "TREE", "AlongPath",
-           "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
+__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "TREE",
+           "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
 
 SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
 TREE = paths.TreeShape.by_level((2, 2))  # on which every verifier of trees is judged as a walk
 LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
 ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
-READ = "read, not run"
+READ, RUN = "read, not run", "run: its own function along all its coins, in float64, has the same law"
 
 
 class Known(NamedTuple):

@@ -122,8 +122,8 @@ def _confirmed(program: Any, defendant: Any, example: Trial) -> bool:
         return False
     case, length = example.case, len(next(iter(example.due)))
     law = by_hand.emitted(program, case.target, case.draft, case.k, length)
-    greedy = getattr(defendant, "greedy", False)
-    due = by_hand.continued((), (lambda prefix: by_hand.mode(case.target(prefix))) if greedy else case.target, length)
+    wanted = getattr(defendant, "due", None) or tuple
+    due = by_hand.continued((), lambda prefix: wanted(case.target(prefix)), length)
     return law == example.emitted and due == example.due and law != due
 
 

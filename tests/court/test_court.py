@@ -244,8 +244,8 @@ def test_eagle_1_on_its_default_tree() -> None:
     assert accepted**4 * second * sum(map(max, by_hand.minus(rest, p), (0,) * 4)) == F(896, 46875)
 
 
-DRAWN_TREES = ["spectr", "mcsd", "spechub", "khisti", "hu", "specinfer", "sequoia", "traversal", "eagle"]
-CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa"]
+DRAWN_TREES = ["spectr", "mcsd", "spechub", "khisti", "hu", "specinfer", "sequoia", "traversal", "eagle", "dyspec"]
+CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specexec"]
 
 
 @pytest.mark.parametrize("name", DRAWN_TREES + CHOSEN_TREES)

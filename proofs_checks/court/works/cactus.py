@@ -18,7 +18,7 @@ from ot_draft import arrays as xp
 from ot_draft import targets
 
 from ..by_hand import minus, norm, ratio
-from ..record import READ, OneToken, Work, biased
+from ..record import RUN, OneToken, Work, biased
 from ..rules import among
 
 MILLION = 10**6  # roots of Fractions are rounded down to a millionth
@@ -66,7 +66,7 @@ WORK = Work(
             "h(n) = t_n + sqrt(2 delta t_n (1 - t_n)): the budget is spent once for every drafted token n",
             OneToken(ot.rules.Toward(targets.KL(0), ot.rules.SpeculativeSampling()), (1,)),
             "one r for all tokens, ot.targets.KL(delta), whose KL is what is asked; at delta = 0 the law is the target's",
-            when="every delta above 0", seen=READ,
+            when="every delta above 0", seen=RUN,
             rests_on="exact enumeration, roots rounded to a millionth; the KL: `--page true-units`"),),
     "MANGA-UOFA/Cactus cactus/cactus.py@3b01b81, solve_constraint, _get_accepted, _get_recovered_probs", on_purpose=True,
 )  # fmt: skip

@@ -21,7 +21,7 @@ from ot_draft import arrays as xp
 from ot_draft import paths
 
 from ..by_hand import likeliest, minus, norm, ratio, rooted, squared, without
-from ..record import TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
+from ..record import RUN, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
 
 WITHOUT, NAIVE = ot.rules.RecursiveRejectionWithoutReplacement(), ot.rules.NaiveTarget(law=TOP)
 CHAIN, THREE, ONE = paths.TreeShape.chains(1, 2), paths.TreeShape.by_level((3,)), paths.TreeShape.chains(1, 1)
@@ -160,23 +160,22 @@ COLD, OLD, NEW = (
     evaluate_posterior(one, length_of_a_path),
 )  # fmt: skip
 LINE = "if adjustflag and accept_length != candidates.shape[1]"
-SEEN = "run: its own function along all its coins, in float64, has the same law"
 WORKS = (
     Work("eagle", "EAGLE-1", "Li et al. 2024 (EAGLE)", "code", "lossless", "one pass a child",
          (Form("one node", OneToken(WITHOUT), "Coq: sampling.v"),
           Form("paper: recursive rejection down the tree", tree_of(BY_LENGTH), "recursive rejection at every node; Coq: joint.v"),
           biased("main: one path (use_tree_attn=False)", tree_of(BY_PATHS, CHAIN), walked((((),),), False, True), LINE,
-                 tree_of(BY_LENGTH, CHAIN), "compare with candidates.shape[2]", when="temperature above 0", code=FIRST, seen=SEEN,
+                 tree_of(BY_LENGTH, CHAIN), "compare with candidates.shape[2]", when="temperature above 0", code=FIRST, seen=RUN,
                  known=(Known(Case(((HALF, HALF),), ((THIRD, 2 * THIRD),), 2), Fraction(1, 12)),)),
           biased("main: tree", tree_of(BY_PATHS), walked(BINARY, False, True), LINE, tree_of(BY_LENGTH), "compare with candidates.shape[2]",
-                 when="temperature above 0", code=FIRST, seen=SEEN,
+                 when="temperature above 0", code=FIRST, seen=RUN,
                  known=(Known(Case(((HALF, QUARTER, QUARTER),), ((QUARTER, QUARTER, HALF),), 2), Fraction(1, 8),
                               "a root with three children", tree_of(BY_PATHS, THREE),
                               walked(((), (), ()), False, True)),)),
           biased("branch v1: leaf without processor", tree_of(COLD), walked(BINARY, False, False, hot=False),
                  "sample_p = torch.softmax(gt_logits) of logits that no processor has seen", tree_of(BY_LENGTH),
                  "logits_processor on the leaf's logits", when="temperature not 1, top-p, top-k",
-                 code=f"{SECOND}@4a9cf3a (branch v1), evaluate_posterior", seen=SEEN, through=squared,
+                 code=f"{SECOND}@4a9cf3a (branch v1), evaluate_posterior", seen=RUN, through=squared,
                  known=(Known(same_law(*FIFTHS), Fraction(2, 15)),)))),
     Work("eagle-2", "EAGLE-2", "Li et al. 2024 (EAGLE-2)", "code", "lossless", "none",
          (Form("one node, q set to 1", OneToken(NAIVE), "the output is a draw from p, whatever was chosen; Coq: sampling.v"),
@@ -186,7 +185,7 @@ WORKS = (
                  walked(BINARY, True, False, hot=False), "sample_p = torch.softmax(gt_logits) of logits that no processor has seen",
                  tree_of(NEW, law=TOP), "logits_processor on the leaf's logits, as 50fc246 has it",
                  when="June 2024 to April 2025; temperature not 1, top-p, top-k",
-                 code=f"{SECOND}@bfeb532, evaluate_posterior", seen=SEEN, mended="50fc246, 14 April 2025", through=squared,
+                 code=f"{SECOND}@bfeb532, evaluate_posterior", seen=RUN, mended="50fc246, 14 April 2025", through=squared,
                  known=(Known(same_law(*FIFTHS), Fraction(8, 75), "one child", tree_of(OLD, ONE, TOP),
                               walked(((),), True, False, hot=False)),))),
          remarks="bf10ac5 (8 April 2025) repaired the line but kept one logit of it, 50fc246 keeps all; top-p failed until c892473."),

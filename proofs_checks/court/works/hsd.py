@@ -15,7 +15,7 @@ from typing import Any
 from ot_draft import paths
 
 from ..by_hand import minus, norm
-from ..record import AlongPath, Case, Form, Known, Work, biased
+from ..record import RUN, AlongPath, Case, Form, Known, Work, biased
 from ..rules import chain
 
 BLOCK = AlongPath(paths.BlockVerification())
@@ -52,7 +52,7 @@ WORK = Work(
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
             "probability_ratio = exp(cumsum(log p_i) - cumsum(log q_i)); is_accepted = r <= probability_ratio, of which the last is used",
             BLOCK, "use the capped weight, min(1, w p/q) position by position, in the last test as well", when="two drafted tokens or more",
-            seen="run: its own function along all its coins, in float64, has the same law (f3adf7f)",
+            seen=f"{RUN} (f3adf7f)",
             known=(Known(toy(THIRD, 2 * THIRD), THIRD / 3),))),
     "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2 and @f3adf7f, _speculative_sampling",
     not_judged=(("several drafts", "what later ones take over from refused ones was not rebuilt"),),

@@ -21,7 +21,7 @@ from ot_draft import arrays as xp
 from ot_draft import paths
 
 from ..by_hand import likeliest, norm, ratio
-from ..record import READ, TOP, AlongPath, Case, Form, Known, OneToken, Work, biased
+from ..record import TOP, AlongPath, Case, Form, Known, OneToken, Work, biased
 
 CHOSEN, SPLIT = ot.rules.NaiveTarget(law=TOP), Fraction(1, 10)
 TWO = paths.TreeShape.chains(2, 2)
@@ -138,7 +138,9 @@ EIGHTH = Fraction(1, 8)
 APART = Case(
     ((0 * EIGHTH, 3 * EIGHTH, 3 * EIGHTH, 2 * EIGHTH),), ((2 * EIGHTH, 4 * EIGHTH, 2 * EIGHTH, 0 * EIGHTH),), 1
 )
-SEEN = READ
+SEEN = (
+    "run: its verification, compiled (as llama-cpp-python 0.3.36 has it): within .0005 of the law in a million rounds"
+)
 DRAWN = OneToken(ByPlace(ot.IID()), (1,))
 WORKS = (
     Work("llama-cpp", "llama.cpp", "", "code of the example and of common/sampling.cpp",

@@ -122,10 +122,10 @@ WORKS = (
           biased("sigmoid", SIGMOID, SQUASHED, "sigmoid for softmax in test and residual", SPECULATIVE, "softmax")), on_purpose=True),
     Work("asd", "ASD", "2608.03447", "the rule, as its author gives it in two issues",
          "a bounded deviation from greedy decoding", "a maximum a token",
-         (biased("one place, regret up to log(5/4)", OneToken(Single(little_regret, lambda p, q: best(p), TOP), (1,), greedy=True),
+         (biased("one place, regret up to log(5/4)", OneToken(Single(little_regret, lambda p, q: best(p), TOP), (1,), due=mode),
                  single(lambda p, q, x: int(p[x] >= REGRET * max(p)), lambda p, q, x: mode(p), mode),
                  "accept while the regrets sum to at most B, r/(K - i) <= g, and at most m drafts are no argmax",
-                 OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), greedy=True), "B = 0",
+                 OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), due=mode), "B = 0",
                  when="greedy decoding: set beside the target's likeliest token",
                  code="huggingface/transformers issue 48636; ModelTC/LightLLM issue 1552"),), on_purpose=True),
     Work(

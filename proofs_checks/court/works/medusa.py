@@ -17,7 +17,7 @@ import ot_draft as ot
 from ot_draft import paths
 
 from ..by_hand import likeliest, mode, single
-from ..record import READ, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Known, OneToken, Work, biased
+from ..record import RUN, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Known, OneToken, Work, biased
 
 TYPICAL = partial(ot.rules.lossy.TypicalAcceptance, 0.3, 0.09)
 FIX = "draw the token from p, and take the draft if it is that token"
@@ -77,7 +77,7 @@ WORK = Work(
     "an entropy a token",
     (biased("code, fast: one candidate", OneToken(TYPICAL("greedy"), (1,), TOP), single(likely, lambda p, q, x: mode(p), mode),
             "posterior_mask = candidates_prob > threshold; the next token is the argmax", TARGET_SAMPLE, FIX,
-            when="temperature above 0", code=CODE + "evaluate_posterior", seen=READ),
+            when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
      biased("as the paper may be read: the rest drawn from p", OneToken(TYPICAL("sample"), (1,), TOP),
             single(likely, lambda p, q, x: p, mode),
             "a candidate is taken above the threshold, else a draw from the target", TARGET_SAMPLE, FIX,
@@ -85,7 +85,7 @@ WORK = Work(
      biased("code, nucleus: tree", AlongPath(nucleus, (2,), 2, TREE, TOP), nucleus_by_hand(2),
             "sampled_tokens = multinomial(..) for every path; best_candidate = argmax of the lengths",
             AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP), "one draw of the target a node, which all paths through it share",
-            when="sampling='nucleus'", code=CODE + "get_nucleus_posterior_mask", seen=READ,
+            when="sampling='nucleus'", code=CODE + "get_nucleus_posterior_mask", seen=RUN,
             known=(Known(Case(((HALF, HALF),), ((HALF, HALF),), 2), EIGHTH, "a root with two children",
                          AlongPath(nucleus, (2,), 1, PAIR, TOP), nucleus_by_hand(1)),))),
     CODE + "evaluate_posterior", on_purpose=True,

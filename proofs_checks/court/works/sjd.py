@@ -16,7 +16,7 @@ import numpy as np
 from ot_draft import arrays as xp
 
 from ..by_hand import likeliest, minus, norm, single, usual_test
-from ..record import READ, SPECULATIVE, Case, Form, Known, OneToken, Work, biased
+from ..record import RUN, SPECULATIVE, Case, Form, Known, OneToken, Work, biased
 from ..rules import Single, sharp
 
 
@@ -58,6 +58,7 @@ def cut_by_hand(p: Any, q: Any, x: int) -> Any:
 TWENTIETHS = Case(
     ((Fraction(7, 20), Fraction(7, 20), Fraction(3, 10)),), ((Fraction(21, 100), Fraction(1, 2), Fraction(29, 100)),), 1
 )
+SEEN = f"{RUN}; of its residual"
 FIX = "the residual as it is, through no setting"
 WORK = Work(
     "sjd", "Speculative Jacobi decoding", "Teng et al. 2024", "description of the test; code", "keeps the law of sampling",
@@ -67,10 +68,10 @@ WORK = Work(
      biased("code at temperature 1/2", OneToken(Single(residual=sharp_left), (1,)),
             single(usual_test, lambda p, q, x: norm([max(Fraction(0), rest) ** 2 for rest in minus(p, q)], p)),
             "logits_processor(.., log((p - q)+)) before the residual's softmax, where p and q are processed already", SPECULATIVE, FIX,
-            when="not 1, as all its scripts ask; Lumina, Anole, Emu3", seen=READ),
+            when="not 1, as all its scripts ask; Lumina, Anole, Emu3", seen=SEEN),
      biased("code at top-p 4/5", OneToken(Single(residual=cut_left), (1,)), single(usual_test, cut_by_hand),
             "TopPLogitsWarper3d among the processors, applied to log((p - q)+)", SPECULATIVE, FIX,
-            when="below 1, its default; test_llamagen.py --top_p", seen=READ, through=nucleus,
+            when="below 1, its default; test_llamagen.py --top_p", seen=SEEN, through=nucleus,
             known=(Known(TWENTIETHS, Fraction(1, 100)),))),
     "tyshiwo1/Accelerating-T2I-AR-with-SJD scheduler/jacobi_iteration_lumina_mgpt.py@b389cfb, reject_sampling_single_token",
     remarks="That drafts do not depend on later coins is assumed.",
