@@ -18,6 +18,7 @@ LIMITS = {
     "max_position_embeddings": "context",
     "sliding_window": "sliding window, over which this engine does not go,",
     "attention_chunk_size": "chunks of attention, over which this engine does not go,",
+    "keep_window_size": "window of its own mask, over which this engine does not go,",
 }
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 

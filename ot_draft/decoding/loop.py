@@ -15,6 +15,7 @@ from .drafting import Drafting, Policy, Run
 from .engine import Engine, Engines, Memory
 from .language_model import LanguageModel, language_model
 from .pair import Pair
+from .probe import check_reads_trees
 from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 from .step import Seconds, Step, Stopwatch
 
@@ -124,7 +125,7 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     draft = None if pair.draft is None else language_model(pair.draft, n)
     for model in (target, draft):
         if model is not None:
-            model.check_reads_trees()
+            check_reads_trees(model)
     check_options(options, len(prompts))
     limits = {"target": target.limit, "draft": draft.limit if draft is not None else (None, "")}
     longest = max((len(prompt) for prompt in prompts), default=0)
@@ -166,7 +167,7 @@ def _third(pair: Pair, n: int) -> LanguageModel:
         raise CannotDecode(
             "a draft that reads the target's hidden states cannot draft for another: take one that reads tokens"
         )
-    third.check_reads_trees()
+    check_reads_trees(third)
     return third
 
 
