@@ -17,7 +17,8 @@ from .refused import Command, Refused, no_verdict
 __all__ = ["Command", "Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
 
 MODULES = {"audit": "audit", "capture": "capture.command", "check": "check", "compare": "compare", "conform": "conform",
-           "decode": "decode.command", "plan": "plan", "replay": "replay", "skip": "decode.skip", "sweep": "sweep"}  # fmt: skip
+           "decode": "decode.command", "plan": "plan", "replay": "replay", "skip": "decode.skip", "sweep": "sweep",
+           "vectors": "vectors"}  # fmt: skip
 COMMANDS = {name: f"ot_draft.cli.{module}:{name}" for name, module in MODULES.items()}
 CLONE = {  # not installed with the package
     "court": "proofs_checks.court.command:main",

@@ -38,10 +38,10 @@ def rule_at(text: str) -> NamedRule:
         if not text.endswith(".py"):
             how = "give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
             raise Refused(f"{text!r} names no rule: {how}")
-        known = _rules_in(_module(text))
+        known = _rules_in(module_at(text))
         raise Refused(f"{text}: say which rule, like {text}:{(known or ['MyRule'])[0]}{_held(known)}")
     place, name, call = match["place"], match["name"], match["call"]
-    module = rules if place is None else _module(place)
+    module = rules if place is None else module_at(place)
     if not hasattr(module, name):
         how = f"there is no rule {name}: give FILE.py:NAME, or one of the library: {', '.join(_rules_in(module))}"
         raise Refused(how if place is None else f"{place} holds nothing called {name}{_held(_rules_in(module))}")
@@ -94,7 +94,7 @@ def _module_name(place: str) -> str:
     return Path(place).stem if place.endswith(".py") else place
 
 
-def _module(place: str) -> ModuleType:
+def module_at(place: str) -> ModuleType:
     """The module at a path or of a name, imported."""
     name = _module_name(place)
     if place.endswith(".py"):

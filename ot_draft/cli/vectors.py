@@ -1,0 +1,174 @@
+"""`ot-draft vectors`: test vectors for verifiers of drafts, written, run on a function, shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from .console import progress_bar, table_console
+from .options import DEFAULTS
+from .refused import Refused
+from .rule_target import module_at
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+
+@click.group()
+def vectors() -> None:
+    """Test vectors for verifiers of drafts: replays, laws, and drafting with verifying, for the conventions of engines.
+
+    They are JSON, with a schema; readers in Python, C++, JavaScript and Rust lie beside them (docs/vectors.md).
+    """
+
+
+@vectors.command(context_settings=DEFAULTS)
+@click.argument("folder", type=FOLDER)
+def write(folder: Path) -> None:
+    """Make all vectors anew, and write them into FOLDER: the same bytes on every machine."""
+    from ..vectors.conventions import CONVENTIONS
+    from ..vectors.files import write as write_files
+
+    with progress_bar(len(CONVENTIONS), "rules") as advance:
+        written = write_files(folder, advance)
+    click.echo(f"written: {len(written)} files in {folder}")
+
+
+@vectors.command(context_settings=DEFAULTS)
+@click.argument("target", metavar="MODULE:FUNCTION")
+@click.option("--rule", "rules", multiple=True, help="Only this rule's vectors; may be given several times.")
+@click.option("--level", "levels", multiple=True, type=click.Choice(["replay", "law", "joint"]),
+              help="Only this level; may be given several times.")  # fmt: skip
+@click.option("--from", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), show_default=False,
+              help="Folder of the vectors [default: those that come with the package].")  # fmt: skip
+@click.option("--known", type=FILE, help="Vectors that are expected to fail, an id a line, # for comments.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of a table.")
+def run(
+    target: str, rules: tuple[str, ...], levels: tuple[str, ...], folder: Path | None, known: Path | None, as_json: bool
+) -> None:
+    """Hold a function to the vectors: FUNCTION(rule, case, numbers) gives the emitted tokens.
+
+    MODULE is a file or a module; it is imported. What the three arguments are: docs/vectors.md. Exit status: 0 if nothing failed but
+    what --known lists, 1 if another vector failed or a known one passed, 2 for wrong input.
+    """
+    from ..vectors.files import CORPUS, read
+    from ..vectors.readers.read import LEVELS, failures
+
+    place = folder or CORPUS
+    corpus = read(place)
+    strange = [rule for rule in rules if rule not in corpus]
+    if strange or not corpus:
+        raise Refused(
+            f"{place} holds no vectors of {', '.join(strange) or 'any rule'}; it has {', '.join(corpus) or 'none'}"
+        )
+    function = _function(target)
+    expected = _known(known)
+    chosen = {v["id"]: (rule, v) for rule in rules or corpus for v in corpus[rule] if v["level"] in (levels or LEVELS)}
+    outcomes: dict[str, str | None] = {}
+    with progress_bar(len(chosen), "vectors") as advance:
+        for name, wrong in failures(function, place, rules, levels or LEVELS):
+            outcomes[name] = wrong
+            advance(name)
+    if not outcomes:
+        raise Refused("no vector is of this rule and level: leave --level or --rule out")
+    bad = {name: wrong for name, wrong in outcomes.items() if wrong and name not in expected}
+    passed = sorted(name for name in expected if name in outcomes and outcomes[name] is None)
+    suspects = suspected(chosen, outcomes)
+    if as_json:
+        click.echo(json.dumps({"vectors": len(outcomes), "failed": bad, "known": sorted(expected), "passed although known": passed,
+                               "faults that fail so": suspects}, indent=1))  # fmt: skip
+    else:
+        _print(chosen, outcomes, bad, passed, suspects)
+    sys.exit(1 if bad or passed else 0)
+
+
+def suspected(chosen: dict[str, tuple[str, dict[str, Any]]], outcomes: dict[str, str | None]) -> list[str]:
+    """Faults all of whose vectors failed, in one rule at least."""
+    shown, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for name, (rule, vector) in chosen.items():
+        for fault in vector["kills"]:
+            shown[rule, fault] += 1
+            failed[rule, fault] += outcomes[name] is not None
+    return sorted({fault for (rule, fault), number in shown.items() if failed[rule, fault] == number})
+
+
+def _print(
+    chosen: dict[str, tuple[str, dict[str, Any]]], outcomes: dict[str, str | None], bad: dict[str, str], passed: list[str],
+    suspects: list[str],
+) -> None:  # fmt: skip
+    console, table = table_console(140), Table("rule", "vectors", "failed", "first that failed")
+    for rule in dict.fromkeys(rule for rule, _ in chosen.values()):
+        names = [name for name, (other, _) in chosen.items() if other == rule]
+        wrong = [name for name in names if name in bad]
+        first = f"{wrong[0]}: {bad[wrong[0]]}" if wrong else ""
+        table.add_row(rule, str(len(names)), Text(str(len(wrong)), "bold red" if wrong else "green"), Text(first))
+    console.print(table)
+    for name in passed:
+        console.print(f"{name}: passed, and is listed as known to fail", markup=False)
+    if suspects:
+        console.print(
+            f"every vector failed that these faults fail: {', '.join(suspects)}", soft_wrap=True, markup=False
+        )
+    console.print(f"{len(outcomes)} vectors, {len(bad)} failed", markup=False)
+
+
+def _function(target: str) -> Any:
+    place, colon, name = target.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise Refused(f"{target!r} names no function: give FILE.py:FUNCTION or package.module:FUNCTION")
+    function = getattr(module_at(place), name, None)
+    if not callable(function):
+        raise Refused(f"{place} holds no function {name}")
+    return function
+
+
+def _known(file: Path | None) -> set[str]:
+    lines = file.read_text().splitlines() if file else []
+    return {name for line in lines if (name := line.partition("#")[0].strip())}
+
+
+@vectors.command(context_settings=DEFAULTS)
+@click.argument("name", required=False)
+def show(name: str | None) -> None:
+    """Show a vector by its id, a rule's convention, or a fault with the vectors that it fails; without NAME what there is."""
+    from ..vectors.conventions import CONVENTIONS
+    from ..vectors.faults import FAULTS
+    from ..vectors.files import read
+
+    corpus = read()
+    by_id = {vector["id"]: vector for each in corpus.values() for vector in each}
+    if name is None:
+        _list(corpus)
+    elif name in by_id:
+        click.echo(json.dumps(by_id[name], indent=1))
+    elif name in CONVENTIONS:
+        click.echo("\n".join(f"{part}: {text}" for part, text in CONVENTIONS[name].items()))
+        click.echo(f"{len(corpus[name])} vectors: {corpus[name][0]['id']} to {corpus[name][-1]['id']}")
+    elif name in FAULTS:
+        fault = FAULTS[name]
+        click.echo(f"{fault.modelled}\n{fault.source or 'made up'}\nin {', '.join(fault.programs)}")
+        click.echo("fails " + " ".join(each for each, vector in by_id.items() if name in vector["kills"]))
+    else:
+        raise Refused(f"there is no vector, rule or fault {name!r}: ot-draft vectors show  lists the rules and faults")
+
+
+def _list(corpus: dict[str, list[dict[str, Any]]]) -> None:
+    from ..vectors.faults import FAULTS
+
+    console, table = table_console(120), Table("rule", "replay", "law", "joint")
+    for rule, each in corpus.items():
+        levels = Counter(vector["level"] for vector in each)
+        table.add_row(rule, *(str(levels[level]) for level in ("replay", "law", "joint")))
+    console.print(table)
+    shown = Counter(name for each in corpus.values() for vector in each for name in vector["kills"])
+    faults = Table("fault", "vectors", "what it is")
+    for name, fault in FAULTS.items():
+        faults.add_row(name, str(shown[name]), fault.modelled)
+    console.print(faults)

@@ -1,0 +1,459 @@
+"""What went wrong in verifiers, planted: a rule with one part exchanged, by the name of the fault and the rule that it is planted in.
+
+A historic fault has an address; `modelled` says how its description or code became a change here. It was planted in the rules here,
+not in the engine: whether an engine has it, a run of the engine says. The others are what an implementation could get wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from .chance import Chance, Row
+from .rules import (
+    CHOSEN,
+    FLASHINFER,
+    MULTINOMIAL,
+    RULES,
+    V1,
+    V2,
+    Case,
+    Chain,
+    Outcome,
+    at,
+    block_pass,
+    block_weights,
+    excess,
+    first_best,
+    or_else,
+    standard_rest,
+    standard_test,
+)
+
+Program = Callable[[Case, Any], Outcome]
+CHAINS = ("vllm-v1", "vllm-v2", "sglang-chain", "flashinfer-chain", "tensorrt-llm", "transformers")
+ALL_CHAINS = (*CHAINS, "vllm-v1-chosen", "vllm-v2-chosen")
+BLOCKS = ("vllm-v2-block", "vllm-v2-block-chosen")
+RECURSIVE = ("recursive-rejection", "recursive-rejection-distinct")
+GITHUB = "https://github.com/"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """programs: the rule with the fault in it, by the rule's name. source: where it was seen, empty for one that is made up.
+
+    drafts: it lies in how drafts are drawn, and the programs draw them: only vectors of the level joint can show it.
+    """
+
+    name: str
+    modelled: str
+    programs: dict[str, Program]
+    source: str = ""
+    drafts: bool = False
+
+
+def changed(names: Iterable[str], **parts: Any) -> dict[str, Program]:
+    """The rules of these names, with these fields exchanged."""
+    return {name: replace(RULES[name], **parts) for name in names}  # type: ignore[type-var]
+
+
+def squared(row: Row) -> list[Any]:
+    """The row at half its temperature."""
+    whole = sum(mass * mass for mass in row)
+    return [mass * mass / whole for mass in row] if whole else list(row)
+
+
+def with_rows(p: Any = None, q: Any = None) -> dict[str, Any]:
+    """Test and rest of a chain that read other rows: p(case, node), q(case, node)."""
+
+    def seen(case: Case, node: int) -> Case:
+        rows = [list(row) for row in case.p]
+        drafted = [list(case.draft_row(place)) for place in range(len(case.drafts))]
+        if p is not None:
+            rows[node] = p(case, node)
+        if q is not None:
+            drafted[node] = q(case, node)
+        return replace(case, p=tuple(rows), q=tuple(drafted))
+
+    return {
+        "test": lambda case, node: standard_test(seen(case, node), node),
+        "rest": lambda case, node: standard_rest(seen(case, node), node),
+    }
+
+
+def scaled(case: Case, node: int) -> tuple[Any, Any]:
+    part, whole = standard_test(case, node)
+    return part * Fraction(23, 20), whole
+
+
+def always(case: Case, node: int) -> tuple[Any, Any]:
+    return 1, 0
+
+
+def upside_down(case: Case, node: int) -> tuple[Any, Any]:
+    return standard_test(case, node)[::-1]
+
+
+def or_same_sample(case: Case, node: int) -> tuple[Any, Any]:
+    part, whole = standard_test(case, node)
+    ratio = min(1, part / whole) if whole else int(part > 0)
+    return 1 - (1 - part) * (1 - ratio), 1
+
+
+def before_the_row(case: Case, node: int) -> tuple[Any, Any]:
+    """The mass in front of the row, where the draft is -1."""
+    if case.drafts[node] != -1 or node == 0 or case.q is None:
+        return standard_test(case, node)
+    return case.p[node - 1][-1], case.q[node - 1][-1]
+
+
+def above_one(case: Case, node: int) -> tuple[Any, Any]:
+    part, whole = standard_test(case, node)
+    return (0 if whole > 1 else part), whole
+
+
+def as_chosen(case: Case, node: int) -> tuple[Any, Any]:
+    return at(case.p[node], case.drafts[node]), 1
+
+
+def rest_as_chosen(case: Case, node: int) -> Row:
+    row = case.p[node]
+    return or_else([0 if token == case.drafts[node] else mass for token, mass in enumerate(row)], row)
+
+
+def row_behind(case: Case, node: int) -> Row:
+    """The target's row one place late."""
+    return case.p[min(node + 1, len(case.p) - 1)]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A rule that is handed its random numbers through `chance`."""
+
+    rule: Any
+    chance: Callable[[Any], Any]
+
+    def __call__(self, case: Case, chance: Chance) -> Outcome:
+        answer: Outcome = self.rule(case, self.chance(chance))
+        return answer
+
+
+@dataclass(frozen=True)
+class ZeroPasses:
+    """Random numbers that take a token of mass 0 when the coin is 0: u <= p / q, and nothing else."""
+
+    under: Any
+
+    def below(self, number: int, part: Any, whole: Any, closed: bool) -> bool:
+        """See Chance."""
+        if part == 0 and hasattr(self.under, "uniforms"):
+            return bool(self.under.uniforms[number] * whole <= 0)
+        return bool(self.under.below(number, part, whole, closed))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.under, name)
+
+
+@dataclass(frozen=True)
+class LastToken:
+    """Random numbers that give the vocabulary's last token where u lies beyond all weights, or where there are none."""
+
+    under: Any
+
+    def place(self, number: int, weights: Row) -> int:
+        """See Chance."""
+        if hasattr(self.under, "uniforms") and not self.under.uniforms[number] < 1:
+            return len(weights) - 1
+        return int(self.under.place(number, weights))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.under, name)
+
+
+@dataclass(frozen=True)
+class NanToken:
+    """A chain that gives `token(n)` at the first row with a NaN, of p or of q."""
+
+    rule: Chain
+    of_q: bool
+    token: Callable[[int], int]
+
+    def __call__(self, case: Case, chance: Chance) -> Outcome:
+        rows = case.q if self.of_q else case.p
+        for node, row in enumerate(rows or ()):
+            if any(mass != mass for mass in row):
+                return (*case.drafts[:node], self.token(case.n))
+        return self.rule(case, chance)
+
+
+@dataclass(frozen=True)
+class EmptyRest:
+    """A chain that gives `token(n)` where (p - q)+ is empty."""
+
+    rule: Any
+    token: Callable[[int], int]
+
+    def __call__(self, case: Case, chance: Chance) -> Outcome:
+        kept = 0
+        while kept < len(case.drafts) and self.rule.passes(case, chance, kept):
+            kept += 1
+        if kept < len(case.drafts) and not sum(excess(case.p[kept], case.draft_row(kept))) > 0:
+            return (*case.drafts[:kept], self.token(case.n))
+        row = self.rule.rest(case, kept) if kept < len(case.drafts) else self.rule.bonus(case)
+        return (*case.drafts[:kept], getattr(chance, self.rule.by)(self.rule.last(kept, len(case.drafts)), row))
+
+
+def greedy_tree(case: Case, chance: Chance) -> Outcome:
+    """The likeliest token at every node, whatever the coins say."""
+    node, emitted = 0, []
+    while True:
+        emitted.append(first_best(case.p[node]))
+        onward = [place for place in case.children(node) if case.drafts[place] == emitted[-1]]
+        if not onward:
+            return tuple(emitted)
+        node = onward[0] + 1
+
+
+def running_products(case: Case, chance: Any) -> Outcome:
+    """Product of min(p/q, ..) against the product of coins; the rest is that of one token. Needs the numbers themselves."""
+    ratio, coins, kept = 1.0, 1.0, 0
+    for node in range(len(case.drafts)):
+        part, whole = standard_test(case, node)
+        ratio = min(1.0, ratio * part / whole) if whole else float(part > 0)
+        coins *= chance.uniforms[node]
+        if part > 0 and ratio >= coins:
+            kept = node + 1
+    row = case.p[kept] if kept == len(case.drafts) else standard_rest(case, kept)
+    return (*case.drafts[:kept], chance.race(kept, row))
+
+
+def uncapped(case: Case) -> list[Any]:
+    weights = [1]
+    for node in range(len(case.drafts)):
+        part, whole = standard_test(case, node)
+        weights.append(weights[-1] * part / whole if whole else int(part > 0))
+    return weights
+
+
+def uncapped_at_the_end(case: Case, weights: Row, node: int) -> Any:
+    return min(1, uncapped(case)[-1]) if node == len(case.drafts) - 1 else block_pass(case, weights, node)
+
+
+def token_wise_rest(case: Case, weights: Row, node: int) -> Row:
+    return standard_rest(case, node)
+
+
+def token_wise_weights(case: Case) -> list[Any]:
+    return [1, *(block_weights(replace(case, p=case.p[i:], q=case.q and case.q[i:], drafts=case.drafts[i:]))[1]
+                 for i in range(len(case.drafts)))]  # fmt: skip
+
+
+def dropped_only(q: Row, token: int) -> Row:
+    return [0 if y == token else mass for y, mass in enumerate(q)]
+
+
+HISTORIC_CHAINS = (
+    Fault("openvino-4190", "after a refusal the token comes from p one place behind", changed(ALL_CHAINS, rest=row_behind),
+          GITHUB + "openvinotoolkit/openvino.genai/issues/4190"),
+    Fault("vllm-40149", "q is not handed on: the draft counts as chosen (the law stays right, acceptance is lost)",
+          changed(("vllm-v1", "vllm-v2"), test=as_chosen, rest=rest_as_chosen), GITHUB + "vllm-project/vllm/issues/40149"),
+    Fault("vllm-45060", "first runner: a NaN in p gives the id behind the vocabulary",
+          {name: NanToken(V1, False, lambda n: n) for name in ("vllm-v1", "vllm-v1-chosen")}, GITHUB + "vllm-project/vllm/pull/45060"),
+    Fault("vllm-50183", "second runner: a NaN in p gives the id behind the vocabulary",
+          {name: NanToken(V2, False, lambda n: n) for name in ("vllm-v2", "vllm-v2-chosen")}, GITHUB + "vllm-project/vllm/pull/50183"),
+    Fault("vllm-41834", "a NaN in q gives token 0, the refused draft", {"vllm-v1": NanToken(V1, True, lambda n: 0)},
+          GITHUB + "vllm-project/vllm/pull/41834"),
+    Fault("vllm-44744", "where nothing is left of p - q, the id behind the vocabulary wins",
+          {"vllm-v1": EmptyRest(V1, lambda n: n)}, GITHUB + "vllm-project/vllm/pull/44744"),
+    Fault("vllm-ascend-13730", "the coin is 0 always: every draft is kept", changed(("vllm-v2",), test=always),
+          GITHUB + "vllm-project/vllm-ascend/issues/13730"),
+    Fault("transformers-28508", "the number of matches is wrong: every draft is kept", changed(("transformers",), test=always),
+          GITHUB + "huggingface/transformers/pull/28508"),
+    Fault("transformers-28166", "an index is wrong: p is read one place late", changed(("transformers",), **with_rows(p=row_behind)),
+          GITHUB + "huggingface/transformers/pull/28166"),
+    Fault("transformers-zero", "u <= p / q alone: a coin of 0 keeps a token of mass 0 (code of 5.24, as read)",
+          {"transformers": Told(MULTINOMIAL, ZeroPasses)},
+          GITHUB + "huggingface/transformers/blob/v5.24.0/src/transformers/generation/utils.py"),
+    Fault("tensorrt-llm-15098", "the wrong slice of logits: p is read one place late",
+          changed(("tensorrt-llm",), **with_rows(p=row_behind)) | changed(("sglang-tree",), row=row_behind),
+          GITHUB + "NVIDIA/TensorRT-LLM/pull/15098"),
+    Fault("flashinfer-424", "the coin of the refused draft draws the final token too",
+          changed(("flashinfer-chain",), last=lambda kept, length: kept),
+          GITHUB + "flashinfer-ai/flashinfer/pull/424"),
+    Fault("flashinfer-879", "a padded draft, -1, reads the masses in front of its row", changed(("flashinfer-chain",), test=before_the_row),
+          GITHUB + "flashinfer-ai/flashinfer/issues/879"),
+    Fault("sglang-42568", "a draft whose q rounds to more than 1 is refused", changed(("sglang-chain",), test=above_one),
+          GITHUB + "sgl-project/sglang/issues/42568"),
+    Fault("rtp-llm-1295", "kept if p/q says so, or if the target's own sample is the same token; one coin for both here",
+          changed(("flashinfer-chain",), test=or_same_sample), GITHUB + "alibaba/rtp-llm/pull/1295"),
+)  # fmt: skip
+HISTORIC_OTHERS = (
+    Fault("sglang-37134", "verification is greedy, whatever the temperature",
+          {"sglang-tree": greedy_tree, "sglang-chain": RULES["greedy"]}, GITHUB + "sgl-project/sglang/pull/37134"),
+    Fault("sglang-7207", "the coin of the children draws the final token too",
+          changed(("sglang-tree",), final=lambda case, node: node), GITHUB + "sgl-project/sglang/pull/7207"),
+    Fault("sglang-35771", "a coin of 0 keeps a token of mass 0", {"sglang-tree": Told(RULES["sglang-tree"], ZeroPasses)},
+          GITHUB + "sgl-project/sglang/issues/35771"),
+    Fault("sglang-22643", "a coin beyond all masses gives the vocabulary's last token",
+          {"sglang-tree": Told(RULES["sglang-tree"], LastToken)}, GITHUB + "sgl-project/sglang/pull/22643"),
+    Fault("vllm-ascend-7807", "products of p/q and of coins in the place of the test, and the rest of one token",
+          {"vllm-v2-block": running_products}, GITHUB + "vllm-project/vllm-ascend/issues/7807"),
+    Fault("vllm-ascend-7603", "the same for drafts without a law", {"vllm-v2-block-chosen": running_products},
+          GITHUB + "vllm-project/vllm-ascend/pull/7603"),
+    Fault("vllm-ascend-15673", "block verification is asked for, and token by token is done",
+          {name: replace(V2, closed=True) for name in BLOCKS}, GITHUB + "vllm-project/vllm-ascend/pull/15673"),
+    Fault("hsd", "the last test takes the ratio of the whole chain, which nothing caps",
+          changed(("vllm-v2-block",), test=uncapped_at_the_end),
+          "https://arxiv.org/abs/2601.05724"),
+)  # fmt: skip
+MADE_UP = (
+    Fault("threshold-scaled", "acceptance at 1.15 p/q", changed(ALL_CHAINS, test=scaled) | changed(RECURSIVE, scale=Fraction(23, 20))
+          | changed(("k-seq",), factor=lambda k: k * Fraction(20, 23)) | changed(("sglang-tree",), grow=Fraction(23, 20))),
+    Fault("residual-is-p", "after a refusal the token comes from p", changed(ALL_CHAINS, rest=lambda case, node: case.p[node])
+          | changed(BLOCKS, rest=lambda case, weights, node: case.p[node]) | changed(RECURSIVE, update=lambda p, q: p)
+          | changed(("k-seq",), repeat=lambda k: 0) | changed(("sglang-tree",), without=False)),
+    Fault("residual-upside-down", "after a refusal the token comes from (q - p)+",
+          changed(CHAINS, rest=lambda case, node: or_else(excess(case.draft_row(node), case.p[node]), case.p[node]))
+          | changed(RECURSIVE, update=lambda p, q: excess(q, p))),
+    Fault("test-upside-down", "acceptance at q/p", changed(CHAINS, test=upside_down)),
+    Fault("bonus-of-last-draft", "the token behind the last draft comes from the row before",
+          changed((*ALL_CHAINS, *BLOCKS), bonus=lambda case: case.p[len(case.drafts) - 1])),
+    Fault("stale-q", "q is that of the place before", changed(CHAINS, **with_rows(q=lambda case, node: case.draft_row(max(node - 1, 0))))),
+    Fault("colder-q", "q squared and normalised", changed(CHAINS, **with_rows(q=lambda case, node: squared(case.draft_row(node))))),
+    Fault("colder-p", "p squared and normalised", changed(ALL_CHAINS, **with_rows(p=lambda case, node: squared(case.p[node])))),
+    Fault("one-coin", "one coin for all places", changed((*ALL_CHAINS, *BLOCKS, "sglang-tree", "llama.cpp-server", *RECURSIVE, "k-seq"),
+          coin=lambda node: 0)),
+    Fault("row-behind", "p is read one place late", changed(("llama.cpp-server", "greedy"), row=row_behind)),
+    Fault("last-of-equals", "of equal masses the last",
+          changed(("greedy",), best=lambda row: max(range(len(row)), key=lambda y: (row[y], y)))),
+    Fault("sampled-squared", "the target's law at half its temperature", changed(("llama.cpp-server", "sglang-tree"),
+          row=lambda case, node: squared(case.p[node]))),
+    Fault("equal-siblings-twice", "a token that stands twice among the children counts twice",
+          changed(("sglang-tree",), children=lambda case, node: case.children(node))),
+    Fault("empty-rest", "where nothing is left of p - q, token 0",
+          {name: EmptyRest(RULES[name], lambda n: 0) for name in CHAINS if not name.startswith("vllm-v2")}),
+    Fault("refused-q-kept", "q keeps what was refused", changed(("recursive-rejection-distinct",), drop=lambda q, token: q)),
+    Fault("refused-q-dropped", "q loses what was refused, and is not normalised",
+          changed(("recursive-rejection-distinct",), drop=dropped_only)),
+    Fault("factor-one", "K-SEQ at factor 1", changed(("k-seq",), factor=lambda k: 1)),
+    Fault("residual-of-one", "the residual of one draft", changed(("k-seq",), repeat=lambda k: 1)),
+    Fault("uncapped-weights", "the weights of a block exceed 1", changed(("vllm-v2-block",), weights=uncapped)),
+    Fault("block-rest-of-one", "the rest of one token behind a block", changed(("vllm-v2-block",), rest=token_wise_rest)),
+    Fault("block-of-single-ratios", "weights of a block from the last ratio alone", changed(BLOCKS, weights=token_wise_weights)),
+    Fault("comparison-turned", "u q < p in the place of u q <= p, or the other way round",
+          {name: replace(RULES[name], closed=not RULES[name].closed)  # type: ignore[type-var,attr-defined]
+           for name in ("vllm-v1", "vllm-v1-chosen", "sglang-chain", "flashinfer-chain", "tensorrt-llm")}),
+    Fault("zero-passes", "a coin of 0 keeps a token of mass 0", {name: Told(RULES[name], ZeroPasses)
+          for name in ("vllm-v1", "vllm-v1-chosen", "tensorrt-llm")}),
+)  # fmt: skip
+
+
+# How drafts are drawn: numbers from FRESH on are used by nothing else.
+FRESH = 64
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A rule whose drafts are drawn first, one a node: (drafts, what is emitted). seen: the law that they are really drawn by."""
+
+    rule: Any
+    seen: Callable[[Case, int], Row] = lambda case, node: case.draft_row(node)
+    number: Callable[[int], int] = lambda place: FRESH + place
+    by: str = "race"
+    distinct: bool = False
+
+    def __call__(self, case: Case, chance: Chance) -> Outcome:
+        drafts: list[int] = []
+        for place, parent in enumerate(case.parents):
+            row = self.seen(case, parent + 1)
+            if self.distinct:
+                row = [0 if token in drafts else mass for token, mass in enumerate(row)]
+            drafts.append(getattr(chance, self.by)(self.number(place), row))
+        return (*drafts, *self.rule(replace(case, drafts=tuple(drafts)), chance))
+
+
+DRAFTED: dict[str, Program] = {
+    name: Drafted(RULES[name], distinct=name.endswith("distinct"))
+    for name in (*CHAINS, "vllm-v2-block", *RECURSIVE, "k-seq")
+}
+
+
+def likeliest(case: Case, node: int) -> Row:
+    row = case.draft_row(node)
+    return [int(token == first_best(row)) for token in range(len(row))]
+
+
+def top_two(case: Case, node: int) -> Row:
+    row = case.draft_row(node)
+    kept = sorted(range(len(row)), key=lambda token: (-row[token], token))[:2]
+    return [mass if token in kept else 0 for token, mass in enumerate(row)]
+
+
+def rounded(case: Case, node: int) -> Row:
+    """The law of rounded logits, where two of them meet: neighbours in the order of their masses share what they have."""
+    row = list(case.draft_row(node))
+    order = sorted((token for token in range(len(row)) if row[token]), key=lambda token: (-row[token], token))
+    for a, b in zip(order[::2], order[1::2], strict=False):
+        row[a] = row[b] = (row[a] + row[b]) / 2
+    return row
+
+
+def top_of_all(case: Case, chance: Any) -> Outcome:
+    """The likeliest tokens as children, tested with q as if they had been drawn."""
+    row = case.draft_row(0)
+    best = sorted(range(len(row)), key=lambda token: (-row[token], token))[: len(case.parents)]
+    drafts = tuple(best)
+    return (*drafts, *RULES["recursive-rejection"](replace(case, drafts=drafts), chance))
+
+
+def drawn(names: Iterable[str], **parts: Any) -> dict[str, Program]:
+    """The rules of these names with drafts that are drawn in another way."""
+    return {name: replace(DRAFTED[name], **parts) for name in names}  # type: ignore[type-var]
+
+
+_IN_DRAFTS = (
+    Fault("vllm-54282", "the recovered token takes the noise that drew the draft",
+          drawn(("vllm-v2", "vllm-v2-block"), number=lambda place: place),
+          GITHUB + "vllm-project/vllm/pull/54282"),
+    Fault("transformers-30778", "drafts are the likeliest tokens, tested with q as if they had been drawn (undone by 33534)",
+          drawn(("transformers",), seen=likeliest), GITHUB + "huggingface/transformers/pull/33534"),
+    Fault("transformers-47932", "drafts are drawn from the top of q, and q is reported as it was", drawn(("transformers",), seen=top_two),
+          GITHUB + "huggingface/transformers/issues/47932"),
+    Fault("deepspec-31", "drafts are drawn from logits rounded to bfloat16, and tested with q of float32; here neighbours become equal",
+          drawn(CHAINS, seen=rounded), GITHUB + "deepseek-ai/DeepSpec/issues/31"),
+    Fault("llama.cpp-example", "one sequence: the likeliest candidate is tested with p/q as if it had been drawn",
+          drawn(("recursive-rejection",), seen=likeliest),
+          GITHUB + "ggml-org/llama.cpp/blob/master/examples/speculative/speculative.cpp"),
+    Fault("redrafter", "beams of a search without chance are tested with p/q, first beam here", drawn(("tensorrt-llm",), seen=likeliest),
+          GITHUB + "apple/ml-recurrent-drafter"),
+    Fault("top-children", "the likeliest tokens as children, tested with q", {"recursive-rejection": top_of_all}),
+    Fault("drafts-of-colder-q", "drafts are drawn at half the temperature that is reported",
+          drawn(DRAFTED, seen=lambda case, node: squared(case.draft_row(node)))),
+    Fault("drafts-of-place-before", "drafts are drawn by the law of the place before",
+          drawn((*CHAINS, "vllm-v2-block"), seen=lambda case, node: case.draft_row(max(node - 1, 0)))),
+    Fault("coin-drew-the-draft", "the coin of the test drew the draft before",
+          drawn((*CHAINS, *RECURSIVE, "k-seq"), by="place", number=lambda place: place)),
+    Fault("drawn-with-replacement", "drafts that may be equal, in the place of distinct ones",
+          drawn(("recursive-rejection-distinct",), distinct=False)),
+    Fault("drawn-without-replacement", "distinct drafts, in the place of independent ones",
+          drawn(("recursive-rejection", "k-seq"), distinct=True)),
+)  # fmt: skip
+IN_DRAFTS = tuple(replace(fault, drafts=True) for fault in _IN_DRAFTS)
+FAULTS: dict[str, Fault] = {fault.name: fault for fault in (*HISTORIC_CHAINS, *HISTORIC_OTHERS, *IN_DRAFTS, *MADE_UP)}
+
+
+def planted_in(rule: str, drafts: bool) -> dict[str, Program]:
+    """The rule with each of the faults that concern it, by the fault's name."""
+    return {
+        name: each.programs[rule] for name, each in FAULTS.items() if rule in each.programs and each.drafts == drafts
+    }
+
+
+def right(rule: str, drafts: bool) -> Program:
+    """The rule without a fault; with its own drafting, if wanted."""
+    return DRAFTED[rule] if drafts else RULES[rule]
+
+
+__all__ = ["CHOSEN", "FAULTS", "FLASHINFER", "planted_in", "right"]

@@ -1,0 +1,100 @@
+"""Reads test vectors for verifiers of drafts and holds a function to them. Standard library alone; copy this file where it is needed.
+
+    python read.py FOLDER module:function [RULE ...]
+
+function(rule, case, numbers) gives the emitted tokens. case: {"p": rows, "q": rows or None, "drafts": tokens, "parents": places}.
+numbers: at the level replay {"uniforms": [..], "noise": rows}; at law and joint a whole number, the seed of one run. At joint, drafts is
+empty: draw a token at each place of parents, by the row of q at its parent, and give the drafts and then what is emitted.
+An exception is a failure, but where the vector allows a refusal. `convention` of a file says which number its rule uses where.
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, log
+from pathlib import Path
+from typing import Any
+
+LEVELS = ("replay", "law", "joint")
+ALARM = 1e-6  # probability that a right function fails one vector of the levels law and joint
+
+
+@lru_cache(maxsize=64)
+def row(text: str, n: int) -> list[float]:
+    """Numbers of a row: hexadecimal floats, or `masses:SEED:SHIFT` and `noise:SEED`, which a linear congruence makes."""
+    kind, *given = text.split(":")
+    if not given:
+        return [float.fromhex(each) for each in text.split()]
+    states, seed = [], int(given[0])
+    x = seed
+    for _ in range(n):
+        x = (1664525 * x + 1013904223) % 2**32
+        states.append(x)
+    if kind == "noise":
+        return [((x >> 8) + 1) / 2**24 for x in states]
+    masses = [x >> int(given[1]) for x in states]
+    masses[seed % n] += 2**24 - sum(masses)  # they sum to 1 exactly, and so does every part of them in float32
+    return [mass / 2**24 for mass in masses]
+
+
+def case_of(vector: dict[str, Any]) -> dict[str, Any]:
+    """The case of a vector, as the function gets it."""
+    p, q = (vector[name] and [list(row(each, vector["tokens"])) for each in vector[name]] for name in "pq")
+    return {"p": p, "q": q, "drafts": list(vector["drafts"]), "parents": list(vector["parents"])}
+
+
+def kl(a: float, b: float) -> float:
+    """Kullback-Leibler divergence of two coins."""
+    return sum(x * log(x / y) if y else inf for x, y in ((a, b), (1 - a, 1 - b)) if x)
+
+
+def replayed(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> str | None:
+    """What is wrong with one replay, or None."""
+    noise = [list(row(each, vector["tokens"])) for each in vector["noise"]]
+    try:
+        given = list(function(rule, case_of(vector), {"uniforms": list(row(vector["uniforms"], 0)), "noise": noise}))
+    except Exception as error:
+        return None if vector["refusal"] else f"crashed, {type(error).__name__}: {error}"
+    wanted = " or ".join(map(str, vector["expected"]))
+    return None if given in vector["expected"] else f"gave {given}, expected {wanted}"
+
+
+def counted(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> str | None:
+    """What is wrong with the law of `runs` outcomes, or None. Every outcome is held to its mass by Chernoff's bound."""
+    law = {tuple(tokens): float(Fraction(mass)) for tokens, mass in vector["law"]}
+    seen, runs = dict.fromkeys(law, 0), vector["runs"]
+    for number in range(runs):
+        try:
+            given = tuple(function(rule, case_of(vector), number))
+        except Exception as error:
+            return f"crashed, {type(error).__name__}: {error}"
+        if given not in seen:
+            return f"gave {list(given)} in run {number}, which has probability 0"
+        seen[given] += 1
+    for tokens, mass in law.items():
+        if runs * kl(seen[tokens] / runs, mass) > log(2 * len(law) / ALARM):
+            return f"gave {list(tokens)} in {seen[tokens]} of {runs} runs, expected {mass:.4f} of them"
+    return None
+
+
+def failures(
+    function: Callable[..., Any], folder: str | Path, rules: Sequence[str] = (), levels: Sequence[str] = LEVELS
+) -> Iterator[tuple[str, str | None]]:
+    """(id, what is wrong or None) of every vector of these rules, of all if none is named."""
+    for file in sorted(Path(folder).glob("*.json")):
+        corpus = json.loads(file.read_text())
+        for vector in corpus.get("vectors", ()):
+            if (not rules or corpus["rule"] in rules) and vector["level"] in levels:
+                check = replayed if vector["level"] == "replay" else counted
+                yield vector["id"], check(function, corpus["rule"], vector)
+
+
+if __name__ == "__main__":
+    module, _, name = sys.argv[2].partition(":")
+    sys.path.insert(0, ".")
+    outcomes = list(failures(getattr(importlib.import_module(module), name), sys.argv[1], sys.argv[3:]))
+    bad = [f"{vector}: {wrong}" for vector, wrong in outcomes if wrong]
+    sys.exit("\n".join(bad) or not outcomes or print(f"{len(outcomes)} vectors, none failed"))
