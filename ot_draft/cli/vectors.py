@@ -21,12 +21,15 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
-@click.group()
-def vectors() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def vectors(context: click.Context) -> None:
     """Test vectors for verifiers of drafts: replays, laws, and drafting with verifying, for the conventions of engines.
 
     They are JSON, with a schema; readers in Python, C++, JavaScript and Rust lie beside them (docs/vectors.md).
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @vectors.command(context_settings=DEFAULTS)

@@ -23,7 +23,7 @@ ALL = {
     "p": {"type": "array", "items": ROW, "description": "the target's row at the root, and behind each draft"},
     "q": {"type": ["array", "null"], "items": ROW, "description": "the law of the drafts, by the node that they stand behind"},
     "drafts": TOKENS | {"description": "empty at the level joint"},
-    "parents": {"type": "array", "items": PLACE, "description": "place of the draft before, -1 at the root"},
+    "parents": {"type": "array", "items": PLACE, "description": "at which draft each hangs, -1 at the root"},
     "kills": {"type": "array", "items": TEXT, "description": "the planted faults that fail this vector"},
 }  # fmt: skip
 REPLAY = {

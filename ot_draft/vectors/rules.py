@@ -20,7 +20,7 @@ Outcome = tuple[int, ...]
 class Case:
     """p: the target's rows, at the root and after each draft. q: the law by which a node's children were drawn, by node.
 
-    q is None where drafts were chosen without chance. drafts: token ids; parents: the place of the draft before, -1 at the root.
+    q is None where drafts were chosen without chance. drafts: token ids; parents: the at which draft each hangs, -1 at the root.
     """
 
     p: tuple[Row, ...]

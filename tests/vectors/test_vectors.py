@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats
-from sizes import first
+from slow import slow_except
 
 import ot_draft as ot
 from ot_draft import paths
@@ -58,15 +58,14 @@ def test_every_historic_fault_fails_three_vectors() -> None:
     assert {name: len(each["vectors"]) for name, each in recorded.items()} == dict(shown)
 
 
-@pytest.mark.parametrize(
-    "rule", first(2, sorted(RULES, key=lambda rule: (rule not in ("greedy", "llama.cpp-server"), rule)))
-)
+@pytest.mark.parametrize("rule", slow_except(RULES, "greedy", "llama.cpp-server"))
 def test_made_anew_it_is_the_same_bytes(rule: str) -> None:
     assert text_of_rule(rule, vectors_of(rule)) == (CORPUS / f"{rule}.json").read_text()
 
 
 def test_the_faults_and_the_schema_are_those_of_the_code() -> None:
-    everything = [vector for rule in CONVENTIONS for vector in read()[rule]]
+    corpus = read()
+    everything = [vector for rule in CONVENTIONS for vector in corpus[rule]]
     assert text_of_faults(everything) == (CORPUS / "faults.json").read_text()
     assert json.loads((CORPUS / "schema.json").read_text()) == json.loads(json.dumps(schema()))
 
@@ -92,7 +91,7 @@ QUICK = ("vllm-41834", "vllm-44744", "transformers-28508", "flashinfer-424", "sg
          "transformers-30778", "factor-one", "refused-q-kept", "last-of-equals", "zero-passes")  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", first(len(QUICK), sorted(FAULTS, key=lambda name: name not in QUICK)))
+@pytest.mark.parametrize("fault", slow_except(FAULTS, *QUICK))
 def test_a_planted_fault_fails_the_vectors_that_name_it(fault: str) -> None:
     """Of replays exactly those; of laws all of those, and none whose law the fault leaves as it is."""
     outcomes = dict(reader.failures(functions.planted(fault), CORPUS, list(FAULTS[fault].programs)))
