@@ -80,6 +80,8 @@ def test_command_of_a_document(line: str, slow: bool, tmp_path: Path, monkeypatc
     words = shlex.split(line, comments=True)[1:]
     command = main.get_command(click.Context(main), words[0])
     assert command is not None, f"no command is called {words[0]}"
+    if isinstance(command, click.Group) and len(words) > 1:
+        command = command.commands[words[1]]
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
     if not slow:

@@ -1,0 +1,93 @@
+// Holds a verifier of drafts to test vectors: the JavaScript of read.py. Node's own modules alone; copy this file where it is needed.
+//
+//     node read.mjs FOLDER MODULE:FUNCTION [RULE ...]
+//
+// FUNCTION(rule, problem, numbers) gives the emitted tokens, and throws for a refusal. problem: p, q (null where drafts were chosen),
+// drafts, parents. numbers: {uniforms, noise} at the level replay; the seed of one run, a number, at law and joint.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const ALARM = 1e-6; // probability that a right function fails one vector of the levels law and joint
+
+/** A hexadecimal float: [-]0xH.HHHp[-]E, or nan. */
+function float(text) {
+  const parts = /^(-?)0x([01])\.?([0-9a-f]*)p(-?\d+)$/.exec(text);
+  if (!parts) return NaN;
+  const [, sign, whole, fraction, power] = parts;
+  const mantissa = Number(`0x${whole}${fraction}`) * 2 ** (-4 * fraction.length);
+  return (sign ? -1 : 1) * mantissa * 2 ** Number(power);
+}
+
+/** Numbers of a row: hexadecimal floats, or masses:SEED:SHIFT or noise:SEED, which a linear congruence makes. */
+export function row(text, n) {
+  const [kind, seed, shift] = text.split(':');
+  if (seed === undefined) return text.split(' ').filter(Boolean).map(float);
+  const found = [];
+  let x = Number(seed) >>> 0;
+  let left = 2 ** 24;
+  for (let i = 0; i < n; i++) {
+    x = (Math.imul(1664525, x) + 1013904223) >>> 0;
+    const mass = kind === 'noise' ? (x >>> 8) + 1 : x >>> Number(shift);
+    found.push(mass / 2 ** 24);
+    left -= mass;
+  }
+  if (kind === 'masses') found[Number(seed) % n] += left / 2 ** 24;
+  return found;
+}
+
+function problemOf(vector) {
+  const rows = (texts) => texts && texts.map((text) => row(text, vector.tokens));
+  return { p: rows(vector.p), q: rows(vector.q), drafts: [...vector.drafts], parents: [...vector.parents] };
+}
+
+function replayed(verify, rule, vector) {
+  const numbers = { uniforms: row(vector.uniforms, 0), noise: vector.noise.map((text) => row(text, vector.tokens)) };
+  let given;
+  try {
+    given = [...verify(rule, problemOf(vector), numbers)].join(' ');
+  } catch (error) {
+    return vector.refusal ? null : `crashed, ${error}`;
+  }
+  const wanted = vector.expected.map((tokens) => tokens.join(' '));
+  return wanted.includes(given) ? null : `gave ${given}, expected ${wanted.join(' or ')}`;
+}
+
+function counted(verify, rule, vector) {
+  const seen = new Map(vector.law.map(([tokens]) => [tokens.join(' '), 0]));
+  for (let seed = 0; seed < vector.runs; seed++) {
+    const given = [...verify(rule, problemOf(vector), seed)].join(' ');
+    if (!seen.has(given)) return `gave ${given}, which has probability 0`;
+    seen.set(given, seen.get(given) + 1);
+  }
+  const part = (a, b) => (a === 0 ? 0 : b === 0 ? Infinity : a * Math.log(a / b));
+  for (const [tokens, text] of vector.law) {
+    const [above, below] = text.split('/').map(Number);
+    const count = seen.get(tokens.join(' '));
+    const [a, b] = [count / vector.runs, above / below];
+    if (vector.runs * (part(a, b) + part(1 - a, 1 - b)) > Math.log((2 * vector.law.length) / ALARM))
+      return `gave ${tokens.join(' ')} in ${count} of ${vector.runs} runs, expected ${text} of them`;
+  }
+  return null;
+}
+
+/** [id, what is wrong or null] of every vector of these rules, of all if none is named. */
+export function* failures(verify, folder, rules = []) {
+  for (const name of readdirSync(folder).filter((file) => file.endsWith('.json')).sort()) {
+    const { rule, vectors = [] } = JSON.parse(readFileSync(join(folder, name), 'utf8'));
+    if (rules.length && !rules.includes(rule)) continue;
+    for (const vector of vectors)
+      yield [vector.id, (vector.level === 'replay' ? replayed : counted)(verify, rule, vector)];
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(resolve(process.argv[1])).href) {
+  const [folder, target, ...rules] = process.argv.slice(2);
+  const at = target.lastIndexOf(':');
+  const module = await import(pathToFileURL(resolve(target.slice(0, at))).href);
+  const outcomes = [...failures(module[target.slice(at + 1)], folder, rules)];
+  const bad = outcomes.filter(([, wrong]) => wrong);
+  for (const [id, wrong] of bad) console.log(`${id}: ${wrong}`);
+  console.log(`${outcomes.length} vectors, ${bad.length} failed`);
+  process.exitCode = bad.length || !outcomes.length ? 1 : 0;
+}
