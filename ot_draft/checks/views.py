@@ -178,7 +178,6 @@ def part(law: Array, outcome: Array, generator: np.random.Generator) -> Array:
     return np.minimum((PARTS * point).astype(np.int64), PARTS - 1)
 
 
-SLOTS = 4  # the first row of a batch, the second, the last, and all others
 PARTNERS = 4  # pairs of rows that are looked at between two looks at the evidence
 KINDS = 5  # of what an outcome is set beside, in batches
 REMEMBERED = 256  # batches from which such pairs are chosen

@@ -171,11 +171,6 @@ def _third(pair: Pair, n: int) -> LanguageModel:
     return third
 
 
-def prepare(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions) -> Engine:
-    """The engine of a run's first step."""
-    return begin(pair, prompts, policy, options).next()
-
-
 def check_emitted(engine: Engine, options: DecodeOptions) -> None:
     """CannotDecode where a token was emitted at a node at which the target has no law.
 

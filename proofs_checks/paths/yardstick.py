@@ -46,7 +46,6 @@ OPTIMAL = paths.TokenWise(ot.rules.Optimal())
 IN_TURN = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
 RUNS = 8  # drafted along each text, where the chances are no closed form
 THREE_TOKENS = "three tokens"
-SLACK = Fraction(1, 10**9)  # what the certified bounds may leave between them
 Ways = list[tuple[Any, Fraction]]
 
 

@@ -22,7 +22,7 @@ from ot_draft.decoding import DecodeOptions, Drafting, Lookup, Pair, Processed, 
 from ot_draft.decoding.cache import tree_mask  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter, Seen  # noqa: E402
-from ot_draft.decoding.loop import prepare  # noqa: E402
+from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree  # noqa: E402
@@ -190,7 +190,7 @@ def one_step(engine: Any) -> None:
 def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""
     nowhere = Pair(tiny_llama(0).to("meta"), tiny_llama(1).to("meta"))
-    engine = prepare(nowhere, [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=8))
+    engine = begin(nowhere, [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=8)).next()
     assert engine.recordable
     engine.draw(0, [0, 1], 0)
     one_step(engine)
@@ -207,7 +207,7 @@ def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, mo
 
 def test_the_tensors_of_a_step_stay_where_they_are() -> None:
     for name in ("ours", "EAGLE-2"):
-        engine = prepare(tiny_pair(), [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=12))
+        engine = begin(tiny_pair(), [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=12)).next()
         addresses = None
         for step in range(3):
             engine.draw(0, [0, 1], step)

@@ -21,8 +21,8 @@ from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import (  # noqa: E402
     DecodeOptions,
+    begin,
     decode,
-    prepare,
 )
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
@@ -36,7 +36,7 @@ PLAN = Drafting.chains(2, 3, K_SEQ)
 
 def start(prompts: Any, **options: Any) -> Any:
     """An engine on a tiny pair with a context of 256."""
-    return prepare(tiny_pair(), prompts, PLAN, DecodeOptions(**options))
+    return begin(tiny_pair(), prompts, PLAN, DecodeOptions(**options)).next()
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {

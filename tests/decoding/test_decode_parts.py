@@ -18,7 +18,7 @@ from ot_draft.decoding.cache import (  # noqa: E402
     tree_mask,
 )
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.loop import DecodeOptions, prepare  # noqa: E402
+from ot_draft.decoding.loop import DecodeOptions, begin  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 
 UNEVEN = ot.paths.TreeShape((0, 0, 0, 1, 1, 3, 6))
@@ -64,7 +64,7 @@ def test_k_paths_need_one_cache_of_the_prompt() -> None:
     pair, prompt = tiny_pair(), list(range(8)) * 12
     used = {}
     for many in (1, 8):
-        engine = prepare(pair, [prompt], Drafting.chains(many, 4, SEQUENTIAL), DecodeOptions(max_tokens=16))
+        engine = begin(pair, [prompt], Drafting.chains(many, 4, SEQUENTIAL), DecodeOptions(max_tokens=16)).next()
         used[many] = engine.target.cache.bytes, engine.drafter.reader.cache.bytes
         memory = [tensor.data_ptr() for tensor in engine.target.cache.keys.values()]
         _one_step(engine)
@@ -110,7 +110,7 @@ def test_nor_does_one_of_a_draft_that_reads_states() -> None:
 
 
 def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
-    engine = prepare(pair, [[1, 2, 3], [4]], drafting, DecodeOptions(max_tokens=8))
+    engine = begin(pair, [[1, 2, 3], [4]], drafting, DecodeOptions(max_tokens=8)).next()
     engine.draw(0, [0, 1], 0)
     engine.propose()
     engine.verify()
@@ -147,7 +147,7 @@ def test_nor_does_what_reads_states(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _nothing_from_the_host(pair: Pair, drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which takes the ways of a device."""
-    engine = prepare(pair, [[1, 2, 3], [4]], drafting, DecodeOptions(max_tokens=8))
+    engine = begin(pair, [[1, 2, 3], [4]], drafting, DecodeOptions(max_tokens=8)).next()
     engine.draw(0, [0, 1], 0)
     _one_step(engine)  # the first one may: it comes before the recording
     asked: list[str] = []
@@ -161,7 +161,9 @@ def _nothing_from_the_host(pair: Pair, drafting: Drafting, monkeypatch: pytest.M
 
 
 def test_shapes_of_a_step_do_not_depend_on_what_was_accepted() -> None:
-    engine = prepare(tiny_pair(), [[1, 2, 3], [4]], Drafting.chains(2, 3, SEQUENTIAL), DecodeOptions(max_tokens=12))
+    engine = begin(
+        tiny_pair(), [[1, 2, 3], [4]], Drafting.chains(2, 3, SEQUENTIAL), DecodeOptions(max_tokens=12)
+    ).next()
     addresses = _addresses(engine)
     for step in range(3):
         engine.draw(0, [0, 1], step)

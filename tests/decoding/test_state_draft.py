@@ -43,7 +43,7 @@ from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.engine import Engines  # noqa: E402
 from ot_draft.decoding.language_model import StateModel  # noqa: E402
 from ot_draft.decoding.load import as_llama  # noqa: E402
-from ot_draft.decoding.loop import prepare  # noqa: E402
+from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.self_draft import self_draft  # noqa: E402
 from ot_draft.paths.drafting.baselines import ConfidentTree  # noqa: E402
@@ -181,7 +181,7 @@ def test_an_error_in_the_shared_cache_is_found(plant: Any, monkeypatch: pytest.M
 
 
 def test_a_self_draft_takes_no_memory_and_does_not_read_the_text() -> None:
-    engine = prepare(self_pair(), PROMPTS, PLANS["one path"](), OPTIONS)
+    engine = begin(self_pair(), PROMPTS, PLANS["one path"](), OPTIONS).next()
     memory = engine.memory
     assert memory.draft is not None and memory.draft.cache is memory.target.cache
     before = memory.target.cache.keys[0].clone(), memory.target.cache.bytes
