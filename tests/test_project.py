@@ -142,6 +142,8 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.laws.fixed_last",
     "ot_draft.laws.hybrid",
     "ot_draft.lp.maximum_flow",
+    "ot_draft.lp.network_simplex",
+    "ot_draft.lp.program",
     "ot_draft.pairs.estimate",
     "ot_draft.pairs.merge",
     "ot_draft.pairs.pairs",

@@ -165,6 +165,13 @@ def as_integers(x: Array) -> list[int]:
     if xp.is_exact(x):
         unit = lcm(*(mass.denominator for mass in x))
         return [mass.numerator * (unit // mass.denominator) for mass in x]
-    ratios = [mass.as_integer_ratio() for mass in xp.to_host(x).tolist()]
-    unit = max(denominator for _, denominator in ratios)  # all are powers of two
-    return [numerator * (unit // denominator) for numerator, denominator in ratios]
+    return of_floats(xp.to_host(x))[0]
+
+
+def of_floats(x: np.ndarray) -> tuple[list[int], int]:
+    """Floats >= 0 exactly, as whole numbers (n,) over one denominator, a power of two."""
+    parts, exponents = np.frexp(x.astype(np.float64))
+    exponents = np.where(parts > 0, exponents - 53, 0)
+    lowest = min(int(exponents.min(initial=0)), 0)
+    wholes = (parts * 2.0**53).astype(np.int64)
+    return [whole << up for whole, up in zip(wholes.tolist(), (exponents - lowest).tolist(), strict=True)], 1 << -lowest

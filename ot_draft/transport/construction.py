@@ -19,7 +19,7 @@ from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
 from ..laws import DraftLaw, outside, sets
 from ..lp.plan import Certificate, Plan, read_from
-from ..lp.program import as_integers
+from ..lp.program import as_integers, of_floats
 from ..problem import Problem
 from ..rules.optimal import host
 from ..selection import first_time
@@ -59,14 +59,12 @@ class Construction(Plan):
     @cached_property
     def value(self) -> Fraction:
         """What the levels, as they were rounded, attain: the law m is computed anew, in integers."""
-        p, q = as_integers(self.problem.p), self._proposed
+        p, q = self._targets, self._proposed
         whole, on_fixed = sum(p), sum(p[token] for token in self.fixed.tolist())
         if not self.draws:
             return Fraction(on_fixed, whole)
         order = [token for token in np.argsort(self.rank).tolist() if q[token]]
-        ratios = [mass.as_integer_ratio() for mass in self.level[self.rank[order[:-1]]].tolist()]
-        unit = lcm(*(denominator for _, denominator in ratios))
-        levels = [numerator * (unit // denominator) for numerator, denominator in ratios]
+        levels, unit = in_integers(self.level[self.rank[order[:-1]]])
         law, scale = selected_law([q[token] for token in order], self.draws, levels, unit)
         self._check_selected(order, law, scale)
         taken = sum(min(p[token] * scale, mass * whole) for token, mass in zip(order, law, strict=True))
@@ -93,13 +91,18 @@ class Construction(Plan):
                 f"{self.problem.law!r} has {draws} draws beside the tokens {fixed.tolist()}, the plan {self.draws} beside"
                 f" {self.fixed.tolist()}: report a bug"
             )
-        p, q, members = as_integers(self.problem.p), self._proposed, np.flatnonzero(token_set).tolist()
+        p, q, members = self._targets, self._proposed, np.flatnonzero(token_set).tolist()
         inside = Fraction(sum(q[token] for token in members), max(sum(q), 1)) ** draws
         inside = inside if token_set[fixed].all() else Fraction(0)
         upper, lower = 1 + Fraction(sum(p[token] for token in members), sum(p)) - inside, self.value
         if lower > upper:
             raise SolverFailed(f"a plan of value {lower} exceeds the cut {upper}: report a bug")
         return Certificate(lower, upper, token_set, read_from(self.problem))
+
+    @cached_property
+    def _targets(self) -> list[int]:
+        """(n,) the target in whole units."""
+        return as_integers(self.problem.p)
 
     @cached_property
     def _proposed(self) -> list[int]:
@@ -210,6 +213,14 @@ def in_own_numbers(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         return problem.p, problem.q
     p, q = (xp.to_host(x).astype(np.float64) for x in (problem.p, problem.q))
     return p / p.sum(), q / q.sum()
+
+
+def in_integers(x: np.ndarray) -> tuple[list[int], int]:
+    """Numbers >= 0 exactly, as whole numbers (n,) over one denominator."""
+    if not xp.is_exact(x):
+        return of_floats(x)
+    unit = lcm(*(number.denominator for number in x))
+    return [number.numerator * (unit // number.denominator) for number in x], unit
 
 
 @cache

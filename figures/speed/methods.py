@@ -1,0 +1,112 @@
+"""What the figure of run times times: the optimum, its construction, the solvers of the program, the rules; and the memory of a call.
+
+python -m figures.speed.methods NAME N K    prints the megabytes that one call takes, in a process of its own
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ot_draft as ot
+from figures import style
+from ot_draft.lp import network_simplex
+from ot_draft.lp.program import Program, build
+
+RULES = {
+    **{rule.name: rule for rule in ot.rules.ALL if not rule.solves and rule.law.is_defined(8)},
+    "Optimal, 1024 classes": ot.rules.Optimal(classes=1024),
+}
+# POT's network simplex alone: its cost is given, as whoever knows transport has it. All else begins with p and q.
+NETWORK_SIMPLEX: dict[str, Callable[[Program], object]] = {
+    "pot": network_simplex.sparse,
+    "pot-dense": network_simplex.dense,
+    "pot-warm": partial(network_simplex.dense, warm=True),
+}
+PEERS = {
+    **style.SOLVERS,
+    "ortools": style.Look("#5AAE61", "P", "-", "LP: max flow (OR-tools)"),
+    "pot": style.Look("#1B7837", "v", "-", "network simplex (POT), sparse"),
+    "pot-dense": style.Look("#1B7837", "v", "--", "network simplex (POT), dense"),
+    "pot-warm": style.Look("#1B7837", "v", ":", "network simplex (POT), from the dual"),
+}
+PACKAGES = {"cvxpy": "cvxpy", "pulp": "pulp", "ortools": "ortools"} | dict.fromkeys(NETWORK_SIMPLEX, "ot")
+OURS = {
+    "optimum": style.Look("#000000", "", "-", "optimum (dual)"),
+    "construction": style.Look("#D55E00", "o", "-", "construction"),
+    "certified": style.Look("#D55E00", "^", ":", "construction, certified"),
+    "table": style.Look("#D55E00", "s", "--", "construction, table of all sets"),
+}
+
+
+def call(name: str, n: int, k: int) -> Callable[[], object]:
+    """One call of a method, with what it is given made ready. InvalidArgument where the program is too large."""
+    p, q = masses(n)
+    if name in NETWORK_SIMPLEX:
+        return partial(NETWORK_SIMPLEX[name], program_of(n, k))
+    if name in PEERS:
+        return partial(ot.solve, ot.Problem(p, q, k), name)
+    if name == "optimum":
+        return partial(ot.optimal_acceptance, p, q, k)
+    if name in OURS:
+        return partial(construction, p, q, k, name)
+    return partial(RULES[name], p, q, ot.draw(RULES[name].law, q, k, np.random.default_rng(n)))
+
+
+def construction(p: Any, q: Any, k: int, name: str) -> object:
+    """The constructed plan; with its certificate; or as a table over all draft sets."""
+    found = ot.solve(ot.Problem(p, q, k), "construction")
+    return {"construction": lambda: found, "certified": found.certificate, "table": found.plan.table}[name]()
+
+
+@lru_cache(maxsize=1)
+def masses(n: int) -> np.ndarray:
+    """p and q, (2, n)."""
+    return np.random.default_rng(n).dirichlet(np.ones(n), 2)
+
+
+@lru_cache(maxsize=1)
+def program_of(n: int, k: int) -> Program:
+    """The program of one problem, with its right-hand sides as floats."""
+    p, q = masses(n)
+    program = build(ot.Problem(p, q, k))
+    _ = program.bounds  # as floats, once
+    return program
+
+
+def label_of(name: str) -> str:
+    """The name of a method in the figure."""
+    known = OURS | PEERS
+    return known[name].label if name in known else style.look(name).label
+
+
+def megabytes(name: str, n: int, k: int) -> float:
+    """By how much a call raises the largest memory of a process that has made a small one."""
+    command = [sys.executable, "-m", "figures.speed.methods", name, str(n), str(k)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def main(name: str, n: str, k: str) -> None:
+    """Print the megabytes of one call."""
+    call(name, 4, 2)()  # imports and compiles
+    before = largest_memory()
+    call(name, int(n), int(k))()
+    print((largest_memory() - before) / 1024)
+
+
+def largest_memory() -> int:
+    """Kilobytes that this process has had at most (Linux; `ru_maxrss` would begin with what its parent has)."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found[1]) if found else 0
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
