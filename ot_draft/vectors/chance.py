@@ -31,16 +31,19 @@ class Chance(Protocol):
 
 
 class Recorded:
-    """The numbers of a vector: uniforms, and rows of noise. margin: how near the nearest decision was to the other outcome, in relation."""
+    """The numbers of a vector: uniforms, and rows of noise.
 
-    def __init__(self, uniforms: Any, noise: Sequence[Row] = (), gumbel: bool = False) -> None:
-        self.uniforms, self.noise, self.gumbel = uniforms, noise, gumbel
+    margin: how near the nearest decision was to the other outcome, in relation; those by a uniform that is `edge` do not count.
+    """
+
+    def __init__(self, uniforms: Any, noise: Sequence[Row] = (), gumbel: bool = False, edge: Any = None) -> None:
+        self.uniforms, self.noise, self.gumbel, self.edge = uniforms, noise, gumbel, edge
         self.margin = 1.0
 
     def below(self, number: int, part: Any, whole: Any, closed: bool) -> bool:
         """See Chance."""
         reached = self.uniforms[number] * whole
-        self._near(abs(reached - part) / max(reached, part) if part > 0 else 1)
+        self._near(abs(reached - part) / max(reached, part) if part > 0 else 1, self.uniforms[number])
         return part > 0 and (reached <= part if closed else reached < part)
 
     def place(self, number: int, weights: Row) -> int:
@@ -49,7 +52,7 @@ class Recorded:
         reached = self.uniforms[number] * sums[-1]
         ends = [end for end, weight in zip(sums, weights, strict=True) if weight > 0]
         nearest = min(abs(end - reached) for end in [0 * reached, *ends])
-        self._near(nearest / sums[-1] if sums[-1] > 0 else 0)
+        self._near(nearest / sums[-1] if sums[-1] > 0 else 0, self.uniforms[number])
         held = [token for token, weight in enumerate(weights) if weight > 0]
         return next((token for token in held if sums[token] > reached), held[-1] if held else len(sums) - 1)
 
@@ -62,11 +65,12 @@ class Recorded:
             scores = [w / e if w > 0 else 0.0 for w, e in zip(weights, noise, strict=True)]
         best = max(range(len(scores)), key=scores.__getitem__)
         second = max((score for token, score in enumerate(scores) if token != best), default=0.0)
-        self._near(1 - second / scores[best] if scores[best] > 0 else 0)
+        self._near(1 - second / scores[best] if scores[best] > 0 else 0, None)
         return best
 
-    def _near(self, margin: Any) -> None:
-        self.margin = min(self.margin, float(margin))
+    def _near(self, margin: Any, uniform: Any) -> None:
+        if uniform is None or uniform != self.edge:
+            self.margin = min(self.margin, float(margin))
 
 
 class Generated(Recorded):

@@ -109,6 +109,11 @@ def before_the_row(case: Case, node: int) -> tuple[Any, Any]:
     return case.p[node - 1][-1], case.q[node - 1][-1]
 
 
+def of_nothing(case: Case, node: int) -> tuple[Any, Any]:
+    part, whole = standard_test(case, node)
+    return (1, 0) if part == whole == 0 else (part, whole)
+
+
 def above_one(case: Case, node: int) -> tuple[Any, Any]:
     part, whole = standard_test(case, node)
     return (0 if whole > 1 else part), whole
@@ -279,6 +284,9 @@ HISTORIC_CHAINS = (
     Fault("tensorrt-llm-15098", "the wrong slice of logits: p is read one place late",
           changed(("tensorrt-llm",), **with_rows(p=row_behind)) | changed(("sglang-tree",), row=row_behind),
           GITHUB + "NVIDIA/TensorRT-LLM/pull/15098"),
+    Fault("tensorrt-llm-nan", "refused where u > min(1, p/q): 0/0 refuses nothing (code as read)",
+          changed(("tensorrt-llm",), test=of_nothing),
+          GITHUB + "NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/_torch/pyexecutor/sampling_utils.py"),
     Fault("flashinfer-424", "the coin of the refused draft draws the final token too",
           changed(("flashinfer-chain",), last=lambda kept, length: kept),
           GITHUB + "flashinfer-ai/flashinfer/pull/424"),

@@ -59,9 +59,9 @@ def replay(rule: str, source: Source, written: Written) -> Vector | None:
     numbers, case = numbers_for(source, rule, written), written.case
     expected: tuple[Outcome, ...] = written.allowed
     if not expected:
-        chance = Recorded(numbers.uniforms, numbers.noise, rule in GUMBEL)
+        chance = Recorded(numbers.uniforms, numbers.noise, rule in GUMBEL, written.edge)
         expected = (tuple(right(rule, False)(checked(case), chance)),)
-        if written.edge is None and chance.margin < (NEAR_LARGE if written.texts else NEAR):
+        if chance.margin < (NEAR_LARGE if written.texts else NEAR):
             return None
         if outcome_of(right(rule, False), in_floats(case), numbers, rule) != expected[0]:
             return None  # a comparison that floats decide in another way
