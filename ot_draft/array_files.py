@@ -144,6 +144,13 @@ class Flat(Column):
                 raise EOFError("it ends before its numbers do")
         return self.decode(_native(numbers.reshape(stop - start, self.width)))
 
+    def digest(self) -> str:
+        left = prod(self.shape) * self.dtype.itemsize
+        with reading(self.file, self.holds), self.file.open("rb") as stream:
+            stream.seek(self.begin)
+            sizes = (min(PIECE, left - start) for start in range(0, left, PIECE))
+            return hash_of(f"{self.shape} {self.dtype} {self.decode.__name__}", (stream.read(size) for size in sizes))
+
 
 @dataclass(frozen=True)
 class Stored(Column):

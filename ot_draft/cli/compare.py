@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from ..pairs import Study, compare_rules, plotting, summarise, tables
+from ..array_files import put
+from ..pairs import Study, plotting, tables
+from ..pairs.journal import RESULT, Journal
 from ..pairs.pairs import PairsFound, as_pairs, open_pairs
-from ..pairs.study import Row
-from ..pairs.summary import Summary, total_variation
+from ..pairs.study import CHUNK, Row, compare_parts
+from ..pairs.summary import Means, Summary, total_variation
 from ..pairs.text_files import as_fraction
-from .console import one_line, print_json, progress_bar
+from .console import one_line, progress_bar
 from .options import DEFAULTS, can_write_into, form_of, parts
 from .refused import Refused
 from .study import print_summaries, reading_options, study_of, study_options
@@ -36,7 +38,8 @@ FEW = 8  # of its pairs a temperature: some seconds
 @click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit,
               help="Seconds that the linear programs of one law and k may take on all pairs, by their size (0: none).")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
-              help="Write summary.csv, pairs.csv and compare.json there.")  # fmt: skip
+              help="Write pairs.csv there, as pairs are done, and at the end summary.csv and compare.json; the same command goes on "
+              "where it was stopped.")  # fmt: skip
 @click.option("--plot", is_flag=True, help="Write the picture acceptance.* to the folder of --out.")
 @click.option("--format", "formats", default="svg,png", help=f"Of the picture: {', '.join(plotting.FORMATS)}.")
 @click.option("--width", type=click.Choice(list(plotting.WIDTHS)), default="page",
@@ -78,15 +81,14 @@ def compare(
         )
         if pairs.padding:
             click.echo(pairs.padding, err=True)
-        with progress_bar(len(pairs), "comparing pairs") as advance:
-            rows = compare_rules(pairs, study, jobs, lambda pairs_done: advance(by=pairs_done))
-        lines = summarise(rows, pairs, study)
+        found = _compare(pairs, study, jobs, out, form == "json")
+        lines = found.means.summaries()
         if out is not None:
-            _write(out, lines, rows, pairs, study)
+            _write(out, lines, found.rows(), pairs, study)
         if plot and out is not None:
             caption = "" if no_caption else f"Acceptance on {Path(pairs.source).name}; bars are standard errors."
             plotting.save_plot(lines, out / "acceptance", parts(formats), width, caption)
-    _print(lines, rows, pairs, study, form)
+    _print(lines, found, pairs, study, form)
 
 
 def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: bool, pad: bool) -> PairsFound:
@@ -104,20 +106,49 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
     return open_pairs(file or (COMMITTED if COMMITTED.is_file() else clone), normalise, pad)
 
 
-def _write(out: Path, lines: Sequence[Summary], rows: Sequence[Row], pairs: PairsFound, study: Study) -> None:
-    files = {"summary.csv": tables.as_records(lines), "pairs.csv": tables.as_records(rows, pairs)}
-    written = {name: tables.csv_text(records) for name, records in files.items()}
-    written["compare.json"] = json.dumps(tables.as_json(lines, rows, pairs, study), indent=1, allow_nan=False) + "\n"
-    for name, text in written.items():
-        (out / name).write_text(text, encoding="utf-8")
+@dataclass
+class Found:
+    """What the pairs came to. rows: gives them, where they were kept; distances: TV(p, q) of each pair."""
+
+    means: Means
+    distances: list[Any]
+    rows: Callable[[], Iterable[Row]]
 
 
-def _print(lines: Sequence[Summary], rows: Sequence[Row], pairs: PairsFound, study: Study, form: str) -> None:
+def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep: bool) -> Found:
+    """The means; the rows in a file of the folder, where there is one, from which a comparison that was stopped goes on."""
+    journal = None if out is None else Journal(out, pairs, study)
+    means, distances, kept = Means(study), [], []
+    known = journal.chunks() if journal else iter(())
+    if journal and journal.known:
+        count = min(journal.known * CHUNK, len(pairs))
+        click.echo(f"{out} holds {count:,} of these pairs, which are not computed again", err=True)
+    with progress_bar(len(pairs), "comparing pairs") as advance:
+        for done in compare_parts(pairs, study, jobs, journal.known if journal else 0):
+            rows = next(known) if done.rows is None else done.rows
+            if journal and done.rows is not None:
+                journal.add(done.pairs, rows)
+            if keep and not journal:
+                kept += rows
+            means.add(rows, done.pairs)
+            distances += done.distances
+            advance(by=len(done.pairs))
+    return Found(means, distances, journal.rows if journal else lambda: kept)
+
+
+def _write(out: Path, lines: Sequence[Summary], rows: Iterable[Row], pairs: PairsFound, study: Study) -> None:
+    (out / "summary.csv").write_text(tables.csv_text(tables.as_records(lines)), encoding="utf-8")
+    with put(out / RESULT) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.writelines(tables.json_pieces(lines, rows, pairs, study))
+
+
+def _print(lines: Sequence[Summary], found: Found, pairs: PairsFound, study: Study, form: str) -> None:
     if form == "json":
-        print_json(tables.as_json(lines, rows, pairs, study))
+        for piece in tables.json_pieces(lines, found.rows(), pairs, study):
+            click.echo(piece, nl=False)
         return
     titled = []
-    for group, (distance, error) in total_variation(pairs).items():
+    for group, (distance, error) in total_variation(pairs, found.distances).items():
         count = pairs.group.count(group)
         heading = f"temperature {group}: " if group else ""
         spread = f" ± {error:.4f}" if error == error else ""

@@ -22,11 +22,12 @@ from .study import print_summaries, reading_options, study_of, study_options
 @study_options(rules=", ".join(rule.name for rule in QUICK_RULES), ks="2,4,8")
 @click.option("--temperature", type=float, default=1.0, help="Of both models; shards of logits only.")
 @reading_options
-@click.option("--rows", type=click.IntRange(1), default=16_384, help="Pairs a parquet file, at most.")
+@click.option("--rows", type=click.IntRange(1), help="Pairs a parquet file, at most "
+              "[default: as many as a core does in a minute or so].")  # fmt: skip
 @click.option("--engine", type=click.Choice(["loky", "threading", "sequential"]), default="loky", help="joblib's.")
 @click.option("--tries", type=click.IntRange(1), default=3, help="In all, when workers die.")
 def sweep(
-    shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, rows: int, engine: str,
+    shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, rows: int | None, engine: str,
     jobs: int, tries: int, **of_study: Any
 ) -> None:  # fmt: skip
     """Acceptance of every rule at every k on the pairs of SHARDS: .npz, .safetensors or .parquet files, or folders of them.

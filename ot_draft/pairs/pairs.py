@@ -11,10 +11,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..array_files import hash_of
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
 from .formats import columns
+from .records import Loaded
 from .shards import Shard, divided, is_rounded, open_shard
 
 LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
@@ -54,6 +56,10 @@ class PairsFound(ABC):
     @abstractmethod
     def _laws_of(self, rows: Sequence[int]) -> dict[str, Any]:
         """The fields that hold the laws, for some of the pairs."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """Hash of the laws and of what the pairs are called."""
 
     def choose(self, rows: Sequence[int]) -> Self:
         """Some of the pairs."""
@@ -104,6 +110,9 @@ class Pairs(PairsFound):
     def load(self) -> Pairs:
         return self
 
+    def digest(self) -> str:
+        return hash_of(f"{Loaded(self.p).digest()} {Loaded(self.q).digest()}", [str(self.index).encode()])
+
     def _laws_of(self, rows: Sequence[int]) -> dict[str, Any]:
         return {"p": self.p[list(rows)], "q": self.q[list(rows)]}
 
@@ -129,6 +138,9 @@ class PairFile(PairsFound):
             done += stop - start
         known = {name: getattr(self, name) for name in ("source", "index", "group", "text", "labels", "padding")}
         return Pairs(p=p, q=q, **known)
+
+    def digest(self) -> str:
+        return hash_of(f"{self.shard.digest} {self.shard.normalise}", [str(self.index).encode()])
 
     def _laws_of(self, rows: Sequence[int]) -> dict[str, Any]:
         return {}

@@ -5,6 +5,7 @@ Its numbers on a block of pairs, and on pairs in memory (`compare_rules`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -65,6 +66,19 @@ class Study:
     def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
         """The pairs (..., n) with k drafts by the law, their target replaced where another is wanted."""
         return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes two studies the same, but for lp_limit, for a file of JSON."""
+        rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in self.rules]
+        target = self.target and repr(self.target)
+        return {"rules": rules, "ks": self.ks, "samples": self.samples, "seed": self.seed, "target": target}
+
+    @property
+    def rows_a_pair(self) -> int:
+        """How many rows `compare_parts` makes of a pair: optimum and linear program of every law, and all rules, for every k."""
+        laws = sum(len({rule.law for rule in self.rules if rule.law.is_defined(k)}) for k in self.ks)
+        return 2 * laws + len(self.ks) * len(self.rules)
 
     @property
     def target_name(self) -> str:
@@ -169,31 +183,49 @@ def _rule(
 CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
 
 
-def compare_rules(
-    pairs: PairsFound, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
-) -> list[Row]:
-    """All rows, in order of pairs, ks and rules; the same to the last bit for any number of jobs.
+@dataclass(frozen=True)
+class Compared:
+    """Some pairs, all their rows in order of pairs, ks and rules, and TV(p, q) of each. rows: None where they were not asked for."""
 
-    advance is called with the number of pairs just done.
+    pairs: PairsFound
+    rows: list[Row] | None
+    distances: list[Any]
+
+
+def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0) -> Iterator[Compared]:
+    """CHUNK pairs after CHUNK pairs, the same to the last bit for any number of jobs; no more in memory than is at work.
+
+    known: so many of the first chunks are known and get no rows.
     """
-    study = study or Study()
-    chunks, seconds = -(-len(pairs) // CHUNK), study.lp_limit / len(pairs)
+    study, seconds, chunks = study or Study(), (study or Study()).lp_limit / len(pairs), -(-len(pairs) // CHUNK)
+    tasks = ((part, study if number >= known else None, seconds) for number, part in enumerate(pairs.parts(CHUNK)))
     if jobs == 1 or chunks == 1:
-        work = (_compare_chunk(part, study, seconds) for part in pairs.parts(CHUNK))
+        work = (_compare_chunk(*task) for task in tasks)
     else:
         from joblib import Parallel, delayed
 
-        parallel = Parallel(n_jobs=min(jobs, chunks), return_as="generator")
-        work = parallel(delayed(_compare_chunk)(part, study, seconds) for part in pairs.parts(CHUNK))
+        parallel = Parallel(n_jobs=min(jobs, chunks), return_as="generator", batch_size=1)
+        work = parallel(delayed(_compare_chunk)(*task) for task in tasks)
+    for part, done in zip(pairs.parts(CHUNK), work, strict=True):
+        yield Compared(part, *done)
+
+
+def compare_rules(
+    pairs: PairsFound, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
+) -> list[Row]:
+    """All rows of `compare_parts`. advance is called with the number of pairs just done."""
     rows: list[Row] = []
-    for done in work:
-        rows += done
+    for done in compare_parts(pairs, study, jobs):
+        rows += done.rows or []
         if advance:
-            advance(len({row.pair for row in done}))
+            advance(len(done.pairs))
     return rows
 
 
-def _compare_chunk(part: PairsFound, study: Study, seconds: float) -> list[Row]:
+def _compare_chunk(part: PairsFound, study: Study | None, seconds: float) -> tuple[list[Row] | None, list[Any]]:
     pairs = part.load()
+    distances = [value / 2 for value in abs(pairs.p - pairs.q).sum(-1).tolist()]
+    if study is None:
+        return None, distances
     found = list(block(study, pairs.p, pairs.q, lambda row: (pairs.index[row],), seconds))
-    return [row.at(place, pair) for place, pair in enumerate(pairs.index) for row in found]
+    return [row.at(place, pair) for place, pair in enumerate(pairs.index) for row in found], distances

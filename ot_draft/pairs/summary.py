@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from .pairs import PairsFound
-from .study import CHUNK, Row, Study
+from .study import Row, Study
 from .sweep import MANIFEST, read_part
 
 
@@ -46,34 +47,71 @@ class Summary:
 
 def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None) -> list[Summary]:
     """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target."""
-    target = study.target_name if study else ""
-    place = {index: row for row, index in enumerate(pairs.index)}
-    collected: dict[tuple[str, int, str, str], list[Row]] = {}
-    for row in rows:
-        group = pairs.group[place[row.pair]]
-        collected.setdefault((group, row.k, row.rule, row.law), []).append(row)
-    lines = []
-    for (group, *_), found in collected.items():
-        text = [pairs.text[place[row.pair]] for row in found]
-        lines.append(replace(_summary(group, found, text), target=target))
-    return lines
+    means = Means(study)
+    means.add(rows, pairs)
+    return means.summaries()
 
 
-def _summary(group: str, rows: list[Row], text: list[int]) -> Summary:
-    first = rows[0]
-    left_out = [row for row in rows if row.accepted is None]
-    if left_out:  # a mean over the other pairs would stand beside means over all
-        nothing = (None, float("nan"), 0.0, None, None, None, None)
-        return Summary(group, first.k, first.rule, first.law, len(rows), *nothing, left_out[0].method)
-    numbers = tuple(_mean([getattr(row, name) for row in rows]) for name in ("accepted", "taken", "optimum"))
-    return _means(
-        (group, first.k, first.rule, first.law, len(rows)),
-        numbers,
-        min((float(row.taken / row.optimum) for row in rows if row.optimum > 0), default=None),
-        error=clustered_error([float(row.accepted) for row in rows], text),
-        sampling_error=float(np.sqrt(sum(row.error**2 for row in rows)) / len(rows)),
-        method="estimated" if any(row.method == "estimated" for row in rows) else first.method,
-    )
+class Means:
+    """Means of rows that come one after the other: of each line and pair three numbers and its text are kept, 32 bytes."""
+
+    def __init__(self, study: Study | None = None) -> None:
+        self._target = study.target_name if study else ""
+        self._lines: dict[tuple[str, int, str, str], _Line] = {}
+
+    def add(self, rows: Iterable[Row], pairs: PairsFound) -> None:
+        """Rows of these pairs."""
+        place = {index: row for row, index in enumerate(pairs.index)}
+        for row in rows:
+            here = place[row.pair]
+            key = (pairs.group[here], row.k, row.rule, row.law)
+            if key not in self._lines:
+                self._lines[key] = _Line(row)
+            self._lines[key].add(row, pairs.text[here])
+
+    def summaries(self) -> list[Summary]:
+        """In the order in which the lines first came."""
+        return [replace(line.summary(group), target=self._target) for (group, *_), line in self._lines.items()]
+
+
+class _Line:
+    """The rows of one rule with k drafts in a group."""
+
+    def __init__(self, first: Row) -> None:
+        exact = isinstance(first.accepted, Fraction)
+        self.first, self.pairs, self.noise, self.estimated = first, 0, 0.0, False
+        self.left_out: str | None = None  # why, of the first that was
+        self.numbers: tuple[Any, ...] = tuple([] if exact else array("d") for _ in range(3))
+        self.text = array("q")
+        self.least: float | None = None
+
+    def add(self, row: Row, text: int) -> None:
+        self.pairs += 1
+        if row.accepted is None:
+            self.left_out = self.left_out or row.method
+        if self.left_out:
+            return
+        for values, value in zip(self.numbers, (row.accepted, row.taken, row.optimum), strict=True):
+            values.append(value)
+        self.text.append(text)
+        self.noise += row.error**2
+        self.estimated |= row.method == "estimated"
+        if row.optimum > 0:
+            share = float(row.taken / row.optimum)
+            self.least = share if self.least is None else min(self.least, share)
+
+    def summary(self, group: str) -> Summary:
+        about = (group, self.first.k, self.first.rule, self.first.law, self.pairs)
+        if self.left_out:  # a mean over the other pairs would stand beside means over all
+            return Summary(*about, None, float("nan"), 0.0, None, None, None, None, self.left_out)
+        return _means(
+            about,
+            tuple(map(_mean, self.numbers)),
+            self.least,
+            error=clustered_error(list(map(float, self.numbers[0])), self.text),
+            sampling_error=float(np.sqrt(self.noise) / self.pairs),
+            method="estimated" if self.estimated else self.first.method,
+        )
 
 
 def _means(
@@ -141,13 +179,11 @@ def clustered_error(values: Sequence[float], text: Sequence[int]) -> float:
     return float(np.sqrt(texts / (texts - 1) * (deviation**2).sum()) / len(values))
 
 
-def total_variation(pairs: PairsFound) -> dict[str, tuple[Any, float]]:
-    """Mean of TV(p, q) and its standard error, for every group."""
-    parts = (part.load() for part in pairs.parts(CHUNK))
-    distance = [value / 2 for part in parts for value in abs(part.p - part.q).sum(-1).tolist()]
+def total_variation(pairs: PairsFound, distances: Sequence[Any]) -> dict[str, tuple[Any, float]]:
+    """Mean of TV(p, q) and its standard error, for every group. distances: of each pair."""
     out = {}
     for group in dict.fromkeys(pairs.group):
         here = [row for row, value in enumerate(pairs.group) if value == group]
-        values = [distance[row] for row in here]
+        values = [distances[row] for row in here]
         out[group] = _mean(values), clustered_error([float(v) for v in values], [pairs.text[row] for row in here])
     return out

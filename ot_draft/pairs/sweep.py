@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
@@ -21,6 +20,7 @@ from .shards import Shard
 from .study import DUAL, QUICK_RULES, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
+PART_ROWS, PART_NUMBERS = 1 << 14, 1 << 26  # a part: pairs, and pairs times tokens, at most
 CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
 
 
@@ -47,17 +47,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A study of all pairs of some shards. rows: pairs a part, at most; one part never spans two shards. temperature: of logits."""
+    """A study of all pairs of some shards. temperature: of logits. rows: pairs a part, at most; one part never spans two shards.
+
+    Without `rows` a part has PART_NUMBERS numbers at most: what a kill loses, and the step of a bar, is a minute or so of a core.
+    """
 
     shards: tuple[Shard, ...]
     study: Study = field(default_factory=lambda: Study(ks=(2, 4, 8), rules=QUICK_RULES))
     temperature: float = 1.0
-    rows: int = 16_384
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         if not self.shards:
             raise InvalidArgument("a sweep needs at least one shard")
-        if self.rows < 1:
+        if self.rows is not None and self.rows < 1:
             raise InvalidArgument(f"rows is {self.rows}: give a whole number from 1 on")
         if not 0 < self.temperature < inf:
             raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
@@ -72,19 +75,22 @@ class Sweep:
 
     @property
     def parts(self) -> list[Part]:
-        starts = [(shard, start) for shard in self.shards for start in range(0, shard.rows, self.rows)]
-        return [Part(i, shard, start, min(start + self.rows, shard.rows)) for i, (shard, start) in enumerate(starts)]
+        steps = [self.rows or max(1, min(PART_ROWS, PART_NUMBERS // shard.n)) for shard in self.shards]
+        places = [
+            (shard, start, min(start + step, shard.rows))
+            for shard, step in zip(self.shards, steps, strict=True)
+            for start in range(0, shard.rows, step)
+        ]
+        return [Part(number, *place) for number, place in enumerate(places)]
 
     @property
     def settings(self) -> dict[str, Any]:
         """What makes two sweeps the same: inputs by content, rules, ks, seed, version; not the engine, nor the folder."""
-        study = self.study
         return {
             "made_by": f"ot_draft {__version__}",
             "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
-            "rules": [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in study.rules],
-            "ks": study.ks, "temperature": self.temperature, "samples": study.samples, "seed": study.seed, "rows": self.rows,
-            "target": study.target and repr(study.target), "normalise": any(shard.normalise for shard in self.shards),
+            **self.study.settings, "temperature": self.temperature, "rows": self.rows,
+            "normalise": any(shard.normalise for shard in self.shards),
         }  # fmt: skip
 
     def claim(self, out: Path) -> None:

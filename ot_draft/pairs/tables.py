@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -152,22 +153,28 @@ FORMS: dict[str, Callable[[Sequence[Summary], str], str]] = {
 }
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, Any]], header: bool = True) -> str:
     """Rows of one kind, the names of their columns first."""
     stream = io.StringIO()
     if rows:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
+        if header:
+            writer.writeheader()
         writer.writerows(rows)
     return stream.getvalue()
 
 
-def as_json(lines: Sequence[Summary], rows: Sequence[Row], pairs: PairsFound, study: Study) -> dict[str, Any]:
-    """Settings, summary and, a record each, all pairs; what is unknown is None."""
+def json_pieces(lines: Sequence[Summary], rows: Iterable[Row], pairs: PairsFound, study: Study) -> Iterator[str]:
+    """The text of an object: settings, summary and, a record each, all pairs; what is unknown is null."""
     settings = {name: getattr(study, name) for name in ("ks", "samples", "seed", "lp_limit")}
     settings["target"] = study.target_name or None  # in the place of p
     about = {"source": pairs.source, "n": pairs.n, "padding": pairs.padding, "settings": settings}
-    return about | {"summary": as_records(lines), "pairs": as_records(rows)}
+    yield json.dumps(about | {"summary": as_records(lines)}, indent=1, allow_nan=False)[:-2]
+    before = ',\n "pairs": [\n  '
+    for row in rows:
+        yield before + json.dumps(_record(row), indent=1, allow_nan=False).replace("\n", "\n  ")
+        before = ",\n  "
+    yield "\n ]\n}\n"
 
 
 def _record(record: Row | Summary) -> dict[str, Any]:
