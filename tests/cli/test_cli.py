@@ -246,7 +246,7 @@ def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
     output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
     assert (
-        "Here work audit, capture, compare, conform, court, decode, plan, prove, replay, skip, sweep. For the others:"
+        "Here work audit, capture, compare, conform, court, decode, plan, prove, replay, skip, sweep, vectors. For the others:"
         in output
     )
     assert re.search(r"\n  check +pip install '\S*\[check\]'", output)

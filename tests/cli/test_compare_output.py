@@ -97,7 +97,7 @@ def test_programs_beyond_every_solver_are_left_out_whatever_the_limit(tmp_path: 
 
 def test_a_picture_without_matplotlib_fails_before_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("ot_draft.cli.compare.compare_rules", None)  # the work: it would be an error of ours
+    monkeypatch.setattr("ot_draft.cli.compare.compare_parts", None)  # the work: it would be an error of ours
     result = compare(*BERNOULLI, "--out", tmp_path / "out", "--plot")
     assert result.exit_code == 2 and "matplotlib is not installed: run  pip install" in result.output
     assert not (tmp_path / "out").exists()
