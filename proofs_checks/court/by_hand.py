@@ -1,90 +1,13 @@
-"""The independent enumeration: a rule as a program of draws and coin flips, run along all its branches in Fractions.
-
-It shares nothing with the library: no array, no rule, no draft law, no evaluation. A program gets a `Chance`, which it asks for every
-random choice, and the two models as functions of the prefix. What it returns are the emitted tokens. Every branch is run once, and its
-probability is the product of what was asked for on the way.
-"""
+"""What rules as programs have in common; `proofs_checks.branches` runs them. Nothing here is of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import isqrt, prod
+from math import isqrt
 from typing import Any
 
-Law = dict[tuple[int, ...], Fraction]
-Masses = Sequence[Fraction]
-Model = Callable[..., Masses]
-Program = Callable[..., Sequence[int]]
-Branch = tuple[tuple[int, ...], list[Fraction]]
-ZERO, ONE = Fraction(0), Fraction(1)
-
-
-class Chance:
-    """The random choices of one branch: those at its beginning are prescribed, the first option is taken in all later ones."""
-
-    def __init__(self, prescribed: list[int]) -> None:
-        self.prescribed = prescribed
-        self.taken: list[int] = []
-        self.open: list[list[int]] = []
-        self.factors: list[Fraction] = []
-
-    @property
-    def probability(self) -> Fraction:
-        return prod(self.factors, start=ONE)
-
-    def draw(self, masses: Masses) -> int:
-        """A token that follows the masses, which sum to 1."""
-        options = [token for token, mass in enumerate(masses) if mass]
-        place = len(self.taken)
-        token = self.prescribed[place] if place < len(self.prescribed) else options[0]
-        self.taken.append(token)
-        self.open.append([other for other in options if other > token])
-        self.factors.append(masses[token])
-        return token
-
-    def flip(self, probability: Any) -> bool:
-        """True with this probability, cut to [0, 1]."""
-        heads = min(ONE, max(ZERO, Fraction(probability)))
-        return self.draw((1 - heads, heads)) == 1
-
-
-def branches(program: Program, p: Model, q: Model, k: int) -> Iterator[Branch]:
-    """Every branch of program(chance, p, q, k): the tokens it emits, and the factors of its probability."""
-    waiting: list[list[int]] = [[]]
-    while waiting:
-        chance = Chance(waiting.pop())
-        tokens = tuple(program(chance, p, q, k))
-        for place in range(len(chance.prescribed), len(chance.taken)):
-            waiting += [[*chance.taken[:place], other] for other in chance.open[place]]
-        yield tokens, chance.factors
-
-
-def emitted(program: Program, p: Model, q: Model, k: int, length: int) -> Law:
-    """Law of the first `length` tokens: those that the program emits, then the target's own."""
-    begun: Law = {}
-    for tokens, factors in branches(program, p, q, k):
-        begun[tokens[:length]] = begun.get(tokens[:length], ZERO) + prod(factors, start=ONE)
-    law: Law = {}
-    for tokens, chance in begun.items():
-        for text, mass in continued(tokens, p, length).items():
-            law[text] = law.get(text, ZERO) + chance * mass
-    return {text: mass for text, mass in law.items() if mass}
-
-
-def continued(tokens: tuple[int, ...], p: Model, length: int) -> Law:
-    """The target's law of `length` tokens that begin with these."""
-    if len(tokens) == length:
-        return {tokens: ONE}
-    law: Law = {}
-    for token, mass in enumerate(p(tokens)):
-        if mass:
-            for text, rest in continued((*tokens, token), p, length).items():
-                law[text] = mass * rest
-    return law
-
-
-# What programs have in common.
+from ..branches import ONE, ZERO, Chance, Masses, Model, Program
 
 
 def norm(masses: Sequence[Any], otherwise: Masses = ()) -> tuple[Fraction, ...]:

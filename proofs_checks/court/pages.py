@@ -9,7 +9,7 @@ from operator import attrgetter
 from textwrap import fill
 from typing import Any
 
-from . import by_hand
+from .. import branches
 from .defendants import OPTIMUM
 from .record import ENGINE, LOSSY, METHOD, NOT_LOSSLESS, Form, Work
 from .trial import Judgement, on_real
@@ -146,8 +146,8 @@ def worked(one: Judgement) -> str:
     gains = {text: mass - trial.due.get(text, 0) for text, mass in trial.emitted.items()}
     text = max(gains, key=lambda each: (gains[each], each))
     ways = []
-    for tokens, factors in by_hand.branches(program, trial.case.target, trial.case.draft, trial.case.k):
-        rest = by_hand.continued(tokens[: len(text)], trial.case.target, len(text)).get(text, 0)
+    for tokens, factors in branches.branches(program, trial.case.target, trial.case.draft, trial.case.k):
+        rest = branches.continued(tokens[: len(text)], trial.case.target, len(text)).get(text, 0)
         parts = [factor for factor in (*factors, rest) if factor != 1]
         if prod(parts):
             ways.append("·".join(map(str, parts)) or "1")

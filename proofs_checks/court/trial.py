@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import by_hand, cases
+from .. import branches
+from . import cases
 from .defendants import Defendant, Trial
 from .record import LOSSLESS, NOT_LOSSLESS, Form, Known, Work
 
@@ -121,9 +122,9 @@ def _confirmed(program: Any, defendant: Any, example: Trial) -> bool:
     if program is None:
         return False
     case, length = example.case, len(next(iter(example.due)))
-    law = by_hand.emitted(program, case.target, case.draft, case.k, length)
+    law = branches.emitted(program, case.target, case.draft, case.k, length)
     wanted = getattr(defendant, "due", None) or tuple
-    due = by_hand.continued((), lambda prefix: wanted(case.target(prefix)), length)
+    due = branches.continued((), lambda prefix: wanted(case.target(prefix)), length)
     return law == example.emitted and due == example.due and law != due
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 import ot_draft as ot
 from ot_draft import paths
 
+from ..branches import Chance, extended, law_of
 from .coq_text import Definition, NumbersFile, entries, number, numbers
 
 CASES = 12
@@ -107,26 +107,22 @@ def by_drafts(rule: paths.PathRule, case: PathCase, ends: range | None = None) -
     tokens, rows = range(len(target) - 1), []
     every = list(product(tokens, repeat=L + 1))
     texts = every if ends is None else [text for text in every if text[0] == 0 and text[-1] in ends]
-    for drafts in product(product(tokens, repeat=L), repeat=K):
-        probability = prod((_along(model.draft, (), path) for path in drafts), start=Fraction(1))
-        if probability:
-            emitted = rule(model, drafts)
-            length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
-            law = [begins(model, emitted, text) for text in texts]
-            rows.append(f"({numbers([probability, length])}, {numbers(law)})")
+
+    def draw(chance: Chance) -> tuple[tuple[int, ...], ...]:
+        drawn = []
+        for _ in range(K):
+            path: tuple[int, ...] = ()
+            while len(path) < L:
+                path = (*path, chance.draw(model.draft(path).tolist()))
+            drawn.append(path)
+        return tuple(drawn)
+
+    for drafts, probability in law_of(draw).items():
+        emitted = rule(model, drafts)
+        length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
+        law = extended(emitted, model.target, L + 1)
+        rows.append(f"({numbers([probability, length])}, {numbers(law.get(text, Fraction(0)) for text in texts)})")
     return entries(rows)
-
-
-def _along(law: Callable[[tuple[int, ...]], np.ndarray], prefix: tuple[int, ...], path: tuple[int, ...]) -> Fraction:
-    """Probability of a path after a prefix."""
-    return prod((law((*prefix, *path[:depth]))[token] for depth, token in enumerate(path)), start=Fraction(1))
-
-
-def begins(model: paths.MarkovModel, emitted: dict[tuple[int, ...], Fraction], text: tuple[int, ...]) -> Fraction:
-    """Probability of the text: what is emitted and then the target's own."""
-    heads = (text[:size] for size in range(1, len(text) + 1))
-    given = ((head, emitted[head]) for head in heads if head in emitted)
-    return sum((mass * _along(model.target, head, text[len(head) :]) for head, mass in given), Fraction(0))
 
 
 def path_case(case: PathCase, rules: Iterable[paths.PathRule], said: Callable[[paths.PathRule, PathCase], str]) -> str:

@@ -8,13 +8,12 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.paths.tree import PlainTree
 
-from .bridge_paths import PathCase, begins, markov, models, positive_law
+from ..branches import Chance, extended, law_of
+from .bridge_paths import PathCase, markov, models, positive_law
 from .coq_text import Definition, NumbersFile, entries, numbers
 
 SHAPE = paths.TreeShape((0, 0, 1, 1))
@@ -37,15 +36,23 @@ def problem(index: int) -> PathCase:
 def by_tree(rule: paths.PathRule, case: PathCase) -> str:
     """For all trees that can occur: their probability, and the law of the three tokens given them."""
     model, rows = markov(case), []
-    for drafted in product(range(3), repeat=4):
-        root, under = drafted[:2], drafted[2:]
-        laws = ((model.draft(()), root), (model.draft(root[:1]), under))
-        chances = [Fraction(np.ravel(LAW.probability(q, np.array(tokens)))[0]) for q, tokens in laws]
-        if all(chances):
-            emitted = rule(model, PlainTree(SHAPE, drafted, LAW))
-            law = [begins(model, emitted, text) for text in product(range(3), repeat=3)]
-            rows.append(f"({numbers([chances[0] * chances[1]])}, {numbers(law)})")
+
+    def draw(chance: Chance) -> tuple[int, ...]:
+        first, second = draw_two(chance, model.draft(()).tolist())
+        return (first, second, *draw_two(chance, model.draft((first,)).tolist()))
+
+    for drafted, probability in law_of(draw).items():
+        law = extended(rule(model, PlainTree(SHAPE, drafted, LAW)), model.target, 3)
+        rows.append(
+            f"({numbers([probability])}, {numbers(law.get(text, Fraction(0)) for text in product(range(3), repeat=3))})"
+        )
     return entries(rows)
+
+
+def draw_two(chance: Chance, q: list[Fraction]) -> tuple[int, int]:
+    """Two tokens without replacement."""
+    first = chance.draw(q)
+    return first, chance.draw([0 * mass if y == first else mass / (1 - q[first]) for y, mass in enumerate(q)])
 
 
 def cases() -> Iterator[str]:

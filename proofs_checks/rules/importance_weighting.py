@@ -14,13 +14,13 @@ TARGET SAMPLING. Draw y from p: accepted where y was drafted, in all sum_y p(y) 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 import ot_draft as ot
 
+from ..branches import Chance, law_of
 from ..checking import check
 from ..exponential_sums import Sum, integral, power
 from ..exponential_sums import product as times
@@ -59,15 +59,15 @@ def by_integral(case: Case, w: tuple[Fraction, ...], error: str = "") -> list[Fr
 
 
 def by_enumeration(case: Case, w: tuple[Fraction, ...]) -> list[Fraction]:
-    """m(y) over all draft tuples, by its definition; where all weights are 0 nothing is picked."""
-    law = [Fraction(0)] * len(case.q)
-    for drafts in product([y for y, mass in enumerate(case.q) if mass], repeat=case.k):
-        mass, whole = Fraction(1), sum((w[x] for x in drafts), Fraction(0))
-        for x in drafts:
-            mass *= case.q[x]
-        for x in drafts if whole else ():
-            law[x] += mass * w[x] / whole
-    return law
+    """m(y) over all draft tuples, by its definition; where all weights are 0 nothing is picked, -1."""
+
+    def pick(chance: Chance) -> int:
+        drafts = [chance.draw(case.q) for _ in range(case.k)]
+        whole = sum((w[x] for x in drafts), Fraction(0))
+        return drafts[chance.draw([w[x] / whole for x in drafts])] if whole else -1
+
+    law = law_of(pick)
+    return [law.get(y, Fraction(0)) for y in range(len(case.q))]
 
 
 def picked(case: Case, error: str) -> bool:

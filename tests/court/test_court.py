@@ -18,6 +18,7 @@ from slow import slow, slow_except
 import ot_draft as ot
 from figures.court_section import court_section
 from ot_draft.cli import main
+from proofs_checks import branches
 from proofs_checks.court import REGISTER, by_hand, judge_work, pages, true_units, variants
 from proofs_checks.court.cases import Case, along_path, one_token, pairs
 from proofs_checks.court.defendants import AlongPath, OneToken
@@ -63,28 +64,30 @@ def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) 
     some = [case.through(one.through) for case in make(one.defendant.ks) if case.n <= 3][::7]
     for trial in one.defendant.trials(some):
         case, length = trial.case, len(next(iter(trial.due)))
-        assert by_hand.emitted(one.by_hand, case.target, case.draft, case.k, length) == trial.emitted, case  # type: ignore[arg-type]
+        assert branches.emitted(one.by_hand, case.target, case.draft, case.k, length) == trial.emitted, case  # type: ignore[arg-type]
 
 
-def test_the_other_enumeration_shares_no_code() -> None:
-    tree = ast.parse(Path(by_hand.__file__).read_text())
-    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+@pytest.mark.parametrize("module", [branches, by_hand])
+def test_the_other_enumeration_shares_no_code(module: Any) -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [("." * node.level + str(node.module)) for node in found]
     names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    assert {str(name).split(".")[0] for name in names} == {"__future__", "collections", "fractions", "math", "typing"}
+    assert set(names) <= {"__future__", "collections.abc", "fractions", "math", "typing", "..branches"}
 
 
 def test_the_other_enumeration_itself() -> None:
     """Two coins and a draw, worked out by hand."""
     masses = (F(1, 4), F(3, 4))
 
-    def program(chance: by_hand.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+    def program(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
         if chance.flip(F(1, 3)):
             return (0,)
         return (1, chance.draw(q()))
 
-    law = by_hand.emitted(program, lambda prefix=(): masses, lambda prefix=(): (F(1, 2), F(1, 2)), 1, 2)
+    law = branches.emitted(program, lambda prefix=(): masses, lambda prefix=(): (F(1, 2), F(1, 2)), 1, 2)
     assert law == {(0, 0): F(1, 12), (0, 1): F(1, 4), (1, 0): F(1, 3), (1, 1): F(1, 3)}
-    assert not by_hand.Chance([]).flip(0) and by_hand.Chance([]).flip(F(7, 5))
+    assert not branches.Chance([]).flip(0) and branches.Chance([]).flip(F(7, 5))
 
 
 WRONG_RULES: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...] = (
@@ -141,7 +144,7 @@ def test_the_last_test_of_hsd_without_its_cap(
     assert (trial.most, trial.accepted) == (paper, code)
     assert distance is None or trial.total_variation == distance
     assert round(float(trial.total_variation), 3) == {2: 0.111, 4: 0.119, 3: 0.101}[length]
-    law = by_hand.emitted(lambda *given: hsd.code(*given, length=length), case.target, case.draft, 1, length + 1)
+    law = branches.emitted(lambda *given: hsd.code(*given, length=length), case.target, case.draft, 1, length + 1)
     assert law == trial.emitted
 
 
@@ -194,7 +197,7 @@ def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
         assert all(abs(F(count, 720) - mass) <= F(1, 360) for count, mass in zip(counts, output, strict=True))
 
 
-def block_kernel(chance: by_hand.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+def block_kernel(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
     """vLLM's block kernel for a chosen path of two tokens: independent coins, the last that passes decides."""
     (x,) = by_hand.likeliest(q(), 1)
     (y,) = by_hand.likeliest(q((x,)), 1)
@@ -210,7 +213,7 @@ def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
     form = next(form for work, form in FORMS if work == "vllm" and form.name.startswith("V2 block, no law"))
     for trial in form.defendant.trials(along_path((1,))):
         case = trial.case
-        assert by_hand.emitted(block_kernel, case.target, case.draft, 1, 3) == trial.emitted, case
+        assert branches.emitted(block_kernel, case.target, case.draft, 1, 3) == trial.emitted, case
 
 
 def test_what_is_not_judged_is_printed_with_its_reason() -> None:
@@ -233,8 +236,8 @@ def test_eagle_1_on_its_default_tree() -> None:
     deeper = ["000", "001", "002", "010", "011", "020", "021", "100", "0000", "0001", "0002", "00000", "00001"]
     tree = nested([tuple(map(int, place)) for place in first + deeper])
     p, q = (tuple(F(mass, 10) for mass in masses) for masses in ((1, 2, 3, 4), (2, 1, 4, 3)))
-    wrong = by_hand.emitted(eagle.walked(tree, False, True), lambda prefix=(): p, lambda prefix=(): q, 1, 6)
-    due = by_hand.continued((), lambda prefix: p, 6)
+    wrong = branches.emitted(eagle.walked(tree, False, True), lambda prefix=(): p, lambda prefix=(): q, 1, 6)
+    due = branches.continued((), lambda prefix: p, 6)
     assert sum(abs(wrong.get(text, 0) - mass) for text, mass in due.items()) / 2 == F(896, 46875)
     accepted = sum(map(min, p, q))
     rest = by_hand.norm(by_hand.minus(p, q))

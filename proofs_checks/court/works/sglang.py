@@ -129,7 +129,7 @@ WORKS = (
                  single(lambda p, q, x: int([x] == likeliest(p, 1)), lambda p, q, x: mode(p), mode),
                  "_verify_uses_greedy is true, and argmax of the target is compared", TARGET_SAMPLE, "compare with the target's sample",
                  when="CPU, XPU, ROCm (chains: until pull 37134)", seen=READ,
-                 code="sgl-project/sglang, _verify_uses_greedy @003ddbc, as another reader saw it",
+                 code="sgl-project/sglang python/sglang/srt/speculative/eagle_utils.py@003ddbc, _verify_uses_greedy",
                  mended="pull 37134, chains on ROCm only")),
          CUDA, engine=True,
          remarks="Its coins are in [0, 1) and compared with <=: a coin of exactly 0 takes a child of mass 0 (until pull 35798)."),

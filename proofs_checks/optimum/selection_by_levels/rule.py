@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, pairwise, product
-from math import prod
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 import ot_draft as ot
 
-from .curves import Curve, curves, law, levels_by_chords, mixture, stretches
+from ...branches import Chance, law_of
+from .curves import Curve, curves, levels_by_chords, mixture, stretches
+from .curves import law as law_of_curve
 
 
 def choice_by_intervals(level: Curve, ranks: Sequence[int]) -> list[Fraction]:
@@ -34,12 +35,13 @@ def choice_by_minimum(level: Curve, ranks: Sequence[int]) -> list[Fraction]:
 
 def selected_law(q: Curve, k: int, order: Sequence[int], level: Curve) -> list[Fraction]:
     """Law of the selected token, by enumerating all drafts."""
-    masses = [Fraction(0)] * len(q)
-    for ranks in product(range(len(order)), repeat=k):
-        weight = prod(q[order[rank]] for rank in ranks)
-        for rank, share in zip(ranks, choice_by_minimum(level, ranks), strict=True):
-            masses[order[rank]] += weight * share
-    return masses
+
+    def select(chance: Chance) -> int:
+        ranks = [chance.draw([q[y] for y in order]) for _ in range(k)]
+        return order[ranks[chance.draw(choice_by_minimum(level, ranks))]]
+
+    law = law_of(select)
+    return [law.get(y, Fraction(0)) for y in range(len(q))]
 
 
 @dataclass(frozen=True)
@@ -71,5 +73,5 @@ def by_levels(p: Curve, q: Curve, k: int, by_draft: bool = False) -> ByLevels:
     """The rule of the proof; in a wrong order with the law m that its levels really give."""
     curve = curves(p, q, k, q.__getitem__ if by_draft else None)
     level = levels_by_chords(curve.t, curve.g, curve.envelope)
-    m = law(curve.order, mixture(curve.t, curve.g, level), len(p))
+    m = law_of_curve(curve.order, mixture(curve.t, curve.g, level), len(p))
     return ByLevels(tuple(curve.order), tuple(level), tuple(m))
