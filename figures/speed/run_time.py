@@ -12,7 +12,7 @@ from typing import Any
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from figures.speed.methods import OURS, PACKAGES, PEERS, RULES, call, label_of, megabytes
+from figures.speed.methods import FIRST, OURS, PACKAGES, PEERS, RULES, call, label_of, megabytes
 
 K, N_OF_PROGRAMS, N_OF_RULES = 2, 12, 32_768  # what is held fixed in the left and in the right panel
 SIZES = (4, 8, 16, 32, 64, 128, 256, 1024, 4096, 16_384, 65_536, 151_936)
@@ -70,6 +70,7 @@ def in_turns(
     A method that takes longer than the limit is not tried where there are more draft sets; one that refuses a size is left out.
     """
     rows: list[dict[str, Any]] = []
+    names = [name for name in names if _is_ready(name)]
     reach: dict[str, float] = dict.fromkeys(names, inf)
     for n, k in sorted(sizes, key=lambda size: draft_sets(*size)):
         here = [name for name in names if draft_sets(n, k) <= reach[name]]
@@ -81,11 +82,20 @@ def in_turns(
                 except (ot.SolverFailed, ot.InvalidArgument, ot.MissingPackage):
                     here.remove(name)
         for name in here:
-            first, *later = times[name]  # the first may import
+            first, *later = times[name]
             reach[name] = draft_sets(n, k) if first > limit else reach[name]
             taken = megabytes(name, n, k) if memory else ""
             rows.append(_row("side by side", name, n, k, median(later or [first]), taken))
     return rows
+
+
+def _is_ready(name: str) -> bool:
+    """Whether a method runs: a first call, which imports and compiles."""
+    try:
+        call(name, *FIRST)()
+    except (ot.SolverFailed, ot.MissingPackage):
+        return False
+    return True
 
 
 def draft_sets(n: int, k: int) -> int:
@@ -148,7 +158,7 @@ def table(rows: style.Rows) -> str:
     for unit, column, factor in (("ms", "seconds", 1e3), ("MB", "megabytes", 1.0)):
         if not all(row[column] for row in side):
             continue
-        cells = {(row["n"], row["k"], row["method"]): _short(factor * float(row[column])) for row in side}
+        cells = {(row["n"], row["k"], row["method"]): f"{factor * float(row[column]):,.4g}" for row in side}
         lines = [
             f"| {int(n):,}, {k} | " + " | ".join(cells.get((n, k, name), "") for name in names) + " |"
             for n, k in dict.fromkeys((row["n"], row["k"]) for row in side)
@@ -156,10 +166,6 @@ def table(rows: style.Rows) -> str:
         heads = " | ".join(label_of(name) for name in names)
         parts.append("\n".join([f"| n, k: {unit} | {heads} |", "|---" * (len(names) + 1) + "|", *lines]))
     return "\n\n".join(parts)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def draw(rows: style.Rows) -> Any:

@@ -44,7 +44,8 @@ def test_a_slow_method_is_not_tried_on_more_draft_sets(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(run_time, "call", call)
     monkeypatch.setattr(run_time, "_timed", lambda call: 2.0 if tried[-1] == ("slow", 4) else 0.1)
-    rows = run_time.in_turns(["quick", "slow", "refuses"], ((5, 2), (3, 2), (4, 2)), limit=1.0)
+    monkeypatch.setattr(run_time, "_is_ready", lambda name: name != "missing")
+    rows = run_time.in_turns(["quick", "missing", "slow", "refuses"], ((5, 2), (3, 2), (4, 2)), limit=1.0)
     assert {(row["method"], row["n"]): row["seconds"] for row in rows} == {
         ("quick", 3): 0.1, ("slow", 3): 0.1, ("refuses", 3): 0.1,
         ("quick", 4): 0.1, ("slow", 4): 2.0, ("refuses", 4): 0.1,
@@ -65,7 +66,7 @@ def test_the_table_has_a_line_a_size_and_a_column_a_method() -> None:
         if (name, n) != ("flow", "1000")
     ]
     times, memory = run_time.table(rows).split("\n\n")
-    assert times.splitlines()[2:] == ["| 20, 2 | 12 | 12 |", "| 1,000, 2 | 12 |  |"]
+    assert times.splitlines()[2:] == ["| 20, 2 | 12.3 | 12.3 |", "| 1,000, 2 | 12.3 |  |"]
     assert memory.splitlines()[2:] == ["| 20, 2 | 1 | 1 |", "| 1,000, 2 | 2.5 |  |"]
     assert "ms" in times and "MB" not in run_time.table([row | {"megabytes": ""} for row in rows])
 
