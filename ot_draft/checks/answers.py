@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import reduce
 from typing import Any, Literal, NamedTuple
 
 from .properties import ALL, LOSSLESS
 from .rule_property import Category
-from .search import Range, Tried
+from .search import WRITES, Range, Tried
 from .source import Counterexample
 
 Status = Literal["passed", "failed", "skipped"]
@@ -145,11 +146,11 @@ class Answers:
         return self.floats and self.floats.verdict
 
     def lines(self) -> tuple[str, ...]:
-        """A crash, and arguments that are overwritten, where there are such; then one line a question."""
+        """Arguments that are overwritten, and a crash, where there are such; then one line a question."""
         words = {None: "was skipped", True: "holds", False: "does not hold"}
         lines = {
+            "arguments": self.overwritten and f"overwritten (inputs_unchanged): {WRITES}",
             "crash": self.crash and f"the rule {self.crash}",
-            "arguments": self.overwritten and "overwritten (inputs_unchanged)",
             "lossless": self.law,
             "in floats": self.floats,
             "robust": self._robust(),
@@ -228,12 +229,13 @@ def _in_floats(outcomes: Sequence[PropertyOutcome], law: Answer) -> Answer:
 
 def _tried(outcomes: Sequence[PropertyOutcome], exact: bool) -> str:
     """With what the rule was called while the properties held, kind by kind, and what it refused; empty where nothing is known."""
-    merged, kinds = Range(), {}
+    kinds: dict[str, Range] = {}
     for each in outcomes:
         for kind, here in each.ranges.items() if each.status == "passed" else ():
             if (kind == "Fractions") == exact:
-                kinds[kind] = merged.add(here)
+                kinds.setdefault(kind, Range()).add(here)
+    common = reduce(Range.and_in, kinds.values()) if kinds else ""
     refused, of = sum(each.refused for each in outcomes), sum(each.cases for each in outcomes)
     refusal = next((each.refusal for each in outcomes if each.refusal), "")
-    said = f"for {merged}" + ("" if exact else f": {', '.join(kinds)}") if kinds else ""
+    said = f"for {common}" + ("" if exact else f", in {', '.join(kinds)} alike") if kinds else ""
     return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")

@@ -32,6 +32,7 @@ class BlackBox(ABC):
     possible: ClassVar[str]  # name of the check that no outcome is impossible
     called: ClassVar[str]  # the public function
     names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
+    fills: ClassVar[bool] = False  # whether it must draw drafts from a q that is used up
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
         self.function, self.batched = function, batched

@@ -24,6 +24,7 @@ CORNERS = {  # weights of p, weights of q
     "one-hot p": ((0, 0, 0, 1, 0, 0), (2, 6, 1, 5, 1, 5)),
     "repeated drafts": ((1, 1, 2, 2, 2, 2), (8, 8, 1, 1, 1, 1)),
     "one token": ((1,), (1,)),
+    "q is used up": ((3, 1, 2, 2, 4, 1), (0, 3, 0, 0, 2, 0)),
     # 49 tokens: the cumulative sums of p, of q and of the residual fall short of 1 in float32
     "heavy tail": (tuple(1 / (i + 1) for i in range(49)), tuple((3 * i % 49 + 1) ** -1.5 for i in range(49))),
     # Found by a search over weights, each for mistakes that the others hardly show: tests/checks/mutant_table.py
@@ -40,11 +41,12 @@ CORNERS = {  # weights of p, weights of q
         tuple((7 * i % 1000 + 1) ** -1.5 for i in range(1000)),
     ),
 }
+USED_UP = "q is used up"
 IN_TURN = 4  # numbers of drafts that the corners take in turn
 OWN = {  # numbers of drafts of some corners, where the law allows them; of p == q all of eight drafts are kept
     "plain": (1, 2, 3, 4, 8), "p == q": (3, 8), "repeated drafts": (4,), "second draft in doubt": (3,), "nearly the same": (1,),
     "little is recovered": (2,), "seldom accepted": (1,), "seldom drafted": (2,), "hardly ever drafted": (2,),
-    "many refused": (8,), "recovered again and again": (6,), "large vocabulary": (5,),
+    "q is used up": (3,), "many refused": (8,), "recovered again and again": (6,), "large vocabulary": (5,),
 }  # fmt: skip
 
 
@@ -56,10 +58,18 @@ class Case:
     problem: Problem
 
 
-def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 8) -> dict[str, Problem]:
+def is_used_up(problem: Problem) -> bool:
+    """Whether q of a single pair runs out of mass before all drafts are drawn, so that the law fills with equal chances."""
+    return problem.law.runs_out and problem.k > int((problem.q > 0).sum())
+
+
+def corner_problems(
+    law: DraftLaw, k: int | None = None, largest_k: int = 8, used_up: bool = False
+) -> dict[str, Problem]:
     """The corners under a law, by name; with k drafts, or with their own number or 1 to 4 in turn where the law allows them.
 
-    Left out is a q with fewer tokens than drafts under a law that then runs out of mass: what is drafted is a convention.
+    used_up: with the corner of that name and those whose q has fewer tokens than drafts under a law that then runs out of mass, and
+    fills (`WithoutReplacement`): a matter of who drafts, not of who verifies.
     """
     allowed = [number for number in range(1, largest_k + 1) if law.is_defined(number)]
     in_turn = [number for number in allowed if number <= IN_TURN] or allowed
@@ -67,9 +77,12 @@ def corner_problems(law: DraftLaw, k: int | None = None, largest_k: int = 8) -> 
     for turn, (name, weights) in enumerate(CORNERS.items()):
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
         own = [number for number in OWN.get(name, ()) if number in allowed] or [in_turn[turn % len(in_turn)]]
+        if name == USED_UP and not (used_up and law.runs_out):
+            continue
         for number in own if k is None else [k]:
-            if not law.runs_out or number <= (q > 0).sum():
-                corners[f"{name}, k = {number}"] = Problem(p, q, number, law)
+            problem = Problem(p, q, number, law)
+            if used_up or not is_used_up(problem):
+                corners[f"{name}, k = {number}"] = problem
     return corners
 
 

@@ -27,7 +27,16 @@ from . import calls
 from .calls import Convert, NoProbabilities, Tuples, as_given, tuples_of
 from .rule_property import as_floats, kept_problem, possible_drafts, rule_property, without_torch
 from .source import EVALUATE, Counterexample, number, numbers
-from .strategies import all_sizes, boundary_list, extreme_list, large_problems, requests
+from .strategies import (
+    all_sizes,
+    all_together,
+    batches_together,
+    boundary_list,
+    extreme_list,
+    large_problems,
+    requests,
+    single_together,
+)
 
 SLACK = 1e-9  # how far floats may be off
 NEAR = {"float64": 1e-11, "float32": 1e-5}  # sum of the differences that rounding may make in a law of an engine's size
@@ -190,13 +199,13 @@ def in_torch(dtype: str) -> Convert:
     return lambda x: torch.tensor(x.astype(dtype))
 
 
-@rule_property(cases=large_problems, category="lossless", large=True)
+@rule_property(cases=large_problems, together=single_together, category="lossless", large=True)
 def engine_sizes(rule: SelectionRule, problem: Problem) -> None:
     """The output law is p for vocabularies of up to 1,000 tokens, up to 8 drafts, and masses down to 1e-12."""
     _compare_with_target(rule, problem)
 
 
-@rule_property(cases=requests, most=60, category="lossless", large=True)
+@rule_property(cases=requests, together=batches_together, most=60, category="lossless", large=True)
 def output_law_in_batches(rule: SelectionRule, problem: Problem) -> None:
     """Every row of a batch has its own target's law: up to 64 requests in up to three axes, in any memory."""
     _compare_with_target(rule, problem)
@@ -240,13 +249,15 @@ def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> str
         return str(error)
 
 
-@rule_property(cases=all_sizes, category="floats", large=True)
+@rule_property(cases=all_sizes, together=all_together, category="floats", large=True)
 def law_in_floats(rule: SelectionRule, problem: Problem) -> None:
     """In float64 and float32 the output law is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
     _compare_in("numpy", in_numpy, rule, problem)
 
 
-@rule_property(cases=all_sizes, most=60, reason_to_skip=without_torch, category="floats", large=True)
+@rule_property(
+    cases=all_sizes, together=all_together, most=60, reason_to_skip=without_torch, category="floats", large=True
+)
 def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
     """On torch tensors, too."""
     _compare_in("torch", in_torch, rule, problem)

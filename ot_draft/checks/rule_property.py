@@ -28,6 +28,7 @@ class RuleProperty:
 
     check: raises a Counterexample; another error decides nothing. cases: given the rule's law, the strategy of the problems, or
     a list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
+    together: given the law, problems that are always tried beside those of a strategy: what a verdict names together.
     reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show a
     counterexample, given `rule` and `problem`; without them the property itself is called. category: the question that it
     helps to answer. large: whether the problems grow to an engine's sizes: four times as many are tried, the smallest first,
@@ -42,6 +43,7 @@ class RuleProperty:
     cases: Callable[..., Strategy | list[Problem]] = problems
     most: int = 1_000_000
     reason_to_skip: Callable[[SelectionRule], str] = lambda rule: ""
+    together: Callable[..., list[Problem]] = lambda law: []
     shows: str = ""
     category: Category = "robust"
     large: bool = False

@@ -48,7 +48,8 @@ class SamplerReport:
     """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
 
     false_alarm: bound on the probability that a right sampler fails any check. code: Python that makes the same calls again.
-    tried: sizes n, k, rows of batches (none where calls had one row), rows in all. `str`, `html()` and `json()` say the same.
+    tried: sizes (n, k) that stood together, and of all n, k; batches: rows of a batch (none where calls had one row), and for each the
+    sizes that it had; rows in all. `str`, `html()` and `json()` say the same.
     """
 
     name: str
@@ -98,11 +99,18 @@ class SamplerReport:
         return reach
 
     def __str__(self) -> str:
-        n, k, batches = (", ".join(map(str, self.tried[name])) for name in ("n", "k", "batches"))
-        rows = f"in batches of {batches}" if batches else "one row at a time"
+        by_k = {k: ", ".join(str(n) for n, each in self.tried["sizes"] if each == k) for k in self.tried["k"]}
+        sizes = "; ".join(f"k = {k} with n = {n}" for k, n in by_k.items())
+        every = [tuple(each) for each in self.tried["sizes"]]
+        alike: dict[str, list[int]] = {}
+        for rows, of_batch in self.tried["sizes_by_batch"].items():
+            small = [] if [tuple(each) for each in of_batch] == every else [f"n = {n}, k = {k}" for n, k in of_batch]
+            alike.setdefault(f" (with {' or '.join(small)})" * bool(small), []).append(int(rows))
+        batches = ", ".join(f"{', '.join(map(str, rows))}{said}" for said, rows in alike.items())
+        rows_said = f"in batches of {batches}" if batches else "one row at a time"
         lines = [f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"]
         lines += [f"  {self._line(name)}" for name in self._names]
-        lines.append(f"  tried: n = {n}, k = {k}, {rows}, {self.tried['rows']:,} rows in all")
+        lines.append(f"  tried: {sizes}; {rows_said}, {self.tried['rows']:,} rows in all")
         if not self.passed:
             lines += ["", "The same calls again:", "", self.code.rstrip()]
         return "\n".join(lines)

@@ -66,7 +66,8 @@ def check_draws(
 
     The function gets float64 numpy q (n,), k and a numpy Generator, and gives int (k,), -1 for an absent draft; with
     `batched`, q (m, n) and int (m, k). A rule keeps the target's law only under the draft law that it declares: greedy
-    drafts reported as sampled, or drafts of another temperature than q, break every rule.
+    drafts reported as sampled, or drafts of another temperature than q, break every rule. Where fewer than k tokens of q have mass, a
+    law without replacement fills with equal chances from the others (Sequoia's rule): among the default corners there is such a q.
 
     problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 8 in turn.
     Outcomes: possible_drafts, declared_law, independent_steps, end_uniforms, reproducible, generator_advances,
@@ -79,7 +80,7 @@ def check_draws(
 class DraftSampler(BlackBox):
     """fn(q, k, generator) -> drafts; the outcome is the drafts."""
 
-    possible, called, names = "possible_drafts", "check_draws", ("q",)
+    possible, called, names, fills = "possible_drafts", "check_draws", ("q",), True
 
     def views(self, cases: list[Case]) -> list[View]:
         return [draft_view("declared_law", cases)]

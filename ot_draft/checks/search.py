@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from math import ceil, log10, prod
 from operator import ge
 from time import perf_counter, process_time
@@ -36,6 +37,13 @@ FRACTIONS = (
     "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
     " p is (n,), a sum over its axis is a bare number, which xp.total is not"
 )
+WRITES = "the rule writes into p, q or drafts, which are the caller's: write into a copy, x = xp.copy(p), or make a new array"
+WRITTEN = (
+    "written-to tensor",
+    "read-only",
+    "in-place",
+    "inplace",
+)  # words of numpy and torch on arrays that one may not write into
 OTHERS = {"numpy", "torch", "scipy"}
 
 
@@ -47,30 +55,72 @@ class Crash(Exception):
     """The rule raised an error that is none of its own words, or gave what is no selection."""
 
 
+BATCHES_SAID = 2  # sizes of batches in a sentence
+Size = tuple[int, int, int]  # n, k, and the least mass as a power of ten
+
+
+def _within(size: Size, other: Size) -> bool:
+    """Whether a size is no larger in anything than one that was tried."""
+    return size[0] <= other[0] and size[1] <= other[1] and size[2] >= other[2]
+
+
 @dataclass
 class Range:
-    """With what arrays of one kind a rule was called: largest n for every k, requests and axes of a batch, least mass, calls."""
+    """With what arrays of one kind a rule was called: for every shape of a batch the largest n, k and masses that stood together.
 
-    n_by_k: dict[int, int] = field(default_factory=dict)
-    rows: int = 1
-    axes: int = 0
-    least: float = 1.0
+    sizes: by the axes before the last that are longer than 1, as "8 x 8", "" for none; those that lie within no other. calls: all.
+    """
+
+    sizes: dict[str, list[Size]] = field(default_factory=dict)
     calls: int = 0
 
     def add(self, other: Range) -> Range:
         """Widen it by another one, and give it."""
-        for k, n in other.n_by_k.items():
-            self.n_by_k[k] = max(n, self.n_by_k.get(k, 0))
-        self.rows, self.axes = max(self.rows, other.rows), max(self.axes, other.axes)
-        self.least, self.calls = min(self.least, other.least), self.calls + other.calls
+        for shape, sizes in other.sizes.items():
+            for size in ((n, k, power) for n, k, power in sizes):
+                here = self.sizes.setdefault(shape, [])
+                if not any(_within(size, each) for each in here):
+                    here[:] = sorted([size, *(each for each in here if not _within(each, size))])
+        self.calls += other.calls
         return self
 
+    def and_in(self, other: Range) -> Range:
+        """What lies within both."""
+        found = Range(calls=self.calls + other.calls)
+        for shape in self.sizes.keys() & other.sizes.keys():
+            for one, two in product(self.sizes[shape], other.sizes[shape]):
+                found.add(Range({shape: [(min(one[0], two[0]), min(one[1], two[1]), max(one[2], two[2]))]}))
+        return found
+
     def __str__(self) -> str:
-        n, k = max(self.n_by_k.values()), max(self.n_by_k)
-        wide, long = max(k for k in self.n_by_k if self.n_by_k[k] == n), self.n_by_k[k]
-        sizes = f"n <= {n}, k <= {k}" if wide == k else f"n <= {n} (k <= {wide}), k <= {k} (n <= {long})"
-        batches = f"batches up to {self.rows} in {self.axes} ax{'i' if self.axes == 1 else 'e'}s"
-        return f"{sizes}, masses down to 1e{ceil(log10(self.least))}, {batches}, {self.calls:,} calls"
+        """Ranges that were tried together: of single pairs, and of the largest batches in one, two and three axes."""
+        alone = self.sizes.get("", [])
+        told = (
+            dict.fromkeys((max(alone, key=_extent), max(alone), max(alone, key=lambda size: (size[1], size[0]))))
+            if alone
+            else ()
+        )
+        parts = [" or ".join(map(_said, sorted(told, reverse=True)))] if told else []
+        rows = {shape: prod(map(int, shape.split(" x "))) for shape in self.sizes if shape}
+        most: dict[int, int] = {}
+        for shape, number in rows.items():
+            most[shape.count(" x ")] = max(number, most.get(shape.count(" x "), 0))
+        alike: dict[Size, list[str]] = {}
+        for shape in sorted(rows, key=lambda shape: (shape.count(" x "), shape)):
+            if rows[shape] == most[shape.count(" x ")]:
+                alike.setdefault(max(self.sizes[shape], key=_extent), []).append(shape)
+        largest = sorted(alike, key=lambda size: -_extent(size))[:BATCHES_SAID]
+        parts += [f"batches of {', '.join(alike[size])} with {_said(size)}" for size in largest]
+        return "; ".join([*parts, f"{self.calls:,} calls"])
+
+
+def _extent(size: Size) -> int:
+    """How much a size covers: tokens times drafts times decades of the masses."""
+    return size[0] * size[1] * (1 - size[2])
+
+
+def _said(size: Size) -> str:
+    return f"n <= {size[0]}, k <= {size[1]}, masses down to 1e{size[2]}"
 
 
 class Watched:
@@ -102,17 +152,17 @@ class Watched:
         return selection
 
     def _range(self, p: Array, q: Array, drafts: Array) -> Range:
-        axes = tuple(p.shape[:-1])
         least = 1.0
         if not (is_torch(p) and p.device.type == "meta"):
             least = min([float(x[x > 0].min()) for x in map(to_host, (p, q)) if (x > 0).any()], default=1.0)
-        size = {int(drafts.shape[-1]): int(p.shape[-1])}
-        return Range(size, prod(axes), sum(axis > 1 for axis in axes), max(least, 5e-324), 1)
+        size = int(p.shape[-1]), int(drafts.shape[-1]), ceil(log10(max(least, 5e-324)))
+        return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
 
 
 def _crash(error: BaseException, exact: bool) -> Crash:
     text, name = " ".join(str(error).split()), type(error).__name__
     remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES)
+    remedy = WRITES if any(words in text for words in WRITTEN) else remedy
     return Crash(f"raised {name}: {text}. Remedy: {remedy}")
 
 
@@ -289,7 +339,7 @@ def search(
     if len(known) < number:
         known.clear()
         _run(cases, known.append, number, seed)
-    asked = known[:number]
+    asked = [*known[:number], *([] if rule.solves else claim.together(rule.law))]
     if claim.large:  # small ones first: a rule may enumerate the drafts itself
         asked = sorted(asked, key=lambda problem: (problem.n**problem.k, int(np.prod(problem.batch))))
     first = _first_failure(claim, rule, asked)

@@ -5,10 +5,11 @@ Masses are whole counts divided by their sum: they shrink to small fractions, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from fractions import Fraction as F
 from itertools import product
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,25 @@ MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 NO_AXES = st.just(())
-AXES = ((), (1,), (2,), (3,), (5,), (1, 1), (2, 3), (1, 1, 1), (8,), (2, 2, 3), (16,), (33,), (4, 16), (64,), (2, 4, 8))
+MOST_ROWS = ((64,), (8, 8), (2, 32), (32, 2), (4, 4, 4), (16, 2, 2), (2, 16, 2), (2, 2, 16))
+AXES = (
+    (),
+    (1,),
+    (2,),
+    (3,),
+    (5,),
+    (1, 1),
+    (2, 3),
+    (1, 1, 1),
+    (8,),
+    (2, 2, 3),
+    (16,),
+    (33,),
+    (9, 2),
+    (4, 16),
+    (2, 4, 8),
+    *MOST_ROWS,
+)
 ALIKE = ("", "", "p", "q", "pq")  # what all requests of a batch have in common
 RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
 SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
@@ -137,8 +156,17 @@ def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int =
     held = draw(st.sampled_from(sorted({fewest, *(s for s in HELD if fewest <= s <= most), most})))
     decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
-    p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
     alike = draw(st.sampled_from(ALIKE)) if shape else ""
+    return _of_size(rng, law, shape, (n, k, held), decades, relation, alike)
+
+
+def _of_size(
+    rng: np.random.Generator, law: DraftLaw, shape: tuple[int, ...], size: tuple[int, int, int], decades: int, relation: str,
+    alike: str = "",
+) -> Problem:  # fmt: skip
+    """A problem with n tokens, k drafts and q on so many tokens, in a batch of this shape."""
+    n, k, held = size
+    p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
     p, q = (x[:1] * len(x) if name in alike else x for name, x in (("p", p), ("q", q)))
     return Problem(np.array(p).reshape(*shape, n), np.array(q).reshape(*shape, n), k, law)
 
@@ -163,6 +191,36 @@ def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
     counts[tokens] = [int(10**power) for power in rng.uniform(0, decades, len(tokens)).tolist()]
     counts[tokens[0]] = 10**decades
     return as_masses(counts)
+
+
+def single_together(law: DraftLaw) -> list[Problem]:
+    """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats."""
+    return _together(law, ((),), ((VOCABULARIES[-1], MOST_DRAFTS, 1), (VOCABULARIES[-1], MOST_DRAFTS, 2)))
+
+
+def batches_together(law: DraftLaw) -> list[Problem]:
+    """The largest batches in one, two and three axes with the smallest masses; in the first of these with many tokens or drafts, too."""
+    few, many = MOST_ROWS, [next(shape for shape in MOST_ROWS if len(shape) == axes) for axes in (1, 2, 3)]
+    return [*_together(law, few, ((5, 2, 2),)), *_together(law, many, ((100, 4, 2), (9, MOST_DRAFTS, 2)))]
+
+
+def all_together(law: DraftLaw) -> list[Problem]:
+    """Single pairs and batches."""
+    return [*single_together(law), *batches_together(law)]
+
+
+def _together(law: DraftLaw, shapes: Iterable[tuple[int, ...]], sizes: Sequence[tuple[int, int, int]]) -> list[Problem]:
+    """Problems of these shapes and sizes (n, at most k, tokens of q), with masses over the most decades."""
+    rng, found = np.random.default_rng(0), []
+    for shape, (n, most, held) in product(shapes, sizes):
+        k = max(
+            (k for k in range(1, most + 1) if law.is_defined(k) and (not law.runs_out or factorial(k) <= MOST_TUPLES)),
+            default=0,
+        )
+        if k:
+            tokens = max(held, k) if law.runs_out else held
+            found.append(_of_size(rng, law, shape, (n, k, tokens), DECADES[-1], "all tokens"))
+    return found
 
 
 def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:

@@ -14,7 +14,7 @@ from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
 from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
-from .corners import Case, corner_problems, in_groups, labelled
+from .corners import Case, corner_problems, in_groups, is_used_up, labelled
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
 from .statistics import chi_square, smallest_distance
 from .views import Dependence, View
@@ -43,7 +43,7 @@ def examine(
         seen = f"samples={samples}, false_alarm={false_alarm}"
         raise InvalidArgument(f"{seen}: give samples >= 1 and 0 < false_alarm < 1")
     asked = None if problems is None else list(problems)
-    tried = corner_problems(law, k) if asked is None else labelled(asked)
+    tried = corner_problems(law, k, used_up=box.fills) if asked is None else labelled(asked)
     start = perf_counter()
     trial = Trial(box, in_groups([Case(*each) for each in tried.items()]), samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
@@ -104,7 +104,7 @@ class Group:
             for i in view.impossible(which, each)[:1]:
                 case, row = self.cases[which[i]], tuple(x[i] for x in before)
                 shown = self.box.outcome_shown(outcomes[i], case.problem), self.box.shown(row, case.problem)
-                raise Impossible(case, f"gave {shown[0]}, of probability 0; {shown[1]}")
+                raise Impossible(case, f"gave {shown[0]}, of probability 0; {shown[1]}{_filled(case)}")
         return outcomes, seen
 
     def step(self) -> None:
@@ -163,11 +163,15 @@ class Trial:
         return (_verdict(self.box.possible, failed), *self._statistics(), ends, *repeated, unchanged)
 
     def tried(self) -> dict[str, Any]:
-        """Vocabulary sizes, numbers of drafts, rows of batches (none where calls had one row), rows in all."""
-        of_groups = [group.cases[0].problem for group in self.main]
-        batches = sorted({group.size for group in self.groups if self.box.batched})
-        n, k = (sorted({getattr(each, name) for each in of_groups}) for name in "nk")
-        return {"n": n, "k": k, "batches": batches, "rows": sum(group.calls for group in self.groups)}
+        """Vocabulary sizes, numbers of drafts, both together; rows of batches (none where calls had one row), and with which sizes."""
+        sizes = sorted((group.cases[0].problem.n, group.cases[0].problem.k) for group in self.main)
+        n, k = (sorted({size[i] for size in sizes}) for i in (0, 1))
+        of_batch: dict[int, set[tuple[int, int]]] = {}
+        for group in self.groups if self.box.batched else ():
+            of_batch.setdefault(group.size, set()).add((group.cases[0].problem.n, group.cases[0].problem.k))
+        batches = {rows: sorted(of_batch[rows]) for rows in sorted(of_batch)}
+        rows = sum(group.calls for group in self.groups)
+        return {"n": n, "k": k, "sizes": sizes, "batches": list(batches), "sizes_by_batch": batches, "rows": rows}
 
     def _repeated(self) -> Iterator[SamplerOutcome]:
         """The same state of the generator twice: the same tokens, the same state after."""
@@ -232,7 +236,9 @@ class Trial:
         cells, events = int((laws > 0).sum(-1).max()), counts.sum(-1)
         each = int(events[events > 0].mean()) if group.calls else 0
         cell, share, law = view.worst(place)
-        worst = f"{view.shown(place, cell)} in {share:.2%} of the calls instead of {law:.2%}"
+        worst = (
+            f"{view.shown(place, cell)} in {share:.2%} of the calls instead of {law:.2%}{_filled(group.cases[place])}"
+        )
         distance = smallest_distance(each, cells, 1 / self.limit, len(laws))
         about = {"p_value": 1.0 if p_value is None else p_value, "distance": distance}
         more = "" if p_value is None else f", chi-square p-value {p_value:.1g}"
@@ -271,6 +277,12 @@ class Trial:
         return _verdict(
             "end_uniforms", None, "" if asked else "generator.random and generator.uniform are never called"
         )
+
+
+def _filled(case: Case) -> str:
+    """What is said of drafts where q has fewer tokens of mass than there are drafts."""
+    said = "q is used up: the law fills with equal chances from the tokens not drafted yet (Sequoia's rule)"
+    return f"; {said}" if is_used_up(case.problem) else ""
 
 
 def _verdict(name: str, failed: tuple[Case, str] | None = None, skipped: str = "") -> SamplerOutcome:

@@ -33,7 +33,12 @@ LATE = 700.0  # log of a time that is as good as never, and still a float64
 
 @dataclass(frozen=True)
 class WithoutReplacement(DraftLaw):
-    """k draws from q without replacement (multi-candidate speculative decoding; Sequoia)."""
+    """k draws from q without replacement (multi-candidate speculative decoding; Sequoia).
+
+    Where fewer than k tokens have mass, q is used up before all drafts are drawn: the others are drawn with equal chances from the
+    tokens not drafted yet, those of mass 0 (Sequoia's rule), and are absent (-1) where no token is left. So a drafter that stops there,
+    or takes the lowest id, draws by another law, and the optimum counts tokens of mass 0 as drafted.
+    """
 
     first_follows_q: ClassVar[bool] = True
     absent_anywhere: ClassVar[bool] = True

@@ -63,7 +63,7 @@ def one_draft_repeated(q: Array, k: int, generator: Any) -> Array:
 def without_replacement_in_falling_order(q: Array, k: int, generator: Any) -> Array:
     """The right sets of tokens, sorted."""
     drafts = ot.draw(ot.WithoutReplacement(), q, k, generator)
-    return drafts[np.argsort(-q[drafts], kind="stable")]
+    return drafts[np.argsort(-np.where(drafts >= 0, q[drafts], -1), kind="stable")]
 
 
 @caught_by("possible_drafts", law=ot.WithoutReplacement())
@@ -178,3 +178,41 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
     assert [outcome.name for outcome in wrong.failures] == ["declared_law"]
     assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
     assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].code
+
+
+def until_used_up(q: np.ndarray, k: int, generator: np.random.Generator) -> list[int]:
+    """Draws without replacement while there is mass."""
+    drawn: list[int] = []
+    while len(drawn) < min(k, int((q > 0).sum())):
+        left = np.where(np.isin(np.arange(len(q)), drawn), 0, q)
+        drawn.append(int(generator.choice(len(q), p=left / left.sum())))
+    return drawn
+
+
+FILLED = {  # with what a drafter goes on when q is used up, and whether it is the law's way
+    "stops": (lambda free, generator: -1, False),
+    "the lowest id": (lambda free, generator: free[0], False),
+    "equal chances": (lambda free, generator: int(generator.choice(free)), True),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: str) -> None:
+    fill, right = FILLED[name]
+
+    def draft(q: np.ndarray, k: int, generator: np.random.Generator) -> np.ndarray:
+        drawn = until_used_up(q, k, generator)
+        while len(drawn) < k:
+            free = [x for x in range(len(q)) if x not in drawn]
+            drawn.append(fill(free, generator) if free else -1)
+        return np.array(drawn)
+
+    corners = corner_problems(ot.WithoutReplacement(), used_up=True)
+    used = [problem for label, problem in corners.items() if label.startswith("q is used up")]
+    assert len(used) == 1 and not any(
+        label.startswith("q is used up") for label in corner_problems(ot.WithoutReplacement())
+    )
+    for problems in (used, None) if not right else (used,):  # by default, too
+        report = ot.check_draws(draft, ot.WithoutReplacement(), problems, samples=1000, seconds=None)
+        assert report.passed == right
+        assert ("q is used up: the law fills with equal chances" in str(report)) == (not right), str(report)

@@ -136,7 +136,7 @@ def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None
     report = ot.check_step(Step(), TWO, batched=True, samples=4000, seconds=None)
     far = report.reach["output_law"]
     assert 0 < far < 0.2 and set(report.reach) == {"output_law", "declared_law"}
-    tried = "n = 2, k = 1, in batches of 1, 2, 5, 33, 256"
+    tried = "k = 1 with n = 2; in batches of 1, 2, 5, 33, 256"
     read = json.loads(report.json())
     assert read["reach"]["output_law"] == far and read["tried"]["batches"] == [1, 2, 5, 33, 256] and read["passed"]
     for text in (str(report), report.html()):
