@@ -117,7 +117,8 @@ class Lists:
 
     * L >= K: *known*. Each token of T has a text of its own, and D is D* in all that `heavy` keeps: every bet is a function of the law
       alone. e is the listed token of its text where their probabilities agree. (Another token of this text is beyond T, no heavier than
-      its last, and `heavy` keeps what is heavier by more than two agreeing numbers may differ.) Else e is of the rest.
+      its last, and `heavy` keeps what is heavier by more than two agreeing numbers may differ.) Where its text is listed with another
+      probability, that may be the sum of several tokens: every bet is charged, of which nothing can go wrong. Else e is of the rest.
     * L = K - 1, e last in K entries: *doubtful*, one of three cases. Every bet is charged: no token takes more from it.
     * Less: *short*. Nothing is bet, the factor is 1: D* has fewer than K entries, whatever e is.
 
@@ -152,7 +153,8 @@ class Lists:
         """Whether the law is KNOWN whichever texts tokens share; SHORT, by the law alone; or DOUBTFUL, maybe by what was emitted."""
         known = not emitted.keyed or _length(emitted) >= self._longest or (self._small and _is_whole(emitted))
         if known:
-            contradicts = emitted.apart and emitted.log > emitted.logs[-1] + NEAR  # it would be listed itself
+            # Keyed: maybe the sum of several tokens. In a list of objects: it would be listed itself.
+            contradicts = emitted.apart and (emitted.keyed or emitted.log > emitted.logs[-1] + NEAR)
             unclear = not emitted.keyed and emitted.twice and emitted.own_last
             return DOUBTFUL if contradicts or unclear else KNOWN
         return DOUBTFUL if self._small or (emitted.own_last and len(emitted.logs) == self._longest) else SHORT

@@ -8,7 +8,7 @@ have commas. .parquet has columns of lists, one row a pair. Text may be compress
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISDIR
@@ -16,7 +16,7 @@ from stat import S_ISDIR
 from ..array_files import Column, reading
 from ..arrays import Array
 from ..errors import InvalidDistribution
-from .records import HOLDS, Loaded, known_name
+from .records import HOLDS, Loaded, by_known_name
 from .tensor_files import read_npy, read_npz, read_parquet, read_safetensors, read_torch
 from .text_files import read_json, read_json_lines, read_table
 
@@ -78,18 +78,12 @@ def _columns(file: Path, as_it_is: tuple[int, ...]) -> dict[str, Column]:
     try:
         with reading(file, HOLDS):
             if kind in TENSORS:
-                return _by_known_names(TENSORS[kind](file))
-            return _by_known_names({name: Loaded(array) for name, array in TEXT[kind](file).items()})
+                return by_known_name(TENSORS[kind](file))
+            return by_known_name({name: Loaded(array) for name, array in TEXT[kind](file).items()})
     except InvalidDistribution as error:
         if seen := _content(file, kind):
             raise InvalidDistribution(f"{error}. It is {seen}") from error
         raise
-
-
-def _by_known_names(found: Mapping[str, Column]) -> dict[str, Column]:
-    """Under the names of a pair where "P" or " p" can mean nothing else."""
-    plain = [known_name(name) for name in found]
-    return {name if plain.count(known) > 1 else known: found[name] for name, known in zip(found, plain, strict=True)}
 
 
 def _content(file: Path, kind: str) -> str:

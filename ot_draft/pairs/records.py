@@ -46,13 +46,19 @@ def known_name(name: str) -> str:
     return plain if plain in KNOWN else name
 
 
+def by_known_name(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Values under the names of a pair where "P" or " p" can mean nothing else."""
+    plain = [known_name(name) for name in found]
+    return {name if plain.count(known) > 1 else known: found[name] for name, known in zip(found, plain, strict=True)}
+
+
 def stack_records(records: Iterable[tuple[str, Mapping[str, Any]]], file: Path) -> dict[str, Array]:
     """Arrays (m, ..., n) of m records, each with its place in the file ("line 3"); what not all records have is left out."""
     found: dict[str, list[Any]] = {}
     count = 0
     for where, record in records:
-        for name, value in record.items():
-            found.setdefault(known_name(name), []).append(value)
+        for name, value in by_known_name(record).items():
+            found.setdefault(name, []).append(value)
         count += 1
         for name in sorted(KNOWN & found.keys()):
             values = found[name]

@@ -129,6 +129,11 @@ def read_torch(file: Path) -> dict[str, Column]:
     for name, value in found.items():
         if known_name(str(name)) in KNOWN and not _is_array(value):
             columns[str(name)] = Loaded(_listed(value, str(name), file))
+    if not columns:
+        named = ", ".join(f"{name} (a {type(value).__name__})" for name, value in list(found.items())[:5])
+        raise InvalidDistribution(
+            f"{file}: no name in it has a tensor: it holds {named or 'nothing'}; it should hold {HOLDS}"
+        )
     return columns
 
 
@@ -151,7 +156,7 @@ def _load_torch(file: Path) -> Any:
                 else "it is no file of torch.save, or a broken one"
             )
         else:
-            reason = words[:120]
+            reason = words[:120] or "it is empty"
         raise InvalidDistribution(f"{file} holds no tensors alone ({reason}); it should hold {HOLDS}") from None
 
 

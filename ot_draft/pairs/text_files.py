@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import InvalidDistribution
-from .records import KNOWN, LAWS, LOGITS, MASSES, known_name, stack_records
+from .records import KNOWN, LAWS, LOGITS, MASSES, by_known_name, known_name, stack_records
 
 EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
 WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one a line'
@@ -38,7 +38,7 @@ def read_json(file: Path) -> dict[str, Array]:
     """One object of nested lists, or a list of objects; what holds an object a line is read as such."""
     with open_text(file) as stream:
         try:
-            content = json.load(stream)
+            content = json.load(stream, object_pairs_hook=_once)
         except json.JSONDecodeError as error:
             if error.msg != "Extra data":
                 raise
@@ -53,11 +53,13 @@ def read_json(file: Path) -> dict[str, Array]:
             else f"a {type(content).__name__}"
         )
         raise InvalidDistribution(f"{file}: it holds {seen}: give {WANTED}")
-    laws = {known_name(name): value for name, value in content.items() if isinstance(value, list)}
+    laws = {name: value for name, value in by_known_name(content).items() if isinstance(value, list)}
+    read = {name: value for name, value in laws.items() if name in KNOWN or _is_flat(value)}
+    if not read:
+        seen = ", ".join(content) or "nothing"
+        raise InvalidDistribution(f"{file}: no name in it has a list of numbers: it holds {seen}: give {WANTED}")
     exact = any(_has_text(value) for name, value in laws.items() if name in MASSES)
-    return {
-        name: _array(name, value, exact, str(file)) for name, value in laws.items() if name in KNOWN or _is_flat(value)
-    }
+    return {name: _array(name, value, exact, str(file)) for name, value in read.items()}
 
 
 def read_json_lines(file: Path) -> dict[str, Array]:
@@ -72,9 +74,20 @@ def read_json_lines(file: Path) -> dict[str, Array]:
     return _of_records(records, file)
 
 
+def _once(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError where a name of a pair stands in it twice: which is meant nobody can say."""
+    found = dict(entries)
+    if len(found) < len(entries):
+        names = [name for name, _ in entries]
+        twice = [name for name in found if known_name(name) in KNOWN and names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{twice[0]} stands twice in one object: give it once")
+    return found
+
+
 def _entry(line: str, where: str) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise InvalidDistribution(f"{where}: not JSON ({error.msg}, column {error.colno}): give {WANTED}") from None
     if not isinstance(entry, dict):
@@ -90,7 +103,7 @@ def _of_records(records: Callable[[], Iterable[tuple[str, dict[str, Any]]]], fil
 
     def arrays() -> Iterator[tuple[str, dict[str, Any]]]:
         for where, entry in records():
-            named = {known_name(name): value for name, value in entry.items()}
+            named = by_known_name(entry)
             yield (
                 where,
                 {

@@ -159,6 +159,18 @@ def test_two_probabilities_of_one_text_that_no_right_list_has_are_charged() -> N
     assert Lists(Reported(listed=3)).state(apart) == DOUBTFUL
 
 
+def test_a_list_that_sums_the_tokens_of_a_text_pays_for_each_of_them() -> None:
+    """Of tokens 0 and 4, which are one entry of mass .5: none may count as a token of the rest, of which too few would come then."""
+    law = np.array([0.45, 0.2, 0.15, 0.1, 0.05, 0.05])
+    name, sums = names((0, 4)), np.array([0.5, 0.2, 0.15, 0.1, 0.0, 0.05])
+    lists = Lists(Reported(listed=3))
+    for token in (0, 4):
+        shown = {name(x): float(np.log(sums[x])) for x in (0, 1, 2)}
+        made = {"tokens": [name(token)], "token_logprobs": [float(np.log(law[token]))], "top_logprobs": [shown]}
+        emitted = read_answer(json.dumps(completion(np.array([token]), made)).encode(), 1).tokens[0]
+        assert lists.state(emitted) == DOUBTFUL
+
+
 # Right servers.
 
 PAIRS = {

@@ -305,3 +305,31 @@ def test_masses_of_every_kind_as_pairs_that_were_rounded(tmp_path: Path) -> None
     )
     refused = CliRunner().invoke(main, [*words[:2], *words[3:]])
     assert refused.exit_code == 2
+
+
+def test_two_names_that_may_both_be_p_never_overwrite_each_other(tmp_path: Path) -> None:
+    """What is spelled so is p; of two spellings none is, and a name that stands twice is refused."""
+    file = tmp_path / "a.json"
+    for content in ('{"p": [1, 0], "P": [0, 1], "q": [1, 0]}', '[{"p": [1, 0], "P": [0, 1], "q": [1, 0]}]'):
+        file.write_text(content)
+        assert read_pairs(file).p.tolist() == [[1.0, 0.0]]
+    for content, said in (
+        ('{"P": [1, 0], " p": [0, 1], "q": [1, 0]}', "P,  p"),
+        ('{"p": [1, 0], "p": [0, 1], "q": [1, 0]}', "p stands twice in one object"),
+        ('{"pairs": [{"p": [1, 0], "q": [1, 0]}]}', "it holds pairs"),
+        ('{"p": {"a": 1}, "q": {"a": 1}}', "no name in it has a list of numbers: it holds p, q"),
+    ):
+        file.write_text(content)
+        with pytest.raises(ot.InvalidDistribution, match=re.escape(said)):
+            read_pairs(file)
+
+
+def test_a_file_of_torch_without_a_tensor_says_what_it_holds(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    file = tmp_path / "a.pt"
+    torch.save({"pairs": {"p": torch.ones(1, 1)}}, file)
+    with pytest.raises(ot.InvalidDistribution, match=re.escape("it holds pairs (a dict)")):
+        read_pairs(file)
+    file.write_bytes(b"")
+    with pytest.raises(ot.InvalidDistribution, match="it is empty"):
+        read_pairs(file)
