@@ -1,7 +1,8 @@
 """The shape that chooses itself against plain decoding and all others, by kind of text: `python -m llm_demo.bench.auto --out FILE`.
 
 40 texts of four kinds (chat, code, documentation, and editing, where much of what comes was given) in `kinds.jsonl`. All methods take
-turns text by text in one run; what auto learns it learns in this run, in the texts that are timed. Ratios of tokens a second to the plain
+turns text by text; what auto learns it learns in the texts that are timed. --fresh: every text in a process of its own, as a user of
+`ot-draft decode` has it, so that nothing is learnt from one for another; else all in one process. Ratios of tokens a second to the plain
 method's, with 95 % intervals over texts (jackknife, Student's t). --beside float16: plain and auto once more, in the same turns, by models
 whose weights are of that number type; their ratios are to the plain method of --dtype like all others. --draft-beside DRAFT: auto once more
 with another draft (skip:17), and its path of four tokens.
@@ -11,7 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from ot_draft.decoding.benchmark.methods import Call, Method, auto_method, looku
 from ot_draft.decoding.benchmark.peers import peers
 from ot_draft.decoding.load import DTYPES
 
+Shapes = dict[tuple[str, str], Counter[str]]  # what was chosen how often, by kind of text and label of the method
 KINDS = Path(__file__).with_name("kinds.jsonl")
 SEED = 17
 AGAINST = ("all", "shapes", "peers", "plain")  # fixed shapes of ours, transformers' own, nothing more
@@ -83,24 +87,72 @@ def bench(
     ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
     groups = [ordered[start : start + batch] for start in range(0, len(ordered) - batch + 1, batch)]
     tokens = [[prompt.tokens for prompt in group] for group in groups]
-    shapes: dict[tuple[str, str], Counter[str]] = {}
+    shapes: Shapes = {}
 
     def watch(method: Method, text: int, step: Step) -> None:
         if method.rule == "auto":
-            for kind in (ordered[text].kind, "all"):
-                shapes.setdefault((kind, method.label), Counter())[_shape(step.drafting)] += 1
+            shapes.setdefault((ordered[text].kind, method.label), Counter())[_shape(step.drafting)] += 1
 
     comparison = compare_methods(pair, tokens, [plain_method()], options, watch, progress, methods)
-    kinds = ["all"] if batch > 1 else [*dict.fromkeys(prompt.kind for prompt in ordered), "all"]
+    return rows_of(comparison.rows, [group[0].kind for group in groups], shapes, batch, options)
+
+
+def rows_of(
+    measured: Sequence[Measured], kinds: Sequence[str], shapes: Shapes, batch: int, options: DecodeOptions
+) -> list[Row]:
+    """The rows of what was measured, the plain method first. kinds: of every group of texts."""
     common = {"batch": batch, "temperature": options.sampling.temperature}
     rows = []
-    for kind in kinds:
-        chosen = [number for number, group in enumerate(groups) if kind in ("all", group[0].kind)]
-        part = Comparison([replace(row, groups=[row.groups[g] for g in chosen]) for row in comparison.rows], {})
+    for kind in ["all"] if batch > 1 else [*dict.fromkeys(kinds), "all"]:
+        chosen = [number for number, other in enumerate(kinds) if kind in ("all", other)]
+        part = Comparison([replace(row, groups=[row.groups[g] for g in chosen]) for row in measured], {})
         for row in part.rows:
-            used = _shares(shapes.get((kind, row.method.label)))
-            rows.append(common | {"kind": kind} | _row(part, row) | {"shapes": used})
+            of_kind = (
+                used for (other, label), used in shapes.items() if label == row.method.label and kind in ("all", other)
+            )
+            rows.append(common | {"kind": kind} | _row(part, row) | {"shapes": _shares(sum(of_kind, Counter()))})
     return rows
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """One text after the other, each in a process that loads the models for it. models: what `load_pair` is given."""
+
+    models: tuple[Any, ...]
+    texts: int
+    options: DecodeOptions
+    against: str
+    threads: int | None
+
+    def rows(self, pair: Pair, progress: Any) -> list[Row]:
+        """As `bench` gives them. pair: the same models, here."""
+        measured = [Measured(method) for method in (plain_method(), *contenders(pair, 1, self.against))]
+        kinds, shapes = list[str](), Shapes()
+        with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+            for kind, calls, used in pool.map(self.one, range(self.texts)):
+                for row, of_row in zip(measured, calls, strict=True):
+                    row.groups.append(of_row)
+                kinds.append(kind)
+                for key, counted in used.items():
+                    shapes[key] = shapes.get(key, Counter()) + counted
+                progress(f"text {len(kinds)} of {self.texts}")
+        return rows_of(measured, kinds, shapes, 1, self.options)
+
+    def one(self, number: int) -> tuple[str, list[list[Call]], Shapes]:
+        """The text of this number: its kind, calls of every method, and the shapes that were chosen; in a process of its own."""
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        pair = load_pair(*self.models)
+        prompt = read_prompts(pair.tokenizer, number + 1, KINDS)[number]
+        shapes: Shapes = {}
+
+        def watch(method: Method, text: int, step: Step) -> None:
+            if method.rule == "auto":
+                shapes.setdefault((prompt.kind, method.label), Counter())[_shape(step.drafting)] += 1
+
+        methods, options = contenders(pair, 1, self.against), replace(self.options, seed=SEED + number)
+        made = compare_methods(pair, [[prompt.tokens]], [plain_method()], options, watch, peers=methods)
+        return prompt.kind, [row.calls for row in made.rows], shapes
 
 
 def plain_method() -> Method:
@@ -162,6 +214,7 @@ def show(rows: Sequence[Row]) -> str:
     "--beside", type=click.Choice(list(DTYPES)), multiple=True, help="Other number types, for plain and auto once more."
 )
 @click.option("--draft-beside", multiple=True, help="Other drafts, for auto and four tokens a call.")
+@click.option("--fresh", is_flag=True, help="A process of its own for every text; one text at a time.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
     """Measure, write OUT and print a line for every kind and method."""
@@ -172,13 +225,21 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
         pair = load_pair(target, draft, dtype, device)
         others = {other: load_pair(target, draft, other, device) for other in options["beside"]}
         drafts = {Path(other).stem: load_pair(target, other, dtype, device) for other in options["draft_beside"]}
-        where = machine(device) | {"dtype": dtype, "tokens": options["tokens"]}
+        where = machine(device) | {"dtype": dtype, "tokens": options["tokens"], "fresh": options["fresh"]}
         prompts = read_prompts(pair.tokenizer, options["texts"], KINDS)
         four_tokens = method_called("block", None, shape_of(1, 4, None))
         rows: list[Row] = []
-        for batch in options["batch"]:
+        for batch in [1] if options["fresh"] else options["batch"]:
             for temperature in options["temperature"]:
                 decoding = DecodeOptions(SamplingParams(temperature), max_tokens=options["tokens"], seed=SEED)
+                if options["fresh"]:
+                    fresh = Fresh(
+                        (target, draft, dtype, device), len(prompts), decoding, options["against"], options["threads"]
+                    )
+                    with progress_bar(len(prompts), f"temperature {temperature}") as advance:
+                        rows += fresh.rows(pair, lambda done, a=advance: a())
+                    write([row | where for row in rows], out)
+                    continue
                 methods = contenders(pair, batch, options["against"])
                 for other, models in others.items():
                     methods += beside(models, other, [plain_method(), auto_method()])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tiny_models import tiny_pair
@@ -10,7 +12,10 @@ from tiny_models import tiny_pair
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from click.testing import CliRunner  # noqa: E402
+
 from llm_demo.bench import auto  # noqa: E402
+from llm_demo.models.load import missing_packages  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair  # noqa: E402
@@ -71,3 +76,17 @@ def test_the_same_methods_by_other_models_have_rows_of_their_own() -> None:
 )
 def test_whom_it_is_compared_with(against: str, batch: int, methods: int) -> None:
     assert len(auto.contenders(tiny_pair(), batch, against)) == methods
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing_packages()), reason="the real models are not installed")
+def test_every_text_in_a_process_of_its_own(tmp_path: Path) -> None:
+    out = tmp_path / "fresh.csv"
+    words = ["--fresh", "--texts", "2", "--tokens", "4", "--temperature", "1", "--against", "plain", "--threads", "1"]
+    done = CliRunner().invoke(auto.main, [*words, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [(row["kind"], row["groups"], row["fresh"]) for row in rows if row["method"] == "autoregressive"] == [
+        ("chat", "1", "True"), ("editing", "1", "True"), ("all", "2", "True")
+    ]  # fmt: skip
+    assert all(bool(row["shapes"]) == row["method"].startswith("auto ") for row in rows)
