@@ -123,7 +123,9 @@ class Lists:
     * Less: *short*. Nothing is bet, the factor is 1: D* has fewer than K entries, whatever e is.
 
     So the factor at a place is at most that of a fair bet where D* has K entries, and at most 1 where it has fewer: its mean is at
-    most 1 under every right server, whichever texts its tokens share and whichever of them it shows.
+    most 1 under every right server that lists K tokens, whichever texts these share and whichever of them it shows. A server that fills its
+    list up to K *texts* is none of these: nothing in its answers tells it from one without shared texts, and it may be held to be
+    biased. Where lists are of texts, a verdict against a server says so.
 
     A small vocabulary has fewer than K tokens. Where the masses of all lists so far sum to 1 or were K, such lists are known as well,
     and the short ones doubtful; after the first short one they are short. (With all the mass in D nothing is hidden there; where e
@@ -155,7 +157,7 @@ class Lists:
         if known:
             # Keyed: maybe the sum of several tokens. In a list of objects: it would be listed itself.
             contradicts = emitted.apart and (emitted.keyed or emitted.log > emitted.logs[-1] + NEAR)
-            unclear = not emitted.keyed and emitted.twice and emitted.own_last
+            unclear = not emitted.keyed and emitted.twice
             return DOUBTFUL if contradicts or unclear else KNOWN
         return DOUBTFUL if self._small or (emitted.own_last and len(emitted.logs) == self._longest) else SHORT
 

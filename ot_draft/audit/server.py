@@ -108,6 +108,11 @@ class Run:
         self._waves, self._asked, self._empty = 0, 0, 0
         self._answered: set[tuple[int, int]] = set()  # shapes of waves
 
+    @property
+    def by_text(self) -> bool:
+        """Whether a list had texts as keys, of which several tokens may have one."""
+        return self._lists.by_text
+
     def wave(self) -> list[tuple[Prompt, Answer]]:
         """Ask the next wave, and bet on its tokens: the answers that could be read, with their prompts."""
         left = [shape for shape in self._plan.shapes if shape not in self.left_out]

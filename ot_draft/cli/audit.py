@@ -161,6 +161,8 @@ def _ask(url: str, judge: Audit, given: dict[str, Any]) -> Notes:
         notes.append(
             ("or", "the server has defaults of its own (a penalty, a top-k), which shape the law after what it reports")
         )
+    if judge.biased and outcome.by_text:
+        notes.append(("or", f"its lists are filled up to so many texts, where several tokens have one: {BY_IDS}"))
     notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
     if reference is not None and not judge.undecided:
         notes.append(("reference", reference.verdict()))
