@@ -35,6 +35,29 @@ def test_transformers_own_function(levels: tuple[str, ...], tmp_path: Path) -> N
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize(("engine", "module", "rules"), [
+    ("vllm", "vllm.v1.sample.rejection_sampler", ["vllm-v1", "vllm-v1-chosen"]),
+    ("sglang", "sglang.kernels.ops.speculative.reject_sampling", ["sglang-chain"]),
+])  # fmt: skip
+def test_kernels_in_the_interpreter(
+    engine: str, module: str, rules: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # before the module is loaded
+    pytest.importorskip(module)
+    words = ["vectors", "run", f"{HERE / f'engine_{engine}.py'}:verify", "--level", "replay"]
+    words += ["--known", str(HERE / f"known_{engine}.txt"), *(word for rule in rules for word in ("--rule", rule))]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(("engine", "rules"), [("vllm", ["vllm-v1", "vllm-v1-chosen"]), ("sglang", ["sglang-chain"])])
+def test_what_is_known_to_fail_is_a_replay_of_its_rules(engine: str, rules: list[str]) -> None:
+    lines = (HERE / f"known_{engine}.txt").read_text().splitlines()
+    known = {line.partition("#")[0].strip() for line in lines} - {""}
+    assert known <= {vector["id"] for rule in rules for vector in read()[rule] if vector["level"] == "replay"}
+
+
 def test_known_failures_are_of_two_places() -> None:
     places = {vector["id"]: vector["place"] for vector in read()["transformers"]}
     lines = (HERE / "known_transformers.txt").read_text().splitlines()
