@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from proofs_checks import formal, page
 from proofs_checks.formal import __main__ as command
-from proofs_checks.formal import compiling
+from proofs_checks.formal import bridge, compiling
 from proofs_checks.formal.listed import FILES, THEOREMS, Theorem
 
 SOURCES = list(compiling.sources().values())
@@ -76,6 +77,30 @@ def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) 
         outcome = formal.check(statement, 1)
         assert outcome.kind == "not checked here" and not outcome.passed and outcome.controls == ""
         assert page.record(outcome)["outcome"] == "not checked here"
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_library_that_cannot_be_imported_is_no_success(
+    compiles: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = compiling.Compiled(compiles, compiling.CLOSED)
+    monkeypatch.setattr(compiling, "found", lambda: True)
+    monkeypatch.setattr(compiling, "version", lambda: "8.16.1")
+    monkeypatch.setattr(compiling, "compile_all", lambda jobs: iter([("head", made, 0.0)]))
+    monkeypatch.delattr(formal, "bridge", raising=False)
+    monkeypatch.setitem(sys.modules, "proofs_checks.formal.bridge", None)  # importing it raises ImportError
+    assert command.main() == (command.NOT_COMPARED if compiles else 1)
+    assert command.NOT_COMPARED not in (0, 1, 2)
+    assert "the library was not compared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("difference", "status"), [("", 0), ("bridge_cases.v, from line 1", 1)])
+def test_a_library_that_differs_fails(difference: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "found", lambda: True)
+    monkeypatch.setattr(compiling, "version", lambda: "8.16.1")
+    monkeypatch.setattr(compiling, "compile_all", lambda jobs: iter(()))
+    monkeypatch.setattr(bridge, "difference", lambda: difference)
+    assert command.main() == status
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@
    probability of the text z. The rules themselves are defined, in a few lines each, in rules.v and path_rules.v.
    The proofs are one line each: they name the theorem that is said again. *)
 
-From Draft Require Import head problem bound hall sampling k_seq k_seq_sharp optimal path_rules block joint.
+From Draft Require Import head problem bound hall sampling k_seq k_seq_sharp k_seq_rule optimal path_rules block joint.
 From Draft Require Import tree_rules adaptive_trees scheduled chains block_optimal tree_bound lossy_frontier sweep_rules sweep.
+From Draft Require Import rounds joint_loop.
 
 Section One_token.
 Variables (R : realFieldType) (T : finType) (p q : T -> R) (k : nat).
@@ -33,6 +34,11 @@ Proof. by move=> g0; exact: k_seq_lossless. Qed.
 Theorem k_seq_accepts g rule : 0 < g -> g <= k%:R -> proper k (iid q) rule -> lossless k (iid q) p rule ->
   (1 - (1 - k%:R^-1) ^+ k) * acceptance k (iid q) rule <= acceptance k (iid q) (rules.k_seq (real R) (index_enum T) g p q).
 Proof. by move=> g0 gk ok out; apply: le_trans (k_seq_acceptance k g0 p_law q_law); exact: k_seq_share. Qed.
+(* ... and where it is lossless it lies between that share and the optimum itself, which the next theorem is about. *)
+Theorem k_seq_is_between g : 0 < g -> g <= k%:R -> p_acc g p q k <= g * beta g p q ->
+  (1 - (1 - k%:R^-1) ^+ k) * least_cut (real R) (index_enum T) k (iid q) p
+  <= acceptance k (iid q) (rules.k_seq (real R) (index_enum T) g p q) <= least_cut (real R) (index_enum T) k (iid q) p.
+Proof. by move=> g0 gk; exact: k_seq_between. Qed.
 
 (* Hu et al. 2025 (the value, as the dual of SpecTr's program), Khisti et al. 2024 (a selected draft suffices); here for every law Q of
    the drafts: the best acceptance is the least 1 + p(H) - Q(all drafts in H) over all sets H of tokens. *)
@@ -64,17 +70,19 @@ Theorem frontier Q eps : draft_law k Q -> 0 <= eps -> exists r rule,
 Proof. by move=> Ql; exact: frontier_reached. Qed.
 End One_token.
 
-(* This project: K-SEQ's share of the optimum up to gamma* is rho = 1 - x^k exactly, x in (0, 1) the root of
+(* This project: at gamma*, where p_acc = g beta, K-SEQ's share of the optimum is rho = 1 - x^k exactly, x in (0, 1) the root of
    k^k x^(k-1) = (k-1)^(k-1) (1 + x + ... + x^(k-1)), k = n + 1 (`sharp n x`): no p, q gives less, some give just that. *)
 Theorem k_seq_shares (R : realFieldType) n (x : R) : (0 < n)%N -> 0 < x -> x < 1 -> sharp n x ->
-  (forall (T : finType) (p q : T -> R) g rule, law p -> law q -> 0 < g -> g * beta g p q <= p_acc g p q n.+1 ->
-    proper n.+1 (iid q) rule -> lossless n.+1 (iid q) p rule -> (1 - x ^+ n.+1) * acceptance n.+1 (iid q) rule <= p_acc g p q n.+1) /\
-  exists p : bool -> R, exists q : bool -> R, exists g rule,
-    [/\ law p /\ law q, proper n.+1 (iid q) rule /\ lossless n.+1 (iid q) p rule, acceptance n.+1 (iid q) rule = 1,
-        0 < g /\ p_acc g p q n.+1 = g * beta g p q & p_acc g p q n.+1 = 1 - x ^+ n.+1].
+  (forall (T : finType) (p q : T -> R) g other, law p -> law q -> 0 < g -> p_acc g p q n.+1 = g * beta g p q ->
+    proper n.+1 (iid q) other -> lossless n.+1 (iid q) p other ->
+    (1 - x ^+ n.+1) * acceptance n.+1 (iid q) other <= acceptance n.+1 (iid q) (rules.k_seq (real R) (index_enum T) g p q)) /\
+  exists p : bool -> R, exists q : bool -> R, exists g other, let rule := rules.k_seq (real R) (index_enum _) g p q in
+    [/\ law p /\ law q, 0 < g /\ p_acc g p q n.+1 = g * beta g p q,
+        lossless n.+1 (iid q) p rule /\ acceptance n.+1 (iid q) rule = 1 - x ^+ n.+1
+      & [/\ proper n.+1 (iid q) other, lossless n.+1 (iid q) p other & acceptance n.+1 (iid q) other = 1]].
 Proof.
-move=> n0 x0 x1 e; split=> [T p q g rule pl ql g0 le ok out|]; last exact: k_seq_share_tight.
-by apply: k_seq_sharp_share => //; exact: ltW.
+move=> n0 x0 x1 e; split=> [T p q g other pl ql g0 at_g ok out|]; last exact: k_seq_rule_share_tight.
+by apply: k_seq_rule_share => //; exact: ltW.
 Qed.
 
 Section Along_paths.
@@ -105,6 +113,13 @@ Proof. exact: traversal_lossless. Qed.
 Theorem joint_is_lossless z : size z = L.+1 ->
   optimal_joint_output (real R) (index_enum T) p q L K z = in_sequence p [::] z.
 Proof. exact: optimal_joint_lossless. Qed.
+
+(* This project: decoding is lossless. Round after round K paths of len s tokens are drafted after the text s and verified by Joint, until a
+   stop token; the text begins with z with the target's probability, for all z with no stop token but perhaps as the last. *)
+Theorem decoding_is_lossless (len : seq T -> nat) (stop : pred T) n z : (size z <= n)%N -> clean stop z ->
+  stopped (path_outcomes T (joint_drafted K len) len) (path_chance (joint_chance q) (joint_decide p q len)) (path_emitted (W := _))
+    (@joint_next T) stop n [::] z = in_sequence p [::] z.
+Proof. exact: joint_decodes. Qed.
 
 (* Weng et al. 2025 (fixed trees), this project (any drafting): d says, from all that was drafted and from coins, which node gets the next
    child, the youngest of its node, and by which law, or stops; the text of Traversal on the tree has the target's law. *)
@@ -141,6 +156,7 @@ Print Assumptions speculative_sampling_is_best.
 Print Assumptions recursive_rejection_is_lossless.
 Print Assumptions k_seq_is_lossless.
 Print Assumptions k_seq_accepts.
+Print Assumptions k_seq_is_between.
 Print Assumptions best_acceptance.
 Print Assumptions optimal_selection_is_optimal.
 Print Assumptions selection_by_the_sweep_is_optimal.
@@ -151,6 +167,7 @@ Print Assumptions block_verification_is_best.
 Print Assumptions token_wise_is_lossless.
 Print Assumptions traversal_is_lossless.
 Print Assumptions joint_is_lossless.
+Print Assumptions decoding_is_lossless.
 Print Assumptions traversal_may_follow_the_draft.
 Print Assumptions recursive_rejection_may_follow_the_draft.
 Print Assumptions drafts_may_be_scheduled.

@@ -43,6 +43,7 @@ def price_bound(prices: Mapping[Path, Fraction], targets: Mapping[Path, Fraction
     sum_y p(y) mu_y + E[max over the tree's nodes v of the sum of 1 - mu_u + sum_z p(z|u) mu_{uz} along the way to v, or 0]: what a rule
     gains at u, when taking u from its siblings' share costs mu_u and opens shares below it.
     For L = 1 and prices 0 and 1 it is the cut 1 + p(H) - Q(all drafts in H) of one token.
+    Coq has read the proof: `certificate_bound` of proofs_checks/formal/along_paths/prices.v.
     """
     opened: dict[Path, Fraction] = {}
     for v, mass in targets.items():

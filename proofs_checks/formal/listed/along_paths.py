@@ -134,6 +134,25 @@ ALONG_PATHS = (
         ),
     ),
     Theorem(
+        "prices bound the path program, all trees",
+        "Whatever prices mu >= 0: no lossless rule accepts more than sum p(y) mu(y) + E[the most that a way down the tree collects, or 0].",
+        "prices",
+        ("price_bound", "certificate_bound", "certificate_optimal"),
+        f"{OURS} (weak duality)",
+        (
+            Planted(  # false: one token, L = 1, p = q, mu = 0: one token is accepted, and the root opens nothing
+                "without what a tree collects",
+                r"opened [::] + \sum_w Q w * y w [::]",
+                "opened [::]",
+            ),
+            Planted(  # false: the bound is a number, and an objective of masses without constraints is any number
+                "for any masses",
+                "feasible p Q node a -> objective",
+                "(forall w v, 0 <= a w v) -> objective",
+            ),
+        ),
+    ),
+    Theorem(
         "path rules are points of the path program",
         "Token-wise, Traversal and Joint on K paths accept at most the sum of the caps, whichever way the drafts are selected.",
         "path_rules_bounded",
@@ -152,6 +171,33 @@ ALONG_PATHS = (
         ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
         OURS,
         (Planted("fewer rounds than tokens", "(size z <= n)%N -> decoded", "(size z <= n.+1)%N -> decoded"),),
+    ),
+    Theorem(
+        "decoding by Joint, stop tokens too",
+        "Rounds of K drafted paths, their length by the past, verified by joint selection: every text has the target's probability.",
+        "joint_loop",
+        ("joint_decodes",),
+        OURS,
+        (
+            Planted(  # false: no round decodes no token, and a text of one token may have probability 1
+                "fewer rounds than tokens", "(size z <= n)%N -> clean", "(size z <= n.+1)%N -> clean"
+            ),
+            Planted(  # false: where every token stops, no text of two tokens is decoded
+                "texts that go on behind a stop token", "(size z <= n)%N -> clean stop z ->", "(size z <= n)%N ->"
+            ),
+        ),
+    ),
+    Theorem(
+        "fixed tokens and draws, and what follows them",
+        "Fixed tokens, one draw outside them, then anything by laws; k draws without replacement: Traversal is lossless on such trees.",
+        "tops_and_draws",
+        ("traversal_of_tops_and_draws", "tops_and_draw_laws", "distinct_laws"),
+        f"{OURS}; RheoSampling, DySpec (their trees)",
+        (
+            Planted(  # false: a next draw by masses of sum 0 leaves no text any probability
+                "by any masses", "(forall x, by_laws (next x)) ->\n", "\n"
+            ),
+        ),
     ),
     Theorem(
         "scheduled verification",

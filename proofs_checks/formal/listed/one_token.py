@@ -158,6 +158,39 @@ ONE_TOKEN = (
         (Planted("rho_k is SpecTr's factor", "^+ n.+1 < 1 - x", "^+ n.+1 = 1 - x"),),
     ),
     Theorem(
+        "K-SEQ between its share and the optimum",
+        "For 0 < g <= k, where p_acc <= g beta: (1 - (1 - 1/k)^k) alpha* <= the acceptance of K-SEQ itself <= alpha*.",
+        "k_seq_rule",
+        ("k_seq_between",),
+        f"{SPECTR}, Theorem 1; {HU} (alpha*)",
+        (
+            Planted(  # false: two tokens with alpha* = 1 on which it accepts 8/9 (k_seq_rule_share_tight, k = 2)
+                "it accepts the optimum",
+                "(1 - (1 - k%:R^-1) ^+ k) * least_cut",
+                "least_cut",
+            ),
+            Planted(  # false: one token, k = g = 2: the tests accept 3/4, and the residual emits the drafted token
+                "by its tests alone",
+                "<= acceptance k (iid q) (rule_at g p q) <= least_cut (real R) (index_enum T) k (iid q) p",
+                "<= acceptance k (iid q) (rule_at g p q) <= p_acc g p q k",
+            ),
+        ),
+    ),
+    Theorem(
+        "K-SEQ's share of the optimum is rho_k exactly",
+        "At gamma* K-SEQ accepts what its tests do: >= rho_k of any lossless rule, and rho_k where another one accepts everything.",
+        "k_seq_rule",
+        ("k_seq_accepts_by_tests", "k_seq_rule_share", "k_seq_rule_share_tight"),
+        OURS,
+        (
+            Planted(  # false: one token, k = 1, g = 2: the tests accept 1/2, and the residual emits the drafted token
+                "at every factor",
+                "0 < beta g p q -> p_acc g p q k = g * beta g p q ->",
+                "0 < beta g p q -> p_acc g p q k <= g * beta g p q ->",
+            ),
+        ),
+    ),
+    Theorem(
         "the numbers rho_k",
         "rho_k in four decimals for k = 2, 3, 4, 5, 6, 8, 16, 32, over every real field, by rational numbers around the root.",
         "rho",
@@ -305,6 +338,34 @@ ONE_TOKEN = (
         ("frontier_bound", "frontier_reached"),
         f"Yin et al. 2024 (one draft); {OURS}",
         (Planted("without the distance", "(least_cut p + total_variation r p)", "(least_cut p)"),),
+    ),
+    Theorem(
+        "selection planned for another target, every law",
+        "alpha* moves by at most TV(p, p'); a draft selected as is best for p', coupled with p: lossless, loses at most 2 TV(p, p').",
+        "nearby",
+        ("planned_for_another", "best_nearby"),
+        OURS,
+        (
+            Planted(  # false: three tokens, q uniform, k = 2, p' = (1, 0, 0), p = (0, 1/2, 1/2): 6/9 is accepted, alpha* is 8/9
+                "it loses nothing",
+                "best p - 2%:R * total_variation p p' <=",
+                "best p <=",
+            ),
+        ),
+    ),
+    Theorem(
+        "races with the same noise",
+        "(1 - TV)/(1 + TV) <= sum over y of 1 / sum_x max(p_x/p_y, q_x/q_y) <= 1 - TV: how often two races with common noise agree.",
+        "race",
+        ("race_match",),
+        "Daliri et al. 2024",
+        (
+            Planted(  # false: p = (1/2, 1/4, 1/4), q = (1/4, 1/2, 1/4): .7 where 1 - TV = .75
+                "no coupling agrees more",
+                "(1 - TV) / (1 + TV) <=",
+                "1 - TV <=",
+            ),
+        ),
     ),
     Theorem(
         "chains of models, one token",
