@@ -145,11 +145,6 @@ ALONG_PATHS = (
                 r"opened [::] + \sum_w Q w * y w [::]",
                 "opened [::]",
             ),
-            Planted(  # false: the bound is a number, and an objective of masses without constraints is any number
-                "for any masses",
-                "feasible p Q node a -> objective",
-                "(forall w v, 0 <= a w v) -> objective",
-            ),
         ),
     ),
     Theorem(
