@@ -15,7 +15,6 @@ from rich.text import Text
 from .console import progress_bar, table_console
 from .options import DEFAULTS
 from .refused import Refused
-from .rule_target import module_at
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
@@ -123,6 +122,8 @@ def _print(
 
 
 def _function(target: str) -> Any:
+    from .rule_target import module_at  # which needs the checks, and they Hypothesis
+
     place, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier():
         raise Refused(f"{target!r} names no function: give FILE.py:FUNCTION or package.module:FUNCTION")

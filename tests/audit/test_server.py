@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import socket
 import threading
 import time
@@ -175,7 +176,8 @@ def test_few_broken_answers_are_left_out_and_counted() -> None:
 
     with serving(sampler(right), misbehave=misbehave) as (url, _):
         done = audit(url, "--tokens", "1000", "--length", "16", "--concurrency", "8")
-    assert done.exit_code == 0 and "answer left out: answer 4: not JSON" in done.output, done.output
+    # Eight are asked for at a time: the fifth that comes may be any of them.
+    assert done.exit_code == 0 and re.search(r"answer left out: answer [0-7]: not JSON", done.output), done.output
 
 
 @pytest.mark.parametrize(
