@@ -377,7 +377,11 @@ CLAIMS = (
     Claim("README.md", "| | temperature 1 | temperature 0.6 |", table_of_speeds),
     Claim("README.md", r"checks (\d+) statements", statements),
     Claim("CHANGELOG.md", r"`ot-draft prove`: (\d+) statements", statements),
-    Claim("README.md", r"not tight: (8/9) where it says (\.75) \(k = 2\)", lambda: (float(share_between(2)[0]), 0.75)),
+    Claim(
+        "README.md",
+        r"not tight: the sharp share is (8/9) where it says (\.75) \(k = 2\)",
+        lambda: (float(share_between(2)[0]), 0.75),
+    ),
     Claim("docs/theory.md", "| $k$ | 2 | 3 |", shares),
     Claim("docs/theory.md", "| trees | best rule |", yardstick, slow=True),
     Claim("docs/couplings.md", r"A coin between its ends loses (\.\d+) at most there", coin_between_ends, slow=True),
