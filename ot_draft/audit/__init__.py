@@ -2,7 +2,8 @@
 
 from ..errors import CannotAudit
 from .audit import Audit
-from .log import LogWriter, audit_log, emitted_with_laws
+from .log import LogWriter, emitted_with_laws, read_log
+from .records import Token
 from .verdict import Verdict
 
-__all__ = ["Audit", "CannotAudit", "LogWriter", "Verdict", "audit_log", "emitted_with_laws"]
+__all__ = ["Audit", "CannotAudit", "LogWriter", "Token", "Verdict", "emitted_with_laws", "read_log"]

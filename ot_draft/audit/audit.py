@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from math import log
 
@@ -13,7 +12,7 @@ from ..errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
 from .past import Order, Past
-from .records import Added, Tokens, dense, dense_rows, names, probability, stack, top_row, whole_number
+from .records import Token, Tokens, stack
 from .rounding import NOTHING, Rounding
 from .verdict import LeftOut, Verdict
 from .wealth import Learner, Wealth, in_context
@@ -46,56 +45,19 @@ class Audit:
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
         self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
-        self._rows: list[Added] = []
+        self._rows: list[Token] = []
         self._owed = 0  # tokens that every bet will be charged for
         self._largest = 0.0
         self._crossed: int | None = None
         self.skipped, self.charged, self.left_out = 0, 0, LeftOut()
         self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
 
-    def add(
-        self, token: int, law: Array, *, request: object = None, position: int = -1, batch: object = 0, place: int = -1,
-        draft_law: Array | None = None
-    ) -> None:  # fmt: skip
-        """One emitted token and its whole law (n,).
-
-        request, position: the text it belongs to, and where in it (counted here if it is not said; a position that does not go on is
-        left out, or begins another text where none is named). batch: name of the requests that ran together. place: tokens that the
-        same step of speculation emitted before it.
-        draft_law: the draft model's law (n,). CannotAudit if a law is no law, or the token is outside it.
-        """
-        self._take(dense(token, law, draft_law, (request, position, batch, place), f"token {self.tokens}"))
-
-    def add_top(
-        self, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = None,
-        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
-        error: float = 0.0
-    ) -> None:  # fmt: skip
-        """One emitted token, its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
-
-        own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
-        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list must not
-        depend on the token: leave away the entry that servers append for it.
-        """
-        where = f"token {self.tokens}"
-        row = top_row(ids, probabilities, where, whole, probability(error, "error", where))
-        draft = None
-        if draft_law is not None:
-            there = top_row(ids, draft_law, f"{where}, draft law")
-            draft = there.mass / there.total
-        own = probability(own, "own", where)
-        token = whole_number(token, "token", where)
-        self._take(Added(token, row, own, *names(request, position, batch, place, where), draft))
-
-    def add_many(self, tokens: Array, laws: Array, **known: Array) -> None:
-        """Emitted tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
-        for row in dense_rows(tokens, laws, **known):
-            self._take(row)
-
-    def _take(self, row: Added) -> None:
-        self._rows.append(row)
-        if len(self._rows) == BLOCK:
-            self._flush()
+    def add(self, *tokens: Token) -> None:
+        """Take in tokens with their laws, in the order of their texts: from `Token.of_law` and its like, or `read_log`."""
+        for token in tokens:
+            self._rows.append(token)
+            if len(self._rows) == BLOCK:
+                self._flush()
 
     def _flush(self) -> None:
         rows, self._rows = self._rows, []

@@ -21,7 +21,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import CannotAudit
 from .moments import BINS, mixed
-from .rounding import OFF, decimals_of, explains, relative_of
+from .rounding import OFF, decimals_of, explains, log_error, relative_of
 
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
@@ -29,8 +29,9 @@ MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are b
 UNNAMED = -(2**62)  # the text of a token that names none
 LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among the heaviest
 _SMALL = np.arange(TOP)
-# What is known of a token beside its law, and what stands for unknown.
-NUMBERS = {"request": UNNAMED, "position": -1, "batch": 0, "place": -1}
+NUMBERS = ("request", "position", "batch", "place")  # what is known of a token beside its law
+# The names of an entry of a log.
+ENTRY = {*NUMBERS, "token", "law", "ids", "probabilities", "logprobs", "own", "whole", "draft_law"}
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,12 @@ class Row(NamedTuple):
     size: int
     error: float = 0.0
 
+    @classmethod
+    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float) -> Row:
+        """A law of which some tokens are known, the heaviest, from numbers that are known to be right; whole: there are no others."""
+        total = math.fsum(mass.tolist())
+        return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error)
+
     def cut(self) -> tuple[Array, Array, float]:
         """The heaviest TOP tokens in descending order, their masses, and the mass of all others."""
         order = np.lexsort((self.ids, -self.mass))[:TOP]
@@ -172,8 +179,14 @@ class Row(NamedTuple):
         return self.ids[order], mass, 0.0 if self.whole and self.size <= TOP else max(0.0, 1.0 - float(mass.sum()))
 
 
-class Added(NamedTuple):
-    """One emitted token; draft (m,): the draft model's law at the row's ids."""
+class Token(NamedTuple):
+    """One emitted token and its law, checked: what an `Audit` takes in. Made by the functions below, which raise CannotAudit.
+
+    own: reported probability of the token, NaN where nobody said it. request, position: the text it belongs to and where in it, -1
+    where nobody said it (it is counted then; a position that does not go on is left out, or begins another text where none is named).
+    batch: which requests ran together. place: tokens that the same step of speculation had emitted before it, -1 unknown. draft (m,):
+    the draft model's law at the ids of `law`.
+    """
 
     token: int
     law: Row
@@ -184,133 +197,192 @@ class Added(NamedTuple):
     place: int
     draft: Array | None
 
+    @classmethod
+    def of_law(
+        cls, token: int, law: Array, *, request: object = None, position: int = -1, batch: object = 0, place: int = -1,
+        draft_law: Array | None = None
+    ) -> Token:  # fmt: skip
+        """A token and its whole law (n,), with the draft model's (n,). request, batch: any names."""
+        row, law = dense_row(law), np.asarray(law)
+        token, draft = whole_number(token, "token"), None
+        if token >= len(law):
+            raise CannotAudit(f"token {token} is not one of the {len(law)} tokens of its law")
+        if draft_law is not None:
+            dense_row(draft_law, "draft law")
+            if len(draft_law) != len(law):
+                raise CannotAudit(f"a draft law of {len(draft_law)} tokens for a law of {len(law)}")
+            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
+        return cls(token, row, float(law[token]), *names(request, position, batch, place), draft)
 
-def dense_row(law: Array, where: str) -> Row:
+    @classmethod
+    def of_top(
+        cls, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = None,
+        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
+        error: float = 0.0
+    ) -> Token:  # fmt: skip
+        """A token, and its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
+
+        own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
+        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list must not
+        depend on the token: leave away the entry that servers append for it.
+        """
+        row, draft = top_row(ids, probabilities, whole, probability(error, "error")), None
+        if draft_law is not None:
+            there = top_row(ids, draft_law, name="draft law")
+            draft = there.mass / there.total
+        own, token = probability(own, "own"), whole_number(token, "token")
+        return cls(token, row, own, *names(request, position, batch, place), draft)
+
+    @classmethod
+    def of_arrays(cls, tokens: Array, laws: Array, **known: Array) -> list[Token]:
+        """Tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
+        tokens, laws = whole_numbers(tokens, "tokens"), real_numbers(laws, "laws")
+        if laws.ndim != 2 or tokens.shape != laws.shape[:1] or not laws.shape[1]:
+            raise CannotAudit(f"{tokens.shape} tokens for laws of shape {laws.shape}: give (T,) and (T, n)")
+        if unknown := sorted(set(known) - {*NUMBERS, "draft"}):
+            raise CannotAudit(f"{unknown[0]!r} is not known: the names are {', '.join(NUMBERS)}, draft")
+        numbers = {name: whole_numbers(known[name], name) for name in NUMBERS if name in known}
+        if wrong := [name for name, each in numbers.items() if each.shape != tokens.shape]:
+            raise CannotAudit(f"{wrong[0]} has shape {numbers[wrong[0]].shape} for {len(tokens)} tokens: give (T,)")
+        columns: dict[str, Any] = {name: each.tolist() for name, each in numbers.items()}
+        if "draft" in known:
+            columns["draft_law"] = real_numbers(known["draft"], "draft laws")
+            if columns["draft_law"].shape != laws.shape:
+                seen = f"draft laws of shape {columns['draft_law'].shape} for laws of shape {laws.shape}"
+                raise CannotAudit(f"{seen}: give the same")
+        found = []
+        for i, (token, law, *about) in enumerate(zip(tokens.tolist(), laws, *columns.values(), strict=True)):
+            try:
+                found.append(cls.of_law(token, law, **dict(zip(columns, about, strict=True))))
+            except CannotAudit as error:
+                raise CannotAudit(f"row {i}: {error}") from error
+        return found
+
+    @classmethod
+    def of_entry(cls, entry: dict[str, Any]) -> Token:
+        """What an entry of a log says, with names of ENTRY and what JSON or an array held."""
+        if not isinstance(entry.get("token"), int | np.integer) or isinstance(entry["token"], bool):
+            raise CannotAudit('the token is missing, or no whole number: write "token": 5')
+        known: dict[str, Any] = {name: entry[name] for name in NUMBERS if name in entry}
+        if "draft_law" in entry:
+            known["draft_law"] = _column(entry, "draft_law")
+        if "law" in entry:
+            return cls.of_law(entry["token"], _column(entry, "law"), **known)
+        if "ids" not in entry or ("probabilities" in entry) == ("logprobs" in entry):
+            raise CannotAudit("no law: give law, or ids with either probabilities or logprobs")
+        whole = entry.get("whole", False)
+        if type(whole) is not bool:
+            raise CannotAudit(f"whole is {whole!r:.40}: give true or false")
+        if "logprobs" in entry:
+            logs = _column(entry, "logprobs")
+            if logs.max(initial=0.0) > 1e-2:
+                raise CannotAudit(f"logprobs hold {logs.max():g}: give logarithms of probabilities")
+            mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(logs)
+        else:
+            mass = _column(entry, "probabilities")
+        return cls.of_top(entry["token"], entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
+
+
+def _column(entry: dict[str, Any], name: str) -> Array:
+    found = real_numbers(entry[name], name)
+    if found.ndim != 1 or np.isnan(found).any():
+        raise CannotAudit(f"{name} is no list of numbers: give real numbers")
+    return found
+
+
+def dense_row(law: Array, name: str = "law") -> Row:
     """A law over the whole vocabulary (n,); CannotAudit where it is no law."""
     if type(law) is not np.ndarray or law.dtype.kind != "f":
-        law = real_numbers(law, f"{where}: probabilities")
+        law = real_numbers(law, "probabilities")
     if law.ndim != 1 or not len(law):
-        raise CannotAudit(f"{where}: the law has shape {law.shape}: give one probability a token, (n,)")
+        raise CannotAudit(f"the {name} has shape {law.shape}: give one probability a token, (n,)")
     # .sum and .min take twice as long.
     least = float(np.minimum.reduce(law))
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(law, dtype=np.float64))
     near = abs(total - 1) <= OFF or (math.isfinite(total) and explains(law[law > 0].astype(np.float64), len(law), True))
     if not (least >= 0 and near):  # `not >=` is true of NaN
-        raise CannotAudit(f"{where}: the law has sum {total:.6g} and least entry {least:.6g}: give probabilities")
+        raise CannotAudit(f"the {name} has sum {total:.6g} and least entry {least:.6g}: give probabilities")
     if len(law) <= TOP:
         return Row(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
     ids = np.flatnonzero(law > LIGHT)
     return Row(ids, law[ids].astype(np.float64), total, True, len(law))
 
 
-def dense(token: int, law: Array, draft_law: Array | None, known: tuple[object, int, object, int], where: str) -> Added:
-    """A token with its whole law (n,), the draft model's (n,), and its request, position, batch, place; CannotAudit where they are none."""
-    row, law = dense_row(law, where), np.asarray(law)
-    token, draft = whole_number(token, "token", where), None
-    if token >= len(law):
-        raise CannotAudit(f"{where}: token {token} is not one of the {len(law)} tokens of its law")
-    if draft_law is not None:
-        dense_row(draft_law, f"{where}, draft law")
-        if len(draft_law) != len(law):
-            raise CannotAudit(f"{where}: a draft law of {len(draft_law)} tokens for a law of {len(law)}")
-        draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
-    return Added(token, row, float(law[token]), *names(*known, where), draft)
-
-
-def dense_rows(token: Array, laws: Array, **known: Array) -> list[Added]:
-    """Emitted tokens (T,) and whole laws (T, n); known: request, position, batch, place (T,), draft (T, n)."""
-    token, laws = whole_numbers(token, "tokens"), real_numbers(laws, "laws")
-    if laws.ndim != 2 or token.shape != laws.shape[:1] or not laws.shape[1]:
-        raise CannotAudit(f"{token.shape} tokens for laws of shape {laws.shape}: give (T,) and (T, n)")
-    if unknown := sorted(set(known) - {*NUMBERS, "draft"}):
-        raise CannotAudit(f"{unknown[0]!r} is not known: the names are {', '.join(NUMBERS)}, draft")
-    numbers = {name: np.full(len(token), value) for name, value in NUMBERS.items()}
-    numbers |= {name: whole_numbers(known[name], name) for name in NUMBERS if name in known}
-    if wrong := [name for name, each in numbers.items() if each.shape != token.shape]:
-        raise CannotAudit(f"{wrong[0]} has shape {numbers[wrong[0]].shape} for {len(token)} tokens: give (T,)")
-    drafts: Any = real_numbers(known["draft"], "draft laws") if "draft" in known else [None] * len(token)
-    if "draft" in known and drafts.shape != laws.shape:
-        raise CannotAudit(f"draft laws of shape {drafts.shape} for laws of shape {laws.shape}: give the same")
-    about = zip(*(each.tolist() for each in numbers.values()), strict=True)
-    columns = zip(token.tolist(), laws, drafts, about, strict=True)
-    return [dense(*column, f"row {i}") for i, column in enumerate(columns)]
-
-
 def top_row(
-    ids: Sequence[int] | Array, mass: Sequence[float] | Array, where: str, whole: bool = False, error: float = 0.0
-) -> Row:
+    ids: Sequence[int] | Array, mass: Sequence[float] | Array, whole: bool = False, error: float = 0.0, name: str = "law"
+) -> Row:  # fmt: skip
     """A law of which some tokens are known, the heaviest; whole: there are no others; error: relative, of all masses.
 
     CannotAudit where ids come twice, a mass is no number from 0 to 1, or their sum is above 1, or another than 1 if whole.
     """
-    tokens = ids if type(ids) is np.ndarray and ids.dtype.kind == "i" else whole_numbers(ids, f"{where}: ids")
-    masses = real_numbers(mass, f"{where}: probabilities")
+    tokens = ids if type(ids) is np.ndarray and ids.dtype.kind == "i" else whole_numbers(ids, "ids")
+    masses = real_numbers(mass, "probabilities")
     if tokens.ndim != 1 or masses.shape != tokens.shape or not len(tokens):
-        raise CannotAudit(f"{where}: {tokens.shape} token ids for {masses.shape} probabilities: give one for each")
+        raise CannotAudit(f"{tokens.shape} token ids for {masses.shape} probabilities: give one for each")
     named = set(tokens.tolist())
     if len(named) < len(tokens):
-        raise CannotAudit(f"{where}: a token stands twice among the {len(tokens)} of the law")
+        raise CannotAudit(f"a token stands twice among the {len(tokens)} of the {name}")
     if not 0 <= min(named) <= max(named) < MOST_IDS:
-        raise CannotAudit(f"{where}: ids are {min(named)} to {max(named)}: give numbers from 0 on below {MOST_IDS}")
+        raise CannotAudit(f"ids are {min(named)} to {max(named)}: give numbers from 0 on below {MOST_IDS}")
     values = masses.tolist()
     total = math.fsum(values) if all(0 <= each <= 1 + OFF for each in values) else math.nan
     if not (total <= 1 + OFF and (not whole or total >= 1 - OFF)):
-        _explained(tokens, masses, total, where, whole, error)
+        _explained(tokens, masses, total, whole, error)
     return Row(tokens, masses, total if whole else max(total, 1.0), whole, len(tokens), error)
 
 
-def _explained(tokens: Array, masses: Array, total: float, where: str, whole: bool, error: float) -> None:
+def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: float) -> None:
     """CannotAudit where rounding does not explain that masses miss 1, or miss the numbers from 0 to 1."""
     if math.isnan(total):
         bad = next(i for i, each in enumerate(masses) if not 0 <= each <= 1 + OFF)
-        raise CannotAudit(f"{where}: token {tokens[bad]} has probability {masses[bad]:.6g}: give numbers from 0 to 1")
+        raise CannotAudit(f"token {tokens[bad]} has probability {masses[bad]:.6g}: give numbers from 0 to 1")
     if abs(total - 1) <= error + OFF or explains(masses, len(masses), whole):
         return
     sums = f"the probabilities of {len(tokens)} tokens sum to {total:.6g}"
-    raise CannotAudit(f"{where}: {sums}: a {'whole law has a sum of 1' if whole else 'law has at most 1'}")
+    raise CannotAudit(f"{sums}: a {'whole law has a sum of 1' if whole else 'law has at most 1'}")
 
 
-def whole_number(value: Any, name: str, where: str, least: int = 0) -> int:
+def whole_number(value: Any, name: str, least: int = 0) -> int:
     """A token, a position, a place; CannotAudit where it is no whole number from `least` on, or beyond all."""
     if type(value) is int and least <= value < MOST_IDS:
         return value
     try:
         number = index(value)
     except TypeError as error:
-        raise CannotAudit(f"{where}: {name} is {value!r:.40}: give a whole number") from error
+        raise CannotAudit(f"{name} is {value!r:.40}: give a whole number") from error
     if value is True or value is False or not least <= number < MOST_IDS:
         said = value if abs(number) < 2**64 else "beyond 64 bits"
-        raise CannotAudit(f"{where}: {name} is {said}: give a whole number from {least} on below {MOST_IDS}")
+        raise CannotAudit(f"{name} is {said}: give a whole number from {least} on below {MOST_IDS}")
     return number
 
 
-def probability(value: Any, name: str, where: str) -> float:
+def probability(value: Any, name: str) -> float:
     """A number from 0 to 1, or NaN for unknown; CannotAudit where it is another."""
     if not isinstance(value, float | int | np.floating | np.integer) or not (0 <= value <= 1 + OFF or value != value):
-        raise CannotAudit(f"{where}: {name} is {value!r:.40}: give a number from 0 to 1")
+        raise CannotAudit(f"{name} is {value!r:.40}: give a number from 0 to 1")
     return float(value)
 
 
-def number_of(name: object, where: str = "name") -> int:
+def number_of(name: object) -> int:
     """A whole number for a request's or batch's name: itself, or 62 bits of a text's digest; CannotAudit for NaN and infinity."""
     if type(name) is int and -(2**62) < name < 2**62:
         return name
     if isinstance(name, np.integer):
-        return number_of(int(name), where)
+        return number_of(int(name))
     if isinstance(name, float | np.floating) and not math.isfinite(name):
-        raise CannotAudit(f"{where}: {name} is no name of a request or a batch: give a whole number or a text")
+        raise CannotAudit(f"{name} is no name of a request or a batch: give a whole number or a text")
     text = hex(name) if isinstance(name, int) else str(name)  # Python writes no decimals of very long numbers
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big") >> 2
 
 
-def names(request: object, position: int, batch: object, place: int, where: str) -> tuple[int, int, int, int]:
+def names(request: object, position: int, batch: object, place: int) -> tuple[int, int, int, int]:
     """Request, position, batch and place as numbers; CannotAudit where they are none."""
-    return (UNNAMED if request is None else number_of(request, where), whole_number(position, "position", where, -1),
-            number_of(batch, where), whole_number(place, "place", where, -1))  # fmt: skip
+    return (UNNAMED if request is None else number_of(request), whole_number(position, "position", -1),
+            number_of(batch), whole_number(place, "place", -1))  # fmt: skip
 
 
-def stack(rows: Sequence[Added]) -> Tokens:
+def stack(rows: Sequence[Token]) -> Tokens:
     """The rows as one block."""
     token, laws, own, request, position, batch, place, draft = zip(*rows, strict=True)
     counts = np.array([len(law.mass) for law in laws])

@@ -11,7 +11,7 @@ from .answers import Answer, BadAnswer, NoLaw, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
-from .records import MOST_IDS
+from .records import MOST_IDS, Row, Token
 from .reported import DOUBTFUL, SHORT, Lists, Reported
 
 PROMPTS = (
@@ -171,8 +171,8 @@ class Run:
             ids, mass, error = law
             own = 0.0 if self._reported.whole else math.exp(emitted.log)
             token = emitted.token if emitted.token >= 0 else UNNAMED
-            self._audit.add_top(token, ids, mass, own, request=request, position=position, batch=self._waves,
-                                whole=self._reported.whole, error=error)  # fmt: skip
+            row = Row.of_top(ids, mass, whole=self._reported.whole, error=error)
+            self._audit.add(Token(token, row, own, request, position, batch=self._waves, place=-1, draft=None))
 
     def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
         """CannotAudit where it is clear that no more will come of it."""

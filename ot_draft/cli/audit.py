@@ -112,14 +112,15 @@ def audit(
 
 
 def _read(path: Path, judge: Audit, given: dict[str, Any]) -> Notes:
-    from ..audit.log import audit_log
+    from ..audit.log import read_log
 
     if not path.is_file():
         raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
     if given["reference"] is not None:
         raise Refused("--reference compares the law that a server reports: give its address, not a log")
     with progress_bar(100, f"reading {path.name}, per cent") as advance:
-        audit_log(path, judge, lambda share: advance(to=round(100 * share)))
+        for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share))):
+            judge.add(token)
     if not judge.tokens:
         raise Refused(f"{path}: no token is in it")
     return []

@@ -17,7 +17,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ot_draft.audit import Audit
+from ot_draft.audit import Audit, Token
 from ot_draft.audit.against import Agreement, Match, Setting
 
 from .chains import Emitted, Pair, Tables, distance, random_pair, run, share_for
@@ -37,7 +37,7 @@ def feed(audit: Audit, pair: Pair, emitted: Emitted, with_draft: bool) -> None:
         token, place, last = (x[:, part].ravel() for x in (emitted.token, emitted.place, emitted.last))
         request = np.repeat(np.arange(requests), emitted.token[:, part].shape[1])
         known = {"draft": pair.q[last]} if with_draft else {}
-        audit.add_many(token, pair.p[last], request=request, place=place, **known)
+        audit.add(*Token.of_arrays(token, pair.p[last], request=request, place=place, **known))
         if audit.biased:
             return
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft.arrays import Array
-from ot_draft.audit import Audit, CannotAudit
+from ot_draft.audit import Audit, CannotAudit, Token
 
 from .chains import inverse, random_pair, right, run, softmax
 
@@ -73,7 +73,7 @@ def audited(seed: int, tokens: int, level: float) -> Audit:
     many = not listed and generator.random() < 0.5
     if many and kind < 4:
         known = {"draft": q} if with_draft else {}
-        audit.add_many(token, laws, request=request, batch=batch, place=place, **known)
+        audit.add(*Token.of_arrays(token, laws, request=request, batch=batch, place=place, **known))
         return audit
     for i in range(len(token)):
         known = {"request": f"r{request[i]}", "batch": int(batch[i]), "place": int(place[i])}
@@ -81,9 +81,9 @@ def audited(seed: int, tokens: int, level: float) -> Audit:
             if listed:
                 ids = np.argsort(-p[i], kind="stable")[:listed]
                 known |= {"draft_law": q[i][ids]} if with_draft else {}
-                audit.add_top(int(token[i]), ids, laws[i][ids], float(laws[i][token[i]]), **known)
+                audit.add(Token.of_top(int(token[i]), ids, laws[i][ids], float(laws[i][token[i]]), **known))
             else:
-                audit.add(int(token[i]), laws[i], **known | ({"draft_law": q[i]} if with_draft else {}))
+                audit.add(Token.of_law(int(token[i]), laws[i], **known | ({"draft_law": q[i]} if with_draft else {})))
         except CannotAudit as error:
             audit.leave_out(str(error), f"token {i}")
     return audit

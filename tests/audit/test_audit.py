@@ -10,7 +10,7 @@ import pytest
 from slow import slow, slow_except
 
 import ot_draft as ot
-from ot_draft.audit import Audit, CannotAudit, audit_log
+from ot_draft.audit import Audit, CannotAudit, Token, read_log
 from ot_draft.audit.bets import BETS
 from ot_draft.audit.wealth import Wealth
 
@@ -54,7 +54,8 @@ def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Pa
         emitted = run(pair, wrong, share, REQUESTS, length, generator)
     np.savez(tmp_path / "log.npz", **as_log(pair, emitted, with_draft=name not in WITHOUT_DRAFT))
     audit = Audit()
-    audit_log(tmp_path / "log.npz", audit)
+    for token in read_log(tmp_path / "log.npz", audit.leave_out):
+        audit.add(token)
     verdict = audit.verdict()
     assert verdict.biased, verdict
     assert "What gave it away" in str(verdict)
@@ -94,7 +95,9 @@ def test_right_samplers_are_not_called_wrong() -> None:
         audit = Audit(level=0.01)
         pair, generator = pairs[seed % 10], np.random.default_rng([seed, 3])
         last = generator.integers(pair.n, size=512)
-        audit.add_many(inverse(pair.p[last], generator.random(512)), pair.p[last], request=np.arange(512) // 16)
+        audit.add(
+            *Token.of_arrays(inverse(pair.p[last], generator.random(512)), pair.p[last], request=np.arange(512) // 16)
+        )
         alarms += audit.biased
     assert alarms <= 1  # expected below .1
 
@@ -111,13 +114,15 @@ def test_one_by_one_is_as_in_blocks(pair: Pair) -> None:
     emitted = run(pair, right(pair), 0.0, 1, 700, np.random.default_rng(0))
     token, last, place = emitted.token[0], emitted.last[0], emitted.place[0]
     singly, at_once, by_top = Audit(), Audit(), Audit()
-    at_once.add_many(token, pair.p[last], place=place, draft=pair.q[last])
+    at_once.add(*Token.of_arrays(token, pair.p[last], place=place, draft=pair.q[last]))
     for i in range(700):
         law = pair.p[last[i]]
-        singly.add(int(token[i]), law, place=int(place[i]), draft_law=pair.q[last[i]])
+        singly.add(Token.of_law(int(token[i]), law, place=int(place[i]), draft_law=pair.q[last[i]]))
         order = np.argsort(-law)
-        by_top.add_top(
-            int(token[i]), order, law[order], place=int(place[i]), draft_law=pair.q[last[i]][order], whole=True
+        by_top.add(
+            Token.of_top(
+                int(token[i]), order, law[order], place=int(place[i]), draft_law=pair.q[last[i]][order], whole=True
+            )
         )
     assert singly.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
     assert by_top.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
@@ -130,7 +135,11 @@ def test_memory_is_constant(pair: Pair) -> None:
     def more(requests: range) -> int:
         for request in requests:
             last = generator.integers(pair.n, size=64)
-            audit.add_many(inverse(pair.p[last], generator.random(64)), pair.p[last], request=np.full(64, request))
+            audit.add(
+                *Token.of_arrays(
+                    inverse(pair.p[last], generator.random(64)), pair.p[last], request=np.full(64, request)
+                )
+            )
         return tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()
@@ -145,7 +154,7 @@ def test_memory_is_constant(pair: Pair) -> None:
 def test_it_says_what_it_knows(pair: Pair) -> None:
     audit, generator = Audit(), np.random.default_rng(5)
     last = generator.integers(pair.n, size=4000)
-    audit.add_many(inverse(pair.p[last], generator.random(4000)), pair.p[last])
+    audit.add(*Token.of_arrays(inverse(pair.p[last], generator.random(4000)), pair.p[last]))
     verdict = audit.verdict()
     assert not verdict.biased and verdict.decided_at is None
     assert 0.01 < verdict.bound < 0.1 and verdict.seen < verdict.bound
@@ -155,7 +164,7 @@ def test_it_says_what_it_knows(pair: Pair) -> None:
     hinted = Audit(level=1e-12)
     slightly = 0.85 * pair.p[last] + 0.15 / pair.n
     while hinted.log_e_value < 5:
-        hinted.add_many(inverse(slightly, generator.random(4000)), pair.p[last])
+        hinted.add(*Token.of_arrays(inverse(slightly, generator.random(4000)), pair.p[last]))
     assert hinted.biased or hinted.verdict().more
 
 
@@ -164,16 +173,16 @@ def test_a_law_of_no_mass_is_refused_and_a_liar_still_found(pair: Pair) -> None:
     audit, generator = Audit(), np.random.default_rng(0)
     for mass in ([0.0, 0.0], [np.nan, 1.0], [5e-324, 0.0], [np.inf, 0.0], [1e308, 1e308]):
         with pytest.raises(CannotAudit):
-            audit.add_top(0, [0, 1], mass, whole=True)
+            audit.add(Token.of_top(0, [0, 1], mass, whole=True))
         audit.leave_out("no law", "here")
     last = generator.integers(pair.n, size=4000)
-    audit.add_many(pair.p[last].argmax(1), pair.p[last])
+    audit.add(*Token.of_arrays(pair.p[last].argmax(1), pair.p[last]))
     assert audit.biased and np.isfinite(audit.log_e_value)
 
 
 def test_a_wealth_that_is_no_number_is_an_error_of_ours() -> None:
     audit = Audit()
-    audit.add(0, [0.5, 0.5])
+    audit.add(Token.of_law(0, [0.5, 0.5]))
     audit._wealth._combined[0] = np.nan
     with pytest.raises(RuntimeError, match="error of ot_draft") as caught:
         audit.verdict()
@@ -204,7 +213,7 @@ def test_left_out_by_the_token_is_not_biased(pair: Pair) -> None:
     for start in range(0, 20_000, 500):
         part = np.arange(start, start + 500)[~lost[start : start + 500]]
         for each in (audit, blind):
-            each.add_many(token[part], pair.p[last[part]])
+            each.add(*Token.of_arrays(token[part], pair.p[last[part]]))
         for _ in range(500 - len(part)):
             audit.leave_out("no token", "here")
     assert blind.biased and not audit.biased and audit.verdict().bound > lost.mean()
@@ -212,10 +221,10 @@ def test_left_out_by_the_token_is_not_biased(pair: Pair) -> None:
 
 def test_a_token_of_no_mass_is_enough() -> None:
     audit = Audit()
-    audit.add(0, np.array([1.0, 0.0]))
+    audit.add(Token.of_law(0, np.array([1.0, 0.0])))
     assert not audit.biased
-    audit.add(1, np.array([1.0, 0.0]))
-    audit.add(1, np.array([1.0, 0.0]))
+    audit.add(Token.of_law(1, np.array([1.0, 0.0])))
+    audit.add(Token.of_law(1, np.array([1.0, 0.0])))
     assert audit.biased and audit.verdict().findings[0].name == "no mass"
 
 
@@ -226,32 +235,32 @@ def test_it_is_there_when_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda audit: audit.add(0, np.array([0.5, 0.2])), "token 0: the law has sum 0.7"),
-        (lambda audit: audit.add(0, np.array([1.5, -0.5])), "least entry -0.5"),
-        (lambda audit: audit.add(0, np.array([np.nan, 1])), "nan"),
-        (lambda audit: audit.add(2, np.array([0.5, 0.5])), "2 is not one of the 2 tokens"),
-        (lambda audit: audit.add(0, np.ones((1, 2)) / 2), "shape"),
-        (lambda audit: audit.add(0, np.ones(2) / 2, draft_law=np.ones(3) / 3), "draft law of 3 tokens"),
-        (lambda audit: audit.add(0, np.ones(2) / 2, draft_law=np.ones(2)), "draft law: the law has sum 2"),
-        (lambda audit: audit.add_top(0, [1, 1], [0.2, 0.2]), "stands twice"),
-        (lambda audit: audit.add_top(0, [1, 2], [0.7, 0.7]), "sum to 1.4"),
-        (lambda audit: audit.add_top(0, [1, 2], [0.7, -0.1]), "token 2 has probability -0.1"),
-        (lambda audit: audit.add_top(0, [1], [0.7, 0.1]), "give one for each"),
-        (lambda audit: audit.add_many(np.array([0, 5]), np.ones((2, 2)) / 2), "row 1: token 5"),
-        (lambda audit: audit.add_many(np.array([0, 0]), np.array([[0.5, 0.5], [1, 1]])), "row 1: the law has sum 2"),
-        (lambda audit: audit.add_many(np.array([0]), np.ones((2, 2)) / 2), "give (T,) and (T, n)"),
-        (lambda audit: audit.add_top(0, [1, 2], [0.2, 0.2], whole=True), "a whole law has a sum of 1"),
-        (lambda audit: audit.add_top(-1, [1, 2], [0.2, 0.2]), "token is -1"),
-        (lambda audit: audit.add_top(0, [-1, 2], [0.2, 0.2]), "ids are -1 to 2"),
-        (lambda audit: audit.add_top(0, [1, 2], [0.2, 0.2], -0.1), "own is -0.1"),
-        (lambda audit: audit.add(1.5, np.ones(2) / 2), "token is 1.5"),
-        (lambda audit: audit.add(2**70, np.ones(2) / 2), "beyond 64 bits"),
-        (lambda audit: audit.add(10**5000, np.ones(2) / 2), "beyond 64 bits"),
-        (lambda audit: audit.add(0, np.ones(2) / 2, request=np.nan), "no name of a request"),
-        (lambda audit: audit.add(0, np.array([0.5 + 0.1j, 0.5])), "complex128: give real"),
-        (lambda audit: audit.add_many(np.array([0.7]), np.ones((1, 2)) / 2), "tokens are not whole numbers"),
-        (lambda audit: audit.add_many(np.array([0]), np.ones((1, 2)) / 2, draft_law=np.ones((1, 2)) / 2), "is not known"),
-        (lambda audit: audit.add_many(np.array([0]), np.ones((1, 2)) / 2, request=np.array([0.5])), "request are not whole"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([0.5, 0.2]))), "the law has sum 0.7"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([1.5, -0.5]))), "least entry -0.5"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([np.nan, 1]))), "nan"),
+        (lambda audit: audit.add(Token.of_law(2, np.array([0.5, 0.5]))), "2 is not one of the 2 tokens"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones((1, 2)) / 2)), "shape"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_law=np.ones(3) / 3)), "draft law of 3 tokens"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_law=np.ones(2))), "the draft law has sum 2"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 1], [0.2, 0.2])), "stands twice"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.7, 0.7])), "sum to 1.4"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.7, -0.1])), "token 2 has probability -0.1"),
+        (lambda audit: audit.add(Token.of_top(0, [1], [0.7, 0.1])), "give one for each"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 5]), np.ones((2, 2)) / 2)), "row 1: token 5"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 0]), np.array([[0.5, 0.5], [1, 1]]))), "row 1: the law has sum 2"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((2, 2)) / 2)), "give (T,) and (T, n)"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.2, 0.2], whole=True)), "a whole law has a sum of 1"),
+        (lambda audit: audit.add(Token.of_top(-1, [1, 2], [0.2, 0.2])), "token is -1"),
+        (lambda audit: audit.add(Token.of_top(0, [-1, 2], [0.2, 0.2])), "ids are -1 to 2"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.2, 0.2], -0.1)), "own is -0.1"),
+        (lambda audit: audit.add(Token.of_law(1.5, np.ones(2) / 2)), "token is 1.5"),
+        (lambda audit: audit.add(Token.of_law(2**70, np.ones(2) / 2)), "beyond 64 bits"),
+        (lambda audit: audit.add(Token.of_law(10**5000, np.ones(2) / 2)), "beyond 64 bits"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, request=np.nan)), "no name of a request"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([0.5 + 0.1j, 0.5]))), "complex128: give real"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0.7]), np.ones((1, 2)) / 2)), "tokens are not whole numbers"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, draft_law=np.ones((1, 2)) / 2)), "is not known"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, request=np.array([0.5]))), "request are not whole"),
         (lambda audit: Audit(level=0), "level is 0"),
         (lambda audit: Audit(confidence=1), "confidence is 1"),
         (lambda audit: Audit(tolerance=-1), "tolerance is -1"),

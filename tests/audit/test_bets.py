@@ -9,7 +9,7 @@ from ot_draft.arrays import Array
 from ot_draft.audit.bets import BETS, SCORED, overlaps, scores
 from ot_draft.audit.bound import Bound
 from ot_draft.audit.past import CELLS, PRIORS, Past, Seen
-from ot_draft.audit.records import Added, Tokens, dense_row, dense_rows, stack, top_row
+from ot_draft.audit.records import Token, Tokens, dense_row, stack, top_row
 from ot_draft.audit.wealth import PRECISIONS, REACH, Learner, Wealth, in_context
 
 N = 12
@@ -32,13 +32,13 @@ def block(generator: np.random.Generator, listed: int, count: int = 60) -> Token
     known["place"] = generator.integers(-1, 6, size=count)
     token = generator.integers(N, size=count)
     if listed == N:
-        return stack(dense_rows(token, p, draft=q, **known))
+        return stack(Token.of_arrays(token, p, draft=q, **known))
     rows = []
     for i in range(count):
         ids = np.argsort(-p[i])[:listed]
         own = float(p[i, token[i]])
         places = (int(known["request"][i]), -1, int(known["batch"][i]), int(known["place"][i]))
-        rows.append(Added(int(token[i]), top_row(ids, p[i][ids], ""), own, *places, q[i][ids]))
+        rows.append(Token(int(token[i]), top_row(ids, p[i][ids]), own, *places, q[i][ids]))
     return stack(rows)
 
 
@@ -168,7 +168,7 @@ def test_the_bound_holds_for_the_bias_that_there_is() -> None:
         p = table[generator.integers(50, size=500)]
         drawn = 0.98 * p + 0.02 / N
         token = (drawn.cumsum(1) < generator.random(500)[:, None]).sum(1)
-        bound.add(stack(dense_rows(np.minimum(token, N - 1), p)), np.zeros(500))
+        bound.add(stack(Token.of_arrays(np.minimum(token, N - 1), p)), np.zeros(500))
         order = np.argsort(-p, axis=1)
         heads = np.take_along_axis(drawn - p, order, axis=1).cumsum(1)[:, [0, 1, 2, 4]]  # unions of cells by rank
         distances.append(heads.mean(0))
@@ -180,11 +180,11 @@ def test_the_bound_holds_for_the_bias_that_there_is() -> None:
 def test_a_large_vocabulary_is_cut_by_the_law_alone() -> None:
     generator = np.random.default_rng(4)
     law = generator.dirichlet(np.full(5000, 0.01))
-    ids, mass, rest = dense_row(law, "").cut()
+    ids, mass, rest = dense_row(law).cut()
     order = np.argsort(-law, kind="stable")[: len(ids)]
     assert ids.tolist() == order.tolist() and np.allclose(mass, law[order])
     assert rest == pytest.approx(1 - law[order].sum())
-    small, _, nothing = dense_row(law[:20] / law[:20].sum(), "").cut()
+    small, _, nothing = dense_row(law[:20] / law[:20].sum()).cut()
     assert nothing == 0 and len(small) == 20
 
 
@@ -196,7 +196,7 @@ def test_rows_of_all_lengths_become_one_block() -> None:
         law, ids = generator.dirichlet(np.ones(size)), generator.permutation(500)[:size]
         mass = law if whole else 0.9 * law
         draft = law[::-1].copy() if drafted else None
-        rows.append(Added(int(ids[0]), top_row(ids, mass, "", whole), np.nan, 1, 2, 3, 4, draft))
+        rows.append(Token(int(ids[0]), top_row(ids, mass, whole), np.nan, 1, 2, 3, 4, draft))
     block = stack(rows)
     for row, (slot, added) in enumerate(zip(block.slot, rows, strict=True)):
         ids, mass, rest = added.law.cut()
@@ -216,7 +216,7 @@ def test_requests_that_are_added_together_are_told_apart() -> None:
     """The token before, and the other request's token at the position, whatever the order of the rows."""
     p = np.full((6, 3), 1 / 3)
     token, request = np.array([0, 1, 2, 0, 1, 2]), np.array([7, 9, 7, 9, 7, 9])
-    tokens = stack(dense_rows(token, p, request=request))
+    tokens = stack(Token.of_arrays(token, p, request=request))
     tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
     past = Past()
     seen = past.read(tokens)

@@ -17,7 +17,7 @@ pytest.importorskip("httpx")
 from tiny_folders import WORDS, save_tiny_pair, tokenizer  # noqa: E402
 from tiny_models import tiny_llama  # noqa: E402
 
-from ot_draft.audit import Audit, CannotAudit, emitted_with_laws  # noqa: E402
+from ot_draft.audit import Audit, CannotAudit, Token, emitted_with_laws  # noqa: E402
 from ot_draft.cli import main  # noqa: E402
 
 from .chains import inverse  # noqa: E402
@@ -144,6 +144,6 @@ def test_a_decoding_loop_with_a_planted_error_is_found() -> None:
         for step in decode_steps(tiny_pair(2, N), prompts, drafting, DecodeOptions(max_tokens=60, laws=True)):
             for row in range(50):
                 for token, law, draft_law in emitted_with_laws(step, row):
-                    judge.add(token, law, request=row, draft_law=draft_law)
+                    judge.add(Token.of_law(token, law, request=row, draft_law=draft_law))
         found.append(judge.biased)
     assert found == [True, False]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ot_draft.arrays import Array
-from ot_draft.audit import Audit
+from ot_draft.audit import Audit, Token
 from ot_draft.cli import main
 
 from .chains import inverse, softmax
@@ -42,18 +42,18 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize("way", ["add", "add_top", "add_many"])
+@pytest.mark.parametrize("way", ["of_law", "of_top", "of_arrays"])
 def test_rows_out_of_order_are_left_out_and_counted(name: str, way: str) -> None:
     audit, (p, token, last) = Audit(), texts()
     at = tuple(np.array(ORDERS[name]).T)
-    if way == "add_many":
-        audit.add_many(token[at], p[last[at]], request=at[0], position=at[1])
-    for row, position in ORDERS[name] if way != "add_many" else ():
+    if way == "of_arrays":
+        audit.add(*Token.of_arrays(token[at], p[last[at]], request=at[0], position=at[1]))
+    for row, position in ORDERS[name] if way != "of_arrays" else ():
         law, known = p[last[row, position]], {"request": f"text {row}", "position": position}
-        if way == "add":
-            audit.add(int(token[row, position]), law, **known)
+        if way == "of_law":
+            audit.add(Token.of_law(int(token[row, position]), law, **known))
         else:
-            audit.add_top(int(token[row, position]), np.arange(N), law, **known)
+            audit.add(Token.of_top(int(token[row, position]), np.arange(N), law, **known))
     verdict = audit.verdict()
     assert not audit.biased and verdict.undecided and verdict.unreadable >= len(at[0]) / 2 - ROWS
     assert "every token once, each text in its order" in verdict.undecided
@@ -63,7 +63,7 @@ def test_texts_without_a_name_begin_anew_where_positions_do() -> None:
     audit, (p, token, last) = Audit(), texts()
     for row in range(ROWS):
         for position in range(LENGTH):
-            audit.add(int(token[row, position]), p[last[row, position]], position=position)
+            audit.add(Token.of_law(int(token[row, position]), p[last[row, position]], position=position))
     verdict = audit.verdict()
     assert verdict.word == "no bias found" and verdict.unreadable == 0
 
@@ -80,7 +80,7 @@ def test_a_text_may_quote_one_before_it(names: tuple[Any, Any]) -> None:
         for name, laws, tokens in zip(names, (law, quoting), (token, quote), strict=True):
             for i in range(16):
                 request = f"{name} {chat}" if isinstance(name, str) else 10 * chat + name
-                audit.add(int(tokens[i]), laws[i], request=request, position=i, batch=chat)
+                audit.add(Token.of_law(int(tokens[i]), laws[i], request=request, position=i, batch=chat))
     assert not audit.biased and audit.verdict().log_largest < 5
 
 

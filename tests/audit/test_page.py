@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ot_draft.audit import Audit
+from ot_draft.audit import Audit, Token
 from ot_draft.audit.page import SHOWN, html_page
 from ot_draft.audit.verdict import e_value
 
@@ -16,7 +16,7 @@ LAW = np.array([0.5, 0.3, 0.2])
 
 def audited(p: list[float], tokens: int) -> Audit:
     audit, generator = Audit(), np.random.default_rng(0)
-    audit.add_many(generator.choice(3, p=p, size=tokens), np.tile(LAW, (tokens, 1)))
+    audit.add(*Token.of_arrays(generator.choice(3, p=p, size=tokens), np.tile(LAW, (tokens, 1))))
     return audit
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ot_draft.audit import Audit, CannotAudit, audit_log
-from ot_draft.audit.log import KEYS
+from ot_draft.audit import Audit, CannotAudit, Token, read_log
+from ot_draft.audit.records import ENTRY
 
 EXTREME = st.sampled_from(
     [
@@ -65,7 +65,7 @@ def law(values: list[float], dtype: Any) -> Any:
 
 
 def settled(audit: Audit) -> None:
-    audit.add(0, np.array([0.5, 0.5]))
+    audit.add(Token.of_law(0, np.array([0.5, 0.5])))
     assert np.isfinite(audit.log_e_value)
     verdict = audit.verdict()
     assert np.isfinite([verdict.bound, verdict.seen, verdict.log_largest]).all()
@@ -75,7 +75,7 @@ def settled(audit: Audit) -> None:
 
 @FUZZ
 @given(st.data())
-def test_add(data: st.DataObject) -> None:
+def test_tokens_one_by_one(data: st.DataObject) -> None:
     audit = Audit()
     for _ in range(4):
         known = data.draw(
@@ -91,11 +91,11 @@ def test_add(data: st.DataObject) -> None:
         token = data.draw(WHOLE | OTHER)
         try:
             if data.draw(st.booleans()):
-                audit.add(token, mass, **known)
+                audit.add(Token.of_law(token, mass, **known))
             else:
                 ids = data.draw(st.lists(WHOLE, max_size=5, unique=True) | st.just(list(range(len(mass)))))
                 own, whole = data.draw(NUMBER | OTHER), data.draw(st.booleans())
-                audit.add_top(token, ids, mass, own, whole=whole, **known)
+                audit.add(Token.of_top(token, ids, mass, own, whole=whole, **known))
         except CannotAudit as error:
             audit.leave_out(str(error), "here")
     settled(audit)
@@ -103,7 +103,7 @@ def test_add(data: st.DataObject) -> None:
 
 @FUZZ
 @given(st.data())
-def test_add_many(data: st.DataObject) -> None:
+def test_tokens_in_arrays(data: st.DataObject) -> None:
     audit, rows = Audit(), data.draw(st.integers(0, 3))
     laws = cast(
         [law(data.draw(st.lists(NUMBER, min_size=3, max_size=3)), None) for _ in range(rows)], data.draw(DTYPES)
@@ -119,15 +119,15 @@ def test_add_many(data: st.DataObject) -> None:
             [law(data.draw(st.lists(NUMBER, min_size=3, max_size=3)), None) for _ in range(rows)], None
         )
     try:
-        audit.add_many(data.draw(columns), laws, **known)
+        audit.add(*Token.of_arrays(data.draw(columns), laws, **known))
     except CannotAudit as error:
         audit.leave_out(str(error), "here")
     settled(audit)
 
 
 VALUE = NUMBER | WHOLE | LIST | st.sampled_from([None, True, "x", "\ud800", [], {}, [[1]]])
-ENTRY = st.fixed_dictionaries({}, optional=dict.fromkeys((*sorted(KEYS), "lwa"), VALUE))
-LINE = ENTRY.map(lambda entry: json.dumps(entry, default=str).encode()) | st.binary(max_size=20)
+OBJECT = st.fixed_dictionaries({}, optional=dict.fromkeys((*sorted(ENTRY), "lwa"), VALUE))
+LINE = OBJECT.map(lambda entry: json.dumps(entry, default=str).encode()) | st.binary(max_size=20)
 
 
 @FUZZ
@@ -136,7 +136,8 @@ def test_a_log_in_lines(tmp_path_factory: pytest.TempPathFactory, lines: list[by
     path = tmp_path_factory.mktemp("poison") / "log.jsonl"
     path.write_bytes(b"\n".join([b'{"token": 0, "law": [0.5, 0.5]}', *lines]))
     audit = Audit()
-    audit_log(path, audit)
+    for token in read_log(path, audit.leave_out):
+        audit.add(token)
     assert audit.tokens >= 1
     settled(audit)
 
@@ -145,7 +146,7 @@ def test_a_log_in_lines(tmp_path_factory: pytest.TempPathFactory, lines: list[by
 @given(st.data())
 def test_a_log_in_arrays(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path, arrays = tmp_path_factory.mktemp("poison") / "log.npz", {}
-    for name in [*data.draw(st.lists(st.sampled_from(sorted(KEYS)), unique=True)), "token"]:
+    for name in [*data.draw(st.lists(st.sampled_from(sorted(ENTRY)), unique=True)), "token"]:
         shape = data.draw(st.sampled_from([(2,), (2, 3), (2, 0), (), (2, 2, 2)]))
         values = data.draw(st.lists(NUMBER | WHOLE.filter(lambda value: abs(value) < 2**62), min_size=8, max_size=8))
         arrays[name] = np.resize(cast(cast(values, float), data.draw(DTYPES)), shape)
@@ -153,7 +154,8 @@ def test_a_log_in_arrays(tmp_path_factory: pytest.TempPathFactory, data: st.Data
     np.savez(path, **arrays)
     audit = Audit()
     with contextlib.suppress(CannotAudit):
-        audit_log(path, audit)
+        for token in read_log(path, audit.leave_out):
+            audit.add(token)
     settled(audit)
 
 
@@ -166,5 +168,6 @@ def test_a_broken_file_of_arrays(tmp_path_factory: pytest.TempPathFactory, junk:
     path.write_bytes(there[:at] + junk + (b"" if cut else there[at + len(junk) :]))
     audit = Audit()
     with contextlib.suppress(CannotAudit):
-        audit_log(path, audit)
+        for token in read_log(path, audit.leave_out):
+            audit.add(token)
     settled(audit)

@@ -9,7 +9,7 @@ import pytest
 from slow import slow
 
 from ot_draft.arrays import Array
-from ot_draft.audit import Audit, CannotAudit
+from ot_draft.audit import Audit, CannotAudit, Token
 from ot_draft.audit.rounding import Rounding, log_error, relative_of
 
 from .chains import inverse, softmax
@@ -44,7 +44,7 @@ def audited(p: Array, drawn: Array, reported: Array, tokens: int, listed: int, g
     for x, row in zip(token.tolist(), at.tolist(), strict=True):
         law, ids = reported[row], order[row]
         try:
-            audit.add_top(x, ids, law[ids], float(law[x])) if listed else audit.add(x, law)
+            audit.add(Token.of_top(x, ids, law[ids], float(law[x]))) if listed else audit.add(Token.of_law(x, law))
         except CannotAudit as error:
             audit.leave_out(str(error), "token")
     return audit
@@ -99,7 +99,7 @@ def test_hand_written_laws_are_exact() -> None:
     """[.5, .3, .2] has few decimals, and its sum says that nothing was rounded away."""
     audit, generator = Audit(), np.random.default_rng(0)
     for token in generator.choice(3, p=[0.4, 0.4, 0.2], size=4000):
-        audit.add(token, np.array([0.5, 0.3, 0.2], dtype=np.float32))
+        audit.add(Token.of_law(token, np.array([0.5, 0.3, 0.2], dtype=np.float32)))
     assert audit.biased
 
 
@@ -109,7 +109,7 @@ def test_rounding_that_nothing_shows_can_be_stated() -> None:
     said, unsaid = Audit(rounding=0.005), Audit()
     for token in tokens.astype(int).tolist():
         for audit in (said, unsaid):
-            audit.add(token, [1.0, 0.0])
+            audit.add(Token.of_law(token, [1.0, 0.0]))
     assert unsaid.biased and not said.biased
     with pytest.raises(CannotAudit, match="rounding is 0"):
         Audit(rounding=0.5)
@@ -137,7 +137,7 @@ def test_a_zero_in_few_decimals_is_no_evidence(listed: int, digits: int, every: 
         mass, own = (
             (law[ids], float(law[x])) if i % every else (np.round(law[ids], digits), round(float(law[x]), digits))
         )
-        audit.add_top(x, ids, mass, own)
+        audit.add(Token.of_top(x, ids, mass, own))
         assert not looked_at or i % 7 or not audit.biased
     assert audit.log_e_value < 5
 
@@ -152,7 +152,7 @@ def test_a_zero_beside_logarithms_is_no_evidence(listed: int, digits: int) -> No
     for x, law in zip(inverse(p[at], generator.random(1500)).tolist(), p[at], strict=True):
         ids = np.argsort(-law)[:listed]
         logs = np.round(np.log(law[ids]), digits)
-        audit.add_top(x, ids, np.exp(logs), round(float(law[x]), digits), error=log_error(logs))
+        audit.add(Token.of_top(x, ids, np.exp(logs), round(float(law[x]), digits), error=log_error(logs)))
     assert not audit.biased and audit.log_e_value < 5
 
 
@@ -163,10 +163,10 @@ def test_a_zero_among_exact_numbers_is_enough() -> None:
         law = generator.dirichlet(np.ones(10))
         law = law[np.argsort(-law)]
         token = int(generator.choice(10, p=law))
-        audit.add_top(token, ids, law[:3], float(law[token]))
+        audit.add(Token.of_top(token, ids, law[:3], float(law[token])))
     assert not audit.biased
     for _ in range(3):
-        audit.add_top(9, ids, np.array([0.51, 0.29, 0.11]) + generator.random(3) / 100, 0.0)
+        audit.add(Token.of_top(9, ids, np.array([0.51, 0.29, 0.11]) + generator.random(3) / 100, 0.0))
     assert audit.biased and audit.verdict().findings[0].name == "no mass"
 
 
@@ -174,5 +174,5 @@ def test_reports_that_are_too_rough_decide_nothing() -> None:
     generator, audit = np.random.default_rng(8), Audit()
     for _ in range(300):
         law = generator.dirichlet(np.ones(60))
-        audit.add(int(generator.choice(60, p=law)), np.round(law, 2))
+        audit.add(Token.of_law(int(generator.choice(60, p=law)), np.round(law, 2)))
     assert "too rough" in audit.verdict().undecided

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from ot_draft.audit import Token
 
 TOKENS = 4096
 
@@ -23,21 +24,21 @@ def texts(n: int, tokens: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     return np.array(token), p[context]
 
 
-@pytest.mark.parametrize("way", ["add_many", "add_top", "add"])
+@pytest.mark.parametrize("way", ["of_arrays", "of_top", "of_law"])
 def test_audit_of_4096_tokens_with_laws_of_20(benchmark: Any, way: str) -> None:
     token, law = texts(20, TOKENS)
     ids = np.arange(20)
 
     def run() -> ot.Audit:
         audit = ot.Audit()
-        if way == "add_many":
-            audit.add_many(token, law, request=np.arange(TOKENS) // 16)
+        if way == "of_arrays":
+            audit.add(*Token.of_arrays(token, law, request=np.arange(TOKENS) // 16))
         else:
             for i in range(TOKENS):
-                if way == "add":
-                    audit.add(int(token[i]), law[i], request=i // 16)
+                if way == "of_law":
+                    audit.add(Token.of_law(int(token[i]), law[i], request=i // 16))
                 else:
-                    audit.add_top(int(token[i]), ids, law[i], request=i // 16, whole=True)
+                    audit.add(Token.of_top(int(token[i]), ids, law[i], request=i // 16, whole=True))
         return audit
 
     audit = benchmark.pedantic(run, rounds=3, warmup_rounds=1)
@@ -52,7 +53,7 @@ def test_audit_of_1024_tokens_with_whole_laws(benchmark: Any, n: int) -> None:
     def run() -> ot.Audit:
         audit = ot.Audit()
         for i in range(1024):
-            audit.add(int(token[i % 64]), law[i % 64])
+            audit.add(Token.of_law(int(token[i % 64]), law[i % 64]))
         return audit
 
     assert benchmark.pedantic(run, rounds=3, warmup_rounds=1).tokens == 1024

@@ -26,7 +26,7 @@ os.environ.pop("OT_DRAFT_VLLM", None)
 import numpy as np
 from errors_in_vllm import CUT, ERRORS, planted
 
-from ot_draft.audit import Audit
+from ot_draft.audit import Audit, Token
 from ot_draft.audit.against import Match, Setting
 from ot_draft.conform.kinds import Kind
 from ot_draft.conform.tiny_pair import N, write
@@ -111,8 +111,8 @@ def by_laws(side: Drafting, p: Model, q: Model, kind: str, tokens: int, with_dra
         laws = np.stack([p.laws(each, kind) for each in texts], axis=1).reshape(-1, N)
         known = {"draft": np.stack([q.laws(each, kind) for each in texts], axis=1).reshape(-1, N)} if with_draft else {}
         request = np.repeat(number + np.arange(rows), length)
-        audit.add_many(answers.ravel(), laws, request=request, position=np.tile(np.arange(length), rows),
-                       batch=np.full(rows * length, wave), **known)  # fmt: skip
+        audit.add(*Token.of_arrays(answers.ravel(), laws, request=request, position=np.tile(np.arange(length), rows),
+                       batch=np.full(rows * length, wave), **known))  # fmt: skip
         number, wave = number + rows, wave + 1
     return audit.verdict().decided_at
 

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from ... import decoding
-from ...audit import Audit, LogWriter, Verdict, emitted_with_laws
+from ...audit import Audit, LogWriter, Token, Verdict, emitted_with_laws
 from ...decoding import CannotDecode, DecodeOptions, Lookup, Pair, SamplingParams, Step, decode_steps
 from ...decoding.benchmark import methods as making
 from ...decoding.benchmark.methods import Method, method_called, shape_of
@@ -322,7 +322,7 @@ class Audited:
     def __call__(self, steps: Iterator[Step], prompt: int) -> Iterator[Step]:
         for step in steps:
             for token, law, draft_law in emitted_with_laws(step, 0):
-                self._audit.add(token, law, request=prompt, draft_law=draft_law)
+                self._audit.add(Token.of_law(token, law, request=prompt, draft_law=draft_law))
                 self._log.add(token, law, request=prompt, draft_law=draft_law)
             yield step
 
