@@ -137,6 +137,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.decoding.draft_models",
     "ot_draft.decoding.language_model",
     "ot_draft.decoding.load",
+    "ot_draft.decoding.methods",
     "ot_draft.decoding.pair",
     "ot_draft.decoding.self_draft",
     "ot_draft.laws.fixed_last",

@@ -11,7 +11,7 @@ with another draft (skip:17), and its path of four tokens.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -27,11 +27,12 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Lookup, Pair, SamplingParams, Step, compare_methods
-from ot_draft.decoding.benchmark import Comparison, Measured
-from ot_draft.decoding.benchmark.methods import Call, Method, auto_method, lookup_method, method_called, shape_of
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Lookup, Pair, SamplingParams, Step
+from ot_draft.decoding.benchmark import Comparison, Measured, compare_methods
+from ot_draft.decoding.benchmark.calls import Call, Watch, calls, nobody
 from ot_draft.decoding.benchmark.peers import peers
 from ot_draft.decoding.load import DTYPES
+from ot_draft.decoding.methods import Method, auto_method, lookup_method, method_called, shape_of
 
 Shapes = dict[tuple[str, str], Counter[str]]  # what was chosen how often, by kind of text and label of the method
 KINDS = Path(__file__).with_name("kinds.jsonl")
@@ -62,17 +63,16 @@ class OfOtherModels(Method):
     def like(cls, method: Method, pair: Pair, word: str) -> OfOtherModels:
         """The method of this name with a word added."""
         drafts = f"{method.drafts}, {word}".removeprefix(", ")
-        names = (method.rule, method.law, f"{method.label}, {word}", drafts)
-        return cls(*names, method.drafting, method.auto, method=method, pair=pair)
+        named = {"label": f"{method.label}, {word}", "drafts": drafts}
+        return cls(**vars(method) | named, method=method, pair=pair)
 
-    def calls(
-        self,
-        pair: Pair,
-        prompts: Sequence[Sequence[int]],
-        options: DecodeOptions,
-        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
-    ) -> Iterator[Call]:
-        return self.method.calls(self.pair, prompts, options, lambda method, text, step: watch(self, text, step))
+
+@calls.register
+def calls_of_others(
+    method: OfOtherModels, pair: Pair, prompts: Sequence[Sequence[int]], options: DecodeOptions, watch: Watch = nobody
+) -> Iterator[Call]:
+    """Of the method itself, by its own pair."""
+    return calls(method.method, method.pair, prompts, options, lambda _, text, step: watch(method, text, step))
 
 
 def beside(pair: Pair, word: str, methods: Sequence[Method]) -> list[Method]:

@@ -12,10 +12,11 @@ from llm_demo.bench.auto import plain_method
 from llm_demo.prompts import Prompt
 from llm_demo.rows import Row
 from ot_draft.cli.decode.table import csv_rows
-from ot_draft.decoding import DecodeOptions, Pair, compare_methods
-from ot_draft.decoding.benchmark.methods import Method, method_called, shape_of
+from ot_draft.decoding import DecodeOptions, Pair
+from ot_draft.decoding.benchmark import compare_methods
 from ot_draft.decoding.benchmark.peers import Peer
 from ot_draft.decoding.benchmark.peers import peers as every_peer
+from ot_draft.decoding.methods import Method, method_called, shape_of
 
 GRID = ((1, 4), (8, 4), (1, 8), (8, 8))  # SpecTr's Table 1 (Sun et al., NeurIPS 2023)
 ONE_PATH = (("speculativesampling", None), ("block", None))

@@ -7,7 +7,6 @@ from ..optional import load as _load
 # First: what is missing is told with its extra, by whatever module of this folder it was asked for.
 _load("torch", "llm")
 
-from .benchmark import compare_methods
 from .drafting import Chooser, Drafting, Lookup
 from .load import load_draft, load_pair
 from .loop import Decoded, DecodeOptions, decode, decode_steps
@@ -29,7 +28,6 @@ __all__ = [
     "Processed",
     "SamplingParams",
     "Step",
-    "compare_methods",
     "decode",
     "decode_steps",
     "load_draft",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,10 +33,11 @@ from ot_draft.cli.decode.live import (  # noqa: E402
 from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan import read_costs  # noqa: E402
 from ot_draft.decoding import Auto, DecodeOptions, Lookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
-from ot_draft.decoding.benchmark.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
+from ot_draft.decoding.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
 from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
 
+ROOT = Path(__file__).parents[2]
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 
 
@@ -74,6 +77,18 @@ def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, .
     expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
     assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]
     assert result.stderr.count("9 tokens in") == 2 and "tokens/s" in result.stderr
+
+
+def test_one_text_is_decoded_without_the_benchmark(models: list[str]) -> None:
+    """What times methods is loaded for a comparison alone."""
+    code = (
+        "import sys\nfrom ot_draft.cli import main\n"
+        f"try: main({['decode', *models, *PROMPTS[:2], '--max-tokens', '3']})\n"
+        "finally: print(sorted(each for each in sys.modules if each.startswith('ot_draft.decoding.')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stderr.splitlines()[-1]
+    assert len(done.stdout.split()) == 3 and "'ot_draft.decoding.loop'" in loaded and "benchmark" not in loaded
 
 
 def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> None:

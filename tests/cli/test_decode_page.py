@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 from ot_draft.cli.decode.live import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
 from ot_draft.cli.decode.page import PageText, chance, mass_of, number, page  # noqa: E402  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, Step, decode_steps  # noqa: E402
-from ot_draft.decoding.benchmark.methods import method_called, shape_of  # noqa: E402
+from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
 
 PIECES = [" a", "</script>", "<b>", "\n", "&", '"', " word", "é", "$x", "", " i", "\t"]
 METHODS = [

@@ -18,7 +18,7 @@ from tiny_folders import save_tiny_pair  # noqa: E402
 from llm_demo.models.load import load_pair  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, SamplingParams, decode  # noqa: E402
-from ot_draft.decoding.benchmark.methods import dynamic_method, dynamic_methods  # noqa: E402
+from ot_draft.decoding.methods import dynamic_method, dynamic_methods  # noqa: E402
 
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
 

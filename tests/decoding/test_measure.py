@@ -14,9 +14,10 @@ pytest.importorskip("transformers")
 
 from measured import measured, two_methods  # noqa: E402
 
-from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, Step, compare_methods, decode  # noqa: E402
-from ot_draft.decoding.benchmark import Comparison, MethodCosts, measure_costs  # noqa: E402
-from ot_draft.decoding.benchmark.methods import Call, Method, method_called, shape_of  # noqa: E402
+from ot_draft.decoding import DecodeOptions, Pair, SamplingParams, Step, decode  # noqa: E402
+from ot_draft.decoding.benchmark import Comparison, MethodCosts, compare_methods, measure_costs  # noqa: E402
+from ot_draft.decoding.benchmark.calls import Call, calls  # noqa: E402
+from ot_draft.decoding.methods import Method, method_called, shape_of  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
 
 PROMPTS = [[1, 2, 3], [4, 5], [6, 1, 1], [7]]
@@ -102,14 +103,18 @@ def test_costs_that_methods_share_are_pooled() -> None:
 class Other(Method):
     """Another program, of which only whole calls are known."""
 
-    def calls(self, pair: Pair, prompts: Any, options: DecodeOptions, watch: Any = None) -> Iterator[Call]:
-        for text in options.rows or ():
-            yield Call(text, 2.0, 0.5)
+
+@calls.register
+def calls_of_other(
+    method: Other, pair: Pair, prompts: Any, options: DecodeOptions, watch: Any = None
+) -> Iterator[Call]:
+    for text in options.rows or ():
+        yield Call(text, 2.0, 0.5)
 
 
 def test_another_program_has_a_speed_up_and_no_prediction() -> None:
     plain = methods()[0]
-    other = Other("other", "", "other", "", plain.drafting)
+    other = Other("other", "", "other", "", plain.drafting, plain.policy, fixed_shape=False)
     comparison = compare_methods(
         tiny_pair(), [PROMPTS[:1], PROMPTS[1:2]], [plain], DecodeOptions(max_tokens=3), peers=[other]
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ot_draft.decoding.benchmark import Comparison, Measured, MethodCosts
-from ot_draft.decoding.benchmark.methods import Call, Method, method_called, shape_of
+from ot_draft.decoding.benchmark.calls import Call
+from ot_draft.decoding.methods import Method, method_called, shape_of
 from ot_draft.decoding.step import Seconds
 
 

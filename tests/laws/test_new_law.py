@@ -118,7 +118,7 @@ def test_decode(law: Any) -> None:
     from tiny_models import tiny_pair
 
     from ot_draft.decoding import DecodeOptions, decode
-    from ot_draft.decoding.benchmark.methods import method_called
+    from ot_draft.decoding.methods import method_called
 
     method = method_called("traversal", "sharpened", paths.TreeShape.chains(2, 2))
     assert method.law == "sharpened" and method.drafting.tree.law == law

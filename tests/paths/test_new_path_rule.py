@@ -55,9 +55,7 @@ def test_it_is_known_by_name(rule: Any, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["plan", "--costs", str(costs), *sizes, "--rules", "FirstStep,Joint", "--json"])
     assert done.exit_code == 0, done.output
     assert {row["rule"] for row in json.loads(done.stdout)["rows"]} == {"FirstStep", "Joint"}
-    methods = pytest.importorskip(
-        "ot_draft.decoding.benchmark.methods", reason="torch or transformers is not installed"
-    )
+    methods = pytest.importorskip("ot_draft.decoding.methods", reason="torch or transformers is not installed")
     method = methods.method_called("first_step", "hybrid:1", paths.TreeShape.chains(2, 3))
     assert (method.rule, method.law, method.drafting.rule) == ("firststep", "hybrid:1", rule)
 

@@ -27,7 +27,7 @@ from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams
-from ot_draft.decoding.benchmark.methods import Method, auto_method, method_called, shape_of
+from ot_draft.decoding.methods import Method, auto_method, method_called, shape_of
 
 OURS = "ot_draft"
 PLAIN = {OURS: "autoregressive", LLAMA: RULES["none"]}

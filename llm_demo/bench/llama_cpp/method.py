@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from ot_draft.decoding import CannotDecode, DecodeOptions
-from ot_draft.decoding.benchmark.methods import method_called, shape_of
 from ot_draft.decoding.benchmark.peers import OneByOne
+from ot_draft.decoding.methods import method_called, shape_of
 
 LLAMA = "llama.cpp"  # how the names of its methods begin
 LIMIT = 600.0  # seconds for a text
@@ -50,8 +50,7 @@ class LlamaCpp(OneByOne):
         """drafts, length: as in `server.Settings`."""
         by_model = drafts in ("greedy", "drawn")
         like = method_called("speculativesampling" if by_model else "autoregressive", None, shape_of(1, length, None))
-        name = RULES[drafts]
-        return cls(name, "", name, f"1 × {length}" if by_model else "", like.drafting, url=url)
+        return cls.like(like, RULES[drafts], f"1 × {length}" if by_model else "", url=url)
 
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
         """The server's clock starts with the first token, after the prompt's pass."""

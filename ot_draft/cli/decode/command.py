@@ -116,7 +116,12 @@ def decode(**options: Any) -> None:
     with one_line((DraftSelectionError, ValueError, OSError)):
         with stages() as say:
             say("importing torch")
-            from .run import prepare, run
+            from .run import prepare, show
 
             job, methods = prepare(settings, say)
-        run(job, methods)
+        if not settings.compare:
+            show(job, methods[0])
+            return
+        from .comparison import compare  # with the benchmark, which one text does without
+
+        compare(job, methods)

@@ -14,7 +14,7 @@ from typing import Any
 import ot_draft as ot
 
 from ...decoding import Drafting, Pair, Step
-from ...decoding.benchmark.methods import Method
+from ...decoding.methods import Method
 from .live import ACCEPTED, COLOURS, MEANING, Speed, TokenOrigin, living, origins
 
 TEMPLATE = Path(__file__).with_name("page.html")

@@ -15,20 +15,16 @@ from rich.console import Console
 from ... import decoding
 from ...audit import Audit, LogWriter, Token, Verdict, emitted_with_laws
 from ...decoding import CannotDecode, DecodeOptions, Lookup, Pair, SamplingParams, Step, decode_steps
-from ...decoding.benchmark import methods as making
-from ...decoding.benchmark.methods import Method, method_called, shape_of
-from ...decoding.benchmark.peers import peers
+from ...decoding import methods as making
+from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
-from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from ..embedded import load_models
 from ..plan import read_costs
 from .live import View, coloured, legend, picture, stream
 from .page import PageText, page
 from .settings import DecodeSettings
-from .table import csv_rows, footnotes, records, table
 from .trace import KEPT, ROWS, Trace
 
-WIDE = 176  # columns of the table where the output is no terminal
 PLAIN = "autoregressive"
 PLAIN_STEPS = 12  # that a speed is compared with, at least
 DEVIATIONS = 1.96  # of a normal law, on either side, for an interval of 95 %
@@ -60,22 +56,14 @@ def prepare(settings: DecodeSettings, stages: Callable[[str], object]) -> tuple[
     return Job(pair, prompts, tokens, options, settings), methods
 
 
-def run(job: Job, methods: Sequence[Method]) -> None:
-    """Decode by the methods: one is shown, several are compared."""
-    if job.settings.compare:
-        _compare(job, methods)
-    else:
-        _show(job, methods[0])
-
-
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
     """The methods that were named, the plain one first where they are compared; without names the shape that chooses itself,
     or more than a dozen."""
-    costs, lookup = settings.costs, _lookup(settings, decoding.Auto().lookup or Lookup())
+    costs, lookup = settings.costs, lookup_of(settings, decoding.Auto().lookup or Lookup())
     by_costs = None if costs is None else read_costs(costs)
     auto = making.auto_method(decoding.Auto(model=not settings.looks_up, lookup=lookup, costs=by_costs))
     if settings.looks_up:
-        looked_up = making.lookup_method(_lookup(settings, Lookup()))
+        looked_up = making.lookup_method(lookup_of(settings, Lookup()))
         return [_plain(), looked_up, auto] if settings.compare else [auto if settings.auto else looked_up]
     if settings.chained:
         chain = making.chain_method(8 if settings.length is None else settings.length)
@@ -91,7 +79,7 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     if settings.compare and not settings.named:
         grown = [] if settings.grower is None else making.dynamic_methods(settings.grower.budget)
         known = making.methods_to_compare(paths, length, settings.children)
-        return [*known, *grown, making.lookup_method(_lookup(settings, Lookup())), auto]
+        return [*known, *grown, making.lookup_method(lookup_of(settings, Lookup())), auto]
     named = _named(settings, paths, length)
     if not settings.compare:
         return named
@@ -104,7 +92,7 @@ def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
     rules = dict.fromkeys(settings.rules)
     if settings.grower is not None:
         grower = settings.grower
-        lookup = _lookup(settings, Lookup(grower.takes).for_tree) if grower.takes else None
+        lookup = lookup_of(settings, Lookup(grower.takes).for_tree) if grower.takes else None
         return [_plain() if rule == PLAIN else making.dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
     shape = shape_of(paths, length, settings.children)
     return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
@@ -114,7 +102,7 @@ def _plain() -> Method:
     return method_called(PLAIN, None, shape_of(1, 1, None))
 
 
-def _lookup(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
+def lookup_of(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
     """Prompt lookup as the options say, and as given where they say nothing."""
     tokens, ngram = settings.lookup_tokens, settings.lookup_ngram
     tokens = otherwise.num_tokens if tokens is None else tokens
@@ -122,10 +110,10 @@ def _lookup(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
     return Lookup(tokens, ngram, min(otherwise.min_ngram, ngram))
 
 
-def _show(job: Job, method: Method) -> None:
+def show(job: Job, method: Method) -> None:
     """One rule: the texts one after the other, each with its own row of random numbers."""
     console, settings = Console(), job.settings
-    trace = _trace(settings, settings.trace, method, job.options)
+    trace = open_trace(settings, settings.trace, method, job.options)
     audited = None if settings.audit is None else Audited(settings.audit)
     if console.is_terminal and settings.live:
         with coloured(console):
@@ -153,7 +141,7 @@ def _show(job: Job, method: Method) -> None:
             click.echo(_key_found(text, settings.watermark, number, method.K, job.pair.n), err=True)
     click.echo(beside.line, err=True, nl=bool(beside.line))
     if trace is not None:
-        _close([trace])
+        close_traces([trace])
     if audited is not None:
         click.echo(f"audit: {audited.close()}", err=True)
     if settings.svg is not None:
@@ -224,42 +212,6 @@ def speed_up(tokens: Sequence[int], seconds: Sequence[float], plain: Sequence[fl
     return ratio, ratio / width, ratio * width
 
 
-def _compare(job: Job, methods: Sequence[Method]) -> None:
-    """Every method on every prompt, transformers' own where no methods were named, and the table."""
-    settings = job.settings
-    others = [method for method in methods if not method.one_shape]
-    if not settings.named:
-        length = settings.size[1]
-        others += peers(job.pair, 4 if length is None else length, lookup=_lookup(settings, Lookup()))
-    methods = [method for method in methods if method.one_shape]
-    folders = {method: settings.trace and settings.trace / method.slug for method in methods}
-    traces = {method: _trace(settings, folder, method, job.options) for method, folder in folders.items()}
-    positions: dict[tuple[Method, int], int] = {}
-
-    def watch(method: Method, prompt: int, step: Step) -> None:
-        trace = traces.get(method)
-        if trace is not None:
-            position = positions.get((method, prompt), len(job.tokens[prompt]))
-            trace.add(prompt, position, step)
-            positions[method, prompt] = position + int(step.length[0]) + 1
-
-    groups = [[tokens] for tokens in job.tokens]
-    with progress_bar(len(methods) * (len(groups) + 2) + len(others) * len(groups), "decoding") as advance:
-        comparison = decoding.compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
-    _close([trace for trace in traces.values() if trace is not None])
-    if settings.as_json:
-        rows, costs = without_nan(records(comparison)), comparison.plan_costs()
-        print_json({"settings": dict(settings.told()), "methods": rows, "costs": costs})
-    elif settings.as_csv:
-        print_csv(csv_rows(comparison))
-    else:
-        console, count = table_console(WIDE), len(job.prompts)
-        title = f"{count} prompt{'s' * (count > 1)}, up to {job.options.max_tokens} tokens each"
-        title += f", temperature {job.options.sampling.temperature:g}"
-        console.print(table(comparison, title))
-        console.print(footnotes(comparison), style="dim", highlight=False)
-
-
 def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position: int) -> Iterator[Step]:
     for step in steps:
         if trace is not None:
@@ -268,14 +220,14 @@ def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position:
         yield step
 
 
-def _trace(settings: DecodeSettings, folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
+def open_trace(settings: DecodeSettings, folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
     if folder is None:
         return None
     kept = KEPT if settings.trace_keep is None else settings.trace_keep
     return Trace(folder, method, options, kept, ROWS if settings.trace_rows is None else settings.trace_rows)
 
 
-def _close(traces: Sequence[Trace]) -> None:
+def close_traces(traces: Sequence[Trace]) -> None:
     for trace in traces:
         trace.close()
         limit = "; the limit of laws was reached, the last steps have none (--trace-rows)" if trace.full else ""

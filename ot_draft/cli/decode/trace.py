@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...decoding import DecodeOptions, Step
-from ...decoding.benchmark.methods import Method
+from ...decoding.methods import Method
 from ...pairs.merge import TAIL_CLASSES, on_top_tokens
 
 KEPT = 224  # tokens of a law that are kept one by one

@@ -21,16 +21,18 @@ import ot_draft as ot
 
 from ...pairs.summary import clustered_error
 from ..loop import DecodeOptions, decode_steps
+from ..methods import Method
 from ..pair import Pair
-from ..step import Seconds, Step
-from .methods import Call, Method
+from ..step import Seconds
+from .calls import Call, Watch, calls, nobody
+
+__all__ = ["compare_methods"]
 
 WARM_UP, TIMED = 1, 4  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")
 OFF = 0.15  # a prediction further off than this is explained
 NOISE = 0.05  # of a step: a cost that changed by less explains nothing
 Tokens = Sequence[int]
-Watch = Callable[[Method, int, Step], None]
 Progress = Callable[[str], None]
 
 
@@ -172,7 +174,7 @@ def compare_methods(
     groups: Sequence[Sequence[Tokens]],
     methods: Sequence[Method],
     options: DecodeOptions,
-    watch: Watch = lambda method, text, step: None,
+    watch: Watch = nobody,
     progress: Progress = lambda done: None,
     peers: Sequence[Method] = (),
 ) -> Comparison:
@@ -188,7 +190,7 @@ def compare_methods(
         texts = range(first, first + len(prompts))
         for turn in range(len(rows)):
             row = rows[(turn + number) % len(rows)]  # so that no method always comes after the same other one
-            row.groups.append(list(row.method.calls(pair, prompts, replace(options, rows=texts), watch)))
+            row.groups.append(list(calls(row.method, pair, prompts, replace(options, rows=texts), watch)))
             progress(f"{row.method.label}, {number + 1} of {len(groups)}")
         first += len(prompts)
     return Comparison(rows, costs)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,9 @@ from ...errors import CannotDecode
 from ..draft_models import SubsetDraft
 from ..drafting import Lookup, NoLookup
 from ..loop import DecodeOptions
+from ..methods import Method, lookup_method, method_called, shape_of
 from ..pair import Pair
-from ..step import Step
-from .methods import Call, Method, lookup_method, method_called, shape_of
+from .calls import Call, Watch, calls, nobody
 
 NO_LOOKUP = NoLookup()
 PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
@@ -63,27 +63,27 @@ def assistant(draft: Any) -> Any:
 class OneByOne(Method, ABC):
     """A method by another engine, which continues one text at a time, as assisted generation takes no batch."""
 
-    @property
-    def one_shape(self) -> bool:
-        return False
+    @classmethod
+    def like(cls, method: Method, name: str, drafts: str | None = None, **more: Any) -> Self:
+        """With the drafting of a method of ours, and its law and drafts where no others are given. more: of the engine."""
+        law, drafts = (method.law, method.drafts) if drafts is None else ("", drafts)
+        return cls(name, law, name, drafts, method.drafting, method.policy, fixed_shape=False, **more)
 
     @abstractmethod
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
         """Of one text: tokens, calls of the target, the one that read the prompt included, and seconds of all calls but this one."""
 
-    def calls(
-        self,
-        pair: Pair,
-        prompts: Sequence[Sequence[int]],
-        options: DecodeOptions,
-        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
-    ) -> Iterator[Call]:
-        """Of the calls of a text only the mean is known."""
-        texts = range(len(prompts)) if options.rows is None else options.rows
-        for text, prompt in zip(texts, prompts, strict=True):
-            tokens, calls, seconds = self.continued(prompt, options, options.seed + text)
-            for _ in range(calls):
-                yield Call(text, tokens / calls, seconds / max(calls - 1, 1))
+
+@calls.register
+def calls_one_by_one(
+    method: OneByOne, pair: Pair, prompts: Sequence[Sequence[int]], options: DecodeOptions, watch: Watch = nobody
+) -> Iterator[Call]:
+    """Of the calls of a text only the mean is known."""
+    texts = range(len(prompts)) if options.rows is None else options.rows
+    for text, prompt in zip(texts, prompts, strict=True):
+        tokens, count, seconds = method.continued(prompt, options, options.seed + text)
+        for _ in range(count):
+            yield Call(text, tokens / count, seconds / max(count - 1, 1))
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,6 @@ class Peer(OneByOne):
 
     models: Any = field(default=None, compare=False)
     helper: Any = field(default=None, compare=False)
-
-    @classmethod
-    def like(cls, method: Method, name: str, models: Pair, helper: Any = None) -> Peer:
-        """With the law, the drafts and their number of a method of ours."""
-        return cls(name, method.law, name, method.drafts, method.drafting, models=models, helper=helper)
 
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
         done = generate(self.models, self.helper, prompt, self.L, options, seed, self.drafting.lookup)
@@ -191,13 +186,13 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
 def peers(pair: Pair, *lengths: int, lookup: Lookup | None = None) -> list[Peer]:
     """transformers beside our methods: plain, assisted by one draft of so many tokens (4), prompt lookup."""
     models = generating(pair)
-    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN, models)
+    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN, models=models)
     assisted = []
     if models.assisting is not None:
         helper, drafted = assistant(models.assisting), [shape_of(1, length, None) for length in lengths or (4,)]
         methods = [method_called("speculativesampling", None, shape) for shape in drafted]
-        assisted = [Peer.like(method, ASSISTED, models, helper) for method in methods]
-    return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models)]
+        assisted = [Peer.like(method, ASSISTED, models=models, helper=helper) for method in methods]
+    return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models=models)]
 
 
 def generating(pair: Pair) -> Pair:

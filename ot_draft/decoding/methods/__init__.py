@@ -1,9 +1,8 @@
-"""Ways of decoding by name: what is drafted, by which law, by which rule it is selected from; and how long each call takes."""
+"""Ways of decoding by name, as data: what is drafted, by which law, and by which rule it is selected from."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import ot_draft as ot
@@ -11,10 +10,7 @@ import ot_draft as ot
 from ...errors import CannotDecode
 from ...laws import law_called
 from ..drafting import Drafting, Lookup, Policy
-from ..loop import DecodeOptions, decode_steps
-from ..pair import Pair
 from ..staged import StagedPath
-from ..step import Seconds, Step
 from ..tuning import Auto
 from ..watermark import Watermarked
 
@@ -23,23 +19,11 @@ LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hy
 
 
 @dataclass(frozen=True)
-class Call:
-    """One target call, for one of the texts that it continued: the text's number, and how many tokens were chosen for it.
-
-    wall: seconds until they were there; seconds: of these, those of the parts of the step, None where they are not known.
-    """
-
-    text: int
-    chosen: float
-    wall: float
-    seconds: Seconds | None = None
-
-
-@dataclass(frozen=True)
 class Method:
-    """One row of a comparison. rule, law: names as on the command line; label, drafts: as in tables.
+    """A way of decoding, and its names. rule, law: as on the command line; label, drafts: as in tables.
 
-    auto: chooses the shape of every step, in the place of the drafting.
+    drafting: of its steps; plain decoding where the policy chooses among many. policy: what a run is decoded by. fixed_shape: whether all
+    steps have one shape, so that their costs and the speed can be estimated beforehand.
     """
 
     rule: str
@@ -47,17 +31,13 @@ class Method:
     label: str
     drafts: str
     drafting: Drafting
-    auto: Auto | None = field(default=None, compare=False)
+    policy: Policy = field(compare=False)
+    fixed_shape: bool
 
-    @property
-    def policy(self) -> Policy:
-        """What a run of it is decoded by."""
-        return self.auto or self.drafting
-
-    @property
-    def one_shape(self) -> bool:
-        """Whether all its steps have one shape, so that their costs and its speed can be told beforehand."""
-        return self.auto is None and not self.drafting.tree.takes
+    @classmethod
+    def of(cls, rule: str, law: str, label: str, drafts: str, drafting: Drafting) -> Method:
+        """The method whose every step is of this drafting, which looks up as many tokens as it finds, or drafts one shape."""
+        return cls(rule, law, label, drafts, drafting, drafting, fixed_shape=not drafting.tree.takes)
 
     @property
     def K(self) -> int:
@@ -69,27 +49,6 @@ class Method:
         """Length of the paths."""
         return self.drafting.tree.length
 
-    def calls(
-        self,
-        pair: Pair,
-        prompts: Sequence[Sequence[int]],
-        options: DecodeOptions,
-        watch: Callable[[Method, int, Step], None] = lambda method, text, step: None,
-    ) -> Iterator[Call]:
-        """Continue a group of prompts, whose numbers are `options.rows`; `watch` sees every step outside the time measured.
-
-        The first step, before which is the prefill, and all steps whose laws are copied for a trace, last as long as their parts.
-        """
-        texts = range(len(prompts)) if options.rows is None else options.rows
-        begin, first = time.perf_counter(), True
-        for step in decode_steps(pair, prompts, self.policy, options):
-            wall = step.seconds.total if first or options.laws else time.perf_counter() - begin
-            for row, text in enumerate(texts):
-                if bool(step.active[row]):
-                    yield Call(text, float(step.length[row]) + 1, wall, step.seconds)
-                    watch(self, text, step)
-            begin, first = time.perf_counter(), False
-
     @property
     def slug(self) -> str:
         """Name of a folder of its own."""
@@ -99,19 +58,19 @@ class Method:
 
 def auto_method(auto: Auto | None = None) -> Method:
     """The method by the name of auto: its every step has the shape that promises most."""
-    return Method(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto())
+    return Method(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto(), fixed_shape=False)
 
 
 def lookup_method(lookup: Lookup | None = None) -> Method:
     """Prompt lookup alone, by naive target sampling."""
     drafting = Drafting.looked_up(lookup)
-    return Method("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.length}, looked up", drafting)
+    return Method.of("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.length}, looked up", drafting)
 
 
 def chain_method(length: int) -> Method:
     """One path of a draft model that has a draft of its own, by block verification on both levels."""
     tree = StagedPath.of(length, min(length, 3))
-    return Method("block", "iid", "chain of three models", tree.label, Drafting(tree, ot.paths.BlockVerification()))
+    return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, ot.paths.BlockVerification()))
 
 
 def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
@@ -119,7 +78,7 @@ def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Met
     path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
     drafting = Watermarked.of(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
-    return Method(drafting.rule.command, "iid", f"{rule}, with a watermark", drafts, drafting)
+    return Method.of(drafting.rule.command, "iid", f"{rule}, with a watermark", drafts, drafting)
 
 
 def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.TreeShape:
@@ -134,7 +93,7 @@ def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.Tr
 def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Method:
     """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
     if rule.lower() == AUTOREGRESSIVE:
-        return Method(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting())
+        return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting())
     path_rule = _rule_called(rule, AUTOREGRESSIVE)
     if law == "top" or (law is None and path_rule.wants_tops):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
@@ -143,7 +102,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
         name = drawn.spelling
     tree = ot.paths.FixedTree(shape, drawn)
     drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
-    return Method(path_rule.command, name, path_rule.label, drafts, Drafting(tree, path_rule.quick(drawn)))
+    return Method.of(path_rule.command, name, path_rule.label, drafts, Drafting(tree, path_rule.quick(drawn)))
 
 
 def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
@@ -185,7 +144,9 @@ def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: 
     """
     path_rule = (tree.rule if rule is None else _rule_called(rule)).quick(tree.law)
     drafting = Drafting(tree, path_rule) if lookup is None else Drafting(tree, path_rule, lookup)
-    return Method(path_rule.command, tree.label, path_rule.label, f"{tree.label}, up to {tree.budget} nodes", drafting)
+    return Method.of(
+        path_rule.command, tree.label, path_rule.label, f"{tree.label}, up to {tree.budget} nodes", drafting
+    )
 
 
 def dynamic_methods(budget: int) -> list[Method]:

@@ -1,0 +1,51 @@
+"""`ot-draft decode --compare`: every method on every prompt, and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...decoding import Lookup, Step
+from ...decoding.benchmark import compare_methods
+from ...decoding.benchmark.peers import peers
+from ...decoding.methods import Method
+from ..console import print_csv, print_json, progress_bar, table_console, without_nan
+from .run import Job, close_traces, lookup_of, open_trace
+from .table import csv_rows, footnotes, records, table
+
+WIDE = 176  # columns of the table where the output is no terminal
+
+
+def compare(job: Job, methods: Sequence[Method]) -> None:
+    """Every method on every prompt, transformers' own where no methods were named, and the table."""
+    settings = job.settings
+    others = [method for method in methods if not method.fixed_shape]
+    if not settings.named:
+        length = settings.size[1]
+        others += peers(job.pair, 4 if length is None else length, lookup=lookup_of(settings, Lookup()))
+    methods = [method for method in methods if method.fixed_shape]
+    folders = {method: settings.trace and settings.trace / method.slug for method in methods}
+    traces = {method: open_trace(settings, folder, method, job.options) for method, folder in folders.items()}
+    positions: dict[tuple[Method, int], int] = {}
+
+    def watch(method: Method, prompt: int, step: Step) -> None:
+        trace = traces.get(method)
+        if trace is not None:
+            position = positions.get((method, prompt), len(job.tokens[prompt]))
+            trace.add(prompt, position, step)
+            positions[method, prompt] = position + int(step.length[0]) + 1
+
+    groups = [[tokens] for tokens in job.tokens]
+    with progress_bar(len(methods) * (len(groups) + 2) + len(others) * len(groups), "decoding") as advance:
+        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
+    close_traces([trace for trace in traces.values() if trace is not None])
+    if settings.as_json:
+        rows, costs = without_nan(records(comparison)), comparison.plan_costs()
+        print_json({"settings": dict(settings.told()), "methods": rows, "costs": costs})
+    elif settings.as_csv:
+        print_csv(csv_rows(comparison))
+    else:
+        console, count = table_console(WIDE), len(job.prompts)
+        title = f"{count} prompt{'s' * (count > 1)}, up to {job.options.max_tokens} tokens each"
+        title += f", temperature {job.options.sampling.temperature:g}"
+        console.print(table(comparison, title))
+        console.print(footnotes(comparison), style="dim", highlight=False)
