@@ -111,7 +111,7 @@ def compared(pairs: Path, settings: Study, out: Path = FOLDER / "out") -> list[d
     wanted = {"ks": list(settings.ks), "samples": settings.samples, "seed": settings.seed, "target": None}
     there = {(row["rule"], row["law"]) for row in stored["summary"]}
     same = Path(stored["source"]).resolve() == pairs.resolve() and wanted.items() <= stored["settings"].items()
-    return stored["summary"] if same and {(rule.name, rule.law.spelling) for rule in settings.rules} <= there else []
+    return stored["summary"] if same and {(rule.name, rule.law.name) for rule in settings.rules} <= there else []
 
 
 def where() -> dict[str, str]:

@@ -84,7 +84,7 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)
-    of_laws = {law.name: type(law) for law in laws.ALL}
+    of_laws = {type(law).__name__: type(law) for law in laws.ALL}
     if name in of_laws:
         return of_laws[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

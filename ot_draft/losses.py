@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import arrays as xp
 from .errors import InvalidDistribution, InvalidDrafts
-from .laws import IID, DraftLaw, outside
+from .laws import IID, DraftLaw, FixedFirst, outside, probability_inside
 from .optimum import cuts
 from .problem import check_law
 
@@ -81,9 +81,9 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor) -> Tensor:
 
 def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
     """P(some draft lies in the set), bool (..., n) -> (...): without cancellation where the draws are independent."""
-    if not law.independent:
-        return 1 - law.inside(q, ~token_set, k)
-    fixed = law.top_drafts(q, k)
-    free = outside(q, fixed) if law.fixes_tops else q
+    if not isinstance(law, FixedFirst):
+        return 1 - probability_inside(law, q, ~token_set, k)
+    fixed = law.fixed_drafts(q, k)
+    free = q if isinstance(law, IID) else outside(q, fixed)
     drawn = xp.any_of(xp.total(xp.where(token_set, free, 0)), xp.total(xp.as_number(fixed < 0, q)))[..., 0]
     return xp.where((token_set & xp.members(fixed, q.shape[-1], q)).any(-1), 1, drawn)

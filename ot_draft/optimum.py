@@ -8,7 +8,7 @@ import numpy as np
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument, InvalidDrafts
-from .laws import DraftLaw
+from .laws import DraftLaw, probability_inside
 from .problem import Problem, common_batch
 
 
@@ -47,7 +47,7 @@ def cut_value(problem: Problem, token_set: Array) -> Any:
         )
     common_batch(InvalidArgument, token_set=found, p=p)
     chosen = xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)
-    return 1 + xp.total(xp.where(chosen, p, 0))[..., 0] - problem.law.inside(problem.q, chosen, problem.k)
+    return 1 + xp.total(xp.where(chosen, p, 0))[..., 0] - probability_inside(problem.law, problem.q, chosen, problem.k)
 
 
 def kseq_bound(k: int) -> Fraction:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
-from .laws import DraftLaw
+from .laws import IID, DraftLaw
 from .problem import Problem
 
 
@@ -95,7 +95,7 @@ class SelectionRule(ABC):
 
     def merges(self, law: DraftLaw) -> bool:
         """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
-        return law.all_independent
+        return isinstance(law, IID)
 
     @property
     def takes_tops(self) -> bool:

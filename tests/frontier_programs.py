@@ -18,6 +18,7 @@ from random_problems import random_pair
 import ot_draft as ot
 from ot_draft import targets
 from ot_draft.bias import bias_of
+from ot_draft.laws import probability_inside
 from ot_draft.targets.base import Target
 
 Array = Any
@@ -38,7 +39,7 @@ def draw(number: int) -> ot.Problem:
 def token_sets(problem: ot.Problem) -> tuple[Array, Array]:
     """All token sets, bool (2^n, n), and the probability that all drafts lie in each."""
     sets = np.array(list(product((False, True), repeat=problem.n)))
-    return sets, np.array([problem.law.inside(problem.q, each, problem.k) for each in sets])
+    return sets, np.array([probability_inside(problem.law, problem.q, each, problem.k) for each in sets])
 
 
 def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, Target, Fraction]]:

@@ -9,6 +9,7 @@ import pytest
 from random_problems import all_tuples, fits, random_masses
 
 import ot_draft as ot
+from ot_draft.laws import probability_inside
 
 RULES = pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
 
@@ -83,4 +84,4 @@ def test_laws_on_every_kind(law: ot.DraftLaw, kind: Any) -> None:
     sets = np.array([[True, True, False, True], [False, False, True, True], [True] * 4])
     if not (kind.meta and law == ot.WithoutReplacement()):
         mask = kind.tokens(sets) > 0
-        assert kind.agrees(law.inside(kind.make(q), mask, 2), law.inside(q, sets, 2))
+        assert kind.agrees(probability_inside(law, kind.make(q), mask, 2), probability_inside(law, q, sets, 2))

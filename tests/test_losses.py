@@ -13,6 +13,7 @@ import ot_draft as ot
 
 torch = pytest.importorskip("torch")
 
+from ot_draft.laws import probability_inside  # noqa: E402
 from ot_draft.losses import acceptance_loss, accepted_length_loss  # noqa: E402
 from ot_draft.paths.model import MarkovModel  # noqa: E402
 
@@ -36,7 +37,9 @@ def logits(rows: int, n: int, seed: int, dtype: Any = torch.float64) -> tuple[An
 def least_cut(p: Any, q: Any, k: int, law: ot.DraftLaw) -> Any:
     """1 + min over all 2^n token sets of p(H) - Q(all drafts in H)."""
     sets = [torch.tensor(chosen) for chosen in product((False, True), repeat=p.shape[-1])]
-    return 1 + torch.stack([(p * chosen).sum(-1) - law.inside(q, chosen.expand(p.shape), k) for chosen in sets]).amin(0)
+    return 1 + torch.stack(
+        [(p * chosen).sum(-1) - probability_inside(law, q, chosen.expand(p.shape), k) for chosen in sets]
+    ).amin(0)
 
 
 @WITH_K

@@ -10,6 +10,7 @@ from figures import style
 from figures.about import About, Number
 from ot_draft import IID, Hybrid, Problem, evaluate, frontier, optimal_acceptance, rules, targets
 from ot_draft.bias import bias_of
+from ot_draft.laws import FixedFirst
 from ot_draft.pairs import read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
@@ -98,7 +99,8 @@ def _measured(rule: Any, problem: Problem) -> dict[str, float]:
 
 def _measured_on_tops(rule: Any, problem: Problem) -> dict[str, float]:
     """The same for a rule on the draft model's top tokens, which are known from q."""
-    drafts = problem.law.top_drafts(problem.q, problem.k)
+    assert isinstance(problem.law, FixedFirst)
+    drafts = problem.law.fixed_drafts(problem.q, problem.k)
     selection = rule(problem.p, problem.q, drafts)
     output, taken = selection.output(drafts), selection.accept.sum(-1)
     accepted = np.take_along_axis(output, drafts, -1).sum(-1)

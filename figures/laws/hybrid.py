@@ -73,7 +73,7 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
     ways |= {(WITHOUT_REPLACEMENT, ""): np.array(without_replacement), (BEST, ""): optimum.max(-1)}
     choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
     for name, constants in choices.items():
-        j = (ot.Hybrid("auto", StandIn(**constants)).top_drafts(pairs.q, k) >= 0).sum(-1)
+        j = (ot.Hybrid("auto", StandIn(**constants)).fixed_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
     return ways
 

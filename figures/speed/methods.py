@@ -17,11 +17,12 @@ import numpy as np
 
 import ot_draft as ot
 from figures import style
+from ot_draft.laws import is_defined
 from ot_draft.lp import network_simplex
 from ot_draft.lp.program import Program, build
 
 RULES = {
-    **{rule.name: rule for rule in ot.rules.ALL if not rule.solves and rule.law.is_defined(8)},
+    **{rule.name: rule for rule in ot.rules.ALL if not rule.solves and is_defined(rule.law, 8)},
     "Optimal, 1024 classes": ot.rules.Optimal(classes=1024),
 }
 FIRST = (20, 2)  # (n, k) of the call that imports and compiles: numba takes no fewer than 17 tokens

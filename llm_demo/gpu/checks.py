@@ -13,6 +13,7 @@ import ot_draft as ot
 from llm_demo.gpu.roofline import SWITCH
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, reference_decode
 from ot_draft.decoding.draft_models import StateDraft
+from ot_draft.laws import is_defined
 
 Row = dict[str, Any]
 TINY = 1e-45  # the smallest float32
@@ -43,11 +44,11 @@ def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32
             os.environ[SWITCH] = "1" if way == "triton" and device.type == "cuda" else "0"
             try:
                 for k in (1, 2, 3):
-                    if rule.law.is_defined(k):
+                    if is_defined(rule.law, k):
                         worst, case = _boundary(rule, device, k)
                         yield _row(f"boundary, k = {k}", rule.name, way, worst, ROUNDING, case)
                 for n in sizes:
-                    k = 8 if rule.law.is_defined(8) and n > 8 else 2
+                    k = 8 if is_defined(rule.law, 8) and n > 8 else 2
                     yield _row(f"random, n = {n}, k = {k}", rule.name, way, *_random(rule, device, rows, n, k))
             finally:
                 os.environ.pop(SWITCH)
@@ -77,7 +78,7 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
     logits = 3 * torch.randn(rows, n, generator=generator)
     p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(rows, n, generator=generator), -1)
     drafts = ot.draw(rule.law, q, k, generator)
-    if rule.law.all_independent:
+    if isinstance(rule.law, ot.IID):
         drafts[::2, -1] = -1
     target, draft = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q))
     wanted = rule(target, draft, drafts)

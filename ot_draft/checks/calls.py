@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, broadcast, copy, is_exact, to_host
-from ..laws import DraftLaw, sets
+from ..laws import DraftLaw, Fact, sets
 from ..problem import Problem
 from ..selection import Selection, checked
 
@@ -33,7 +33,7 @@ def possible_tuples(law: DraftLaw, q: Array, k: int) -> tuple[Array, Array] | No
 def _possible(law: DraftLaw, masses: tuple[Fraction, ...], k: int) -> tuple[Array, Array] | None:
     q = np.array(masses, dtype=object)
     held = np.flatnonzero(q > 0)
-    if len(held) < k and law.runs_out:
+    if len(held) < k and Fact.NEVER_RUNS_OUT not in law.facts:
         held = np.arange(len(q))
     among = q[held]
     for found in _candidates(law, among, k):
@@ -56,7 +56,9 @@ def _candidates(law: DraftLaw, q: Array, k: int) -> Iterator[Array]:
         yield np.array(list(product(tokens, repeat=k)))
     if n ** law.count(n, k) <= MOST:
         yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, MOST)))
-    if n <= 4 * k and law.runs_out:  # from nearly equal masses, in the order of q's: a law may fix the top tokens
+    if (
+        n <= 4 * k and Fact.NEVER_RUNS_OUT not in law.facts
+    ):  # from nearly equal masses, in the order of q's: a law may fix the top tokens
         masses, rank = np.unique(q, return_inverse=True)
         flat = np.where(q > 0, 1 + rank / (10 * len(masses)), 0.0)
         flat = np.broadcast_to(flat / flat.sum(), (MOST, n))

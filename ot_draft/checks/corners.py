@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import to_host
 from ..errors import InvalidArgument
-from ..laws import DraftLaw
+from ..laws import DraftLaw, Fact, is_defined
 from ..problem import Problem
 
 CORNERS = {  # weights of p, weights of q
@@ -60,7 +60,7 @@ class Case:
 
 def is_used_up(problem: Problem) -> bool:
     """Whether q of a single pair runs out of mass before all drafts are drawn, so that the law fills with equal chances."""
-    return problem.law.runs_out and problem.k > int((problem.q > 0).sum())
+    return Fact.NEVER_RUNS_OUT not in problem.law.facts and problem.k > int((problem.q > 0).sum())
 
 
 def corner_problems(
@@ -71,13 +71,13 @@ def corner_problems(
     used_up: with the corner of that name and those whose q has fewer tokens than drafts under a law that then runs out of mass, and
     fills (`WithoutReplacement`): a matter of who drafts, not of who verifies.
     """
-    allowed = [number for number in range(1, largest_k + 1) if law.is_defined(number)]
+    allowed = [number for number in range(1, largest_k + 1) if is_defined(law, number)]
     in_turn = [number for number in allowed if number <= IN_TURN] or allowed
     corners = {}
     for turn, (name, weights) in enumerate(CORNERS.items()):
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
         own = [number for number in OWN.get(name, ()) if number in allowed] or [in_turn[turn % len(in_turn)]]
-        if name == USED_UP and not (used_up and law.runs_out):
+        if name == USED_UP and not (used_up and Fact.NEVER_RUNS_OUT not in law.facts):
             continue
         for number in own if k is None else [k]:
             problem = Problem(p, q, number, law)

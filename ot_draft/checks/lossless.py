@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arrays import Array, broadcast, is_exact, is_torch, to_host
 from ..exact import evaluate
-from ..laws import DraftLaw
+from ..laws import DraftLaw, is_defined
 from ..optimum import cut_value, optimal_acceptance
 from ..problem import TOLERANCE, Problem
 from ..selection import SelectionRule
@@ -276,7 +276,7 @@ def pairs_in_turn(law: DraftLaw) -> list[Problem]:
     near, none = [third - little, third + little, third], [Fraction(1), Fraction(0), Fraction(0)]
     pairs = [(one, other), (other, one), (one, none), (near, other)]
     p, q = (np.array(x, dtype=object) for x in zip(*pairs, strict=True))
-    return [Problem(p, q, k, law) for k in (1, 2, 3) if law.is_defined(k)][:2][-1:]
+    return [Problem(p, q, k, law) for k in (1, 2, 3) if is_defined(law, k)][:2][-1:]
 
 
 @rule_property(cases=pairs_in_turn, category="lossless")

@@ -14,6 +14,7 @@ import numpy as np
 from ..bias import divergence
 from ..errors import InvalidArgument
 from ..exact import Evaluation, evaluate
+from ..laws import is_defined
 from ..optimum import kseq_bound as guaranteed_share
 from ..optimum import optimal_acceptance
 from ..problem import Problem
@@ -26,7 +27,7 @@ from .strategies import covered_problems, one_draft, scarce_or_not
 
 
 def _needs_one_draft(rule: SelectionRule) -> str:
-    return "" if rule.law.is_defined(1) else f"{rule.law.name} has no law of one draft"
+    return "" if is_defined(rule.law, 1) else f"{type(rule.law).__name__} has no law of one draft"
 
 
 @rule_property(cases=one_draft, reason_to_skip=_needs_one_draft, category="claims")

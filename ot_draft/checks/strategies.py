@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays import Array, where
 from ..errors import MissingPackage
-from ..laws import DraftLaw
+from ..laws import DraftLaw, Fact, is_defined
 from ..problem import Problem
 
 try:
@@ -117,7 +117,7 @@ def _without(mass: Array, kept: Array) -> Array:
 
 def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[int, int]]:
     """Numbers of drafts k for which the law is defined, each with the largest n <= max_n for which n^k <= max_drafts."""
-    allowed = [k for k in range(1, max_k + 1) if law.is_defined(k)]
+    allowed = [k for k in range(1, max_k + 1) if is_defined(law, k)]
     return [(max(n for n in range(1, max_n + 1) if n**k <= max_drafts), k) for k in allowed]
 
 
@@ -149,9 +149,11 @@ def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int =
     times pairs at most `cells`. The sizes shrink one by one; the masses come from a seed.
     """
     shape = draw(batch)
-    k = draw(st.sampled_from([k for k in range(1, MOST_DRAFTS + 1) if law.is_defined(k)]))
+    k = draw(st.sampled_from([k for k in range(1, MOST_DRAFTS + 1) if is_defined(law, k)]))
     n = draw(st.sampled_from([n for n in VOCABULARIES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
-    fewest = min(n, k) if law.runs_out else 1  # else tokens outside q are drafted, and there are many
+    fewest = (
+        1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
+    )  # else tokens outside q are drafted, and there are many
     most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= MOST_TUPLES)])
     held = draw(st.sampled_from(sorted({fewest, *(s for s in HELD if fewest <= s <= most), most})))
     decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
@@ -214,11 +216,15 @@ def _together(law: DraftLaw, shapes: Iterable[tuple[int, ...]], sizes: Sequence[
     rng, found = np.random.default_rng(0), []
     for shape, (n, most, held) in product(shapes, sizes):
         k = max(
-            (k for k in range(1, most + 1) if law.is_defined(k) and (not law.runs_out or factorial(k) <= MOST_TUPLES)),
+            (
+                k
+                for k in range(1, most + 1)
+                if is_defined(law, k) and (Fact.NEVER_RUNS_OUT in law.facts or factorial(k) <= MOST_TUPLES)
+            ),
             default=0,
         )
         if k:
-            tokens = max(held, k) if law.runs_out else held
+            tokens = held if Fact.NEVER_RUNS_OUT in law.facts else max(held, k)
             found.append(_of_size(rng, law, shape, (n, k, tokens), DECADES[-1], "all tokens"))
     return found
 
@@ -314,14 +320,14 @@ def boundary_list(law: DraftLaw) -> list[Problem]:
 def extreme_list(law: DraftLaw) -> list[Problem]:
     """What is no proper problem, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
     no_rows = np.zeros((0, 3), dtype=object)
-    most = max(k for k in range(3) if law.is_defined(k))
+    most = max(k for k in range(3) if is_defined(law, k))
     none = _problems(PAIRS, law, 0, 0)
     return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
 
 
 def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = BOUNDARY_DRAFTS) -> list[Problem]:
     """Every pair with `least` to `most` drafts, small ones first."""
-    allowed = [k for k in range(least, most + 1) if law.is_defined(k)]
+    allowed = [k for k in range(least, most + 1) if is_defined(law, k)]
     few = [(p, q, k) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES]
     few.sort(key=lambda each: (len(each[0]), each[2]))
     return [Problem(list(p), list(q), k, law) for p, q, k in few]

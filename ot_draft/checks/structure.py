@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, to_host
 from ..exact import Evaluation, evaluate
-from ..laws import DraftLaw
+from ..laws import DraftLaw, Fact, is_defined
 from ..problem import Problem
 from ..sampling import draw, sample
 from ..selection import SelectionRule
@@ -68,7 +68,7 @@ def _needs_values(rule: SelectionRule) -> str:
 def shapes(law: DraftLaw) -> list[Problem]:
     """One problem of each shape: what happens on the meta device cannot depend on values."""
     masses = np.array([Fraction(1, 3)] * 3, dtype=object)
-    return [Problem(masses, masses, k, law) for k in (1, 2, 3) if law.is_defined(k)]
+    return [Problem(masses, masses, k, law) for k in (1, 2, 3) if is_defined(law, k)]
 
 
 @rule_property(cases=shapes, reason_to_skip=_needs_values)
@@ -190,11 +190,11 @@ def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
             seen = f"no draft is there: accept {numbers(accept)}, residual {numbers(residual)}"
             raise Counterexample(problem, seen)
     kept = rule.kept_law(p, q, k)
-    if not problem.law.absent_anywhere or not np.array_equal(rule.kept_law(p, q, k + 1), kept):
+    if Fact.ABSENT_ANYWHERE not in problem.law.facts or not np.array_equal(rule.kept_law(p, q, k + 1), kept):
         return  # lossy on purpose, for so many positions: another number is another law
     drafts = a_few(possible_drafts(problem), ROWS)
     fewer = rule(p, q, drafts).output(drafts)
-    if k > 1 and problem.law.is_defined(k - 1) and np.array_equal(kept, rule.kept_law(p, q, k - 1)):
+    if k > 1 and is_defined(problem.law, k - 1) and np.array_equal(kept, rule.kept_law(p, q, k - 1)):
         ragged = np.concatenate((drafts, drafts))
         ragged[::2, -1] = -1  # every second row has a draft less than the others
         rows = [row[None][:, row >= 0] for row in ragged]
@@ -220,7 +220,7 @@ LIMIT = 2 * len(TRIED) / 1e-9  # two tests a problem
 
 def sampled_problems(law: DraftLaw) -> list[Problem]:
     """Three corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
-    allowed = [k for k in (1, 2, 3) if law.is_defined(k)]
+    allowed = [k for k in (1, 2, 3) if is_defined(law, k)]
     tried = []
     for turn, name in enumerate(TRIED):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])

@@ -60,7 +60,7 @@ def rule_at(text: str) -> NamedRule:
 
 def _laws() -> dict[str, type[laws.DraftLaw]]:
     """The classes of the library's laws, by name."""
-    return {law.name: type(law) for law in laws.ALL}
+    return {type(law).__name__: type(law) for law in laws.ALL}
 
 
 def _source(rule: SelectionRule, named: Any, place: str | None, name: str, call: str | None) -> RuleSource:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..laws import spellings
+from ..laws import names
 from ..pairs import Study, tables
 from ..pairs.study import choose_rules
 from ..pairs.summary import Summary
@@ -23,7 +23,7 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
         click.option("--rules", "names", default=rules, show_default=bool(rules),
                      help=f"By comma: KSeq,RecursiveRejection{'' if rules else ' [default: all that take no seconds a pair]'}."),
         click.option("--law", "laws", default="", show_default=False, help="Only under these draft laws, by comma: "
-                     f"{', '.join(spellings())}. Without it each rule is under its own."),
+                     f"{', '.join(names())}. Without it each rule is under its own."),
         click.option("--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, "
                      "ratio=0.3."),
         click.option("--k", "ks", type=Numbers(), default=ks, help="Numbers of drafts."),

@@ -15,6 +15,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
+from ..laws.fixed_tokens import carries_n_fixed
 from .cache import SlotCache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
 from .drafting import Chooser, Drafting
@@ -156,7 +157,7 @@ class Engine:
     def tree(self) -> ot.paths.DraftTree:
         """What was drafted, with p and q at its nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
-        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.number_by_q else None
+        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if carries_n_fixed(law) else None
         return ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, self.layout)
 
     def drafted_by(self) -> Tensor:

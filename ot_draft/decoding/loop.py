@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
+from ..laws.fixed_tokens import carries_n_fixed
 from .cache import Texts
 from .drafting import Drafting, Policy, Run
 from .engine import Engine, Engines, Memory
@@ -230,7 +231,7 @@ def _record(
         p=host(engine.p) if options.laws else None,
         q=host(engine.drafted_by()) if options.laws else None,
         drafting=engine.drafting,
-        fixed_count=host(engine.drafter.fixed_count) if engine.drafting.tree.law.number_by_q else None,
+        fixed_count=host(engine.drafter.fixed_count) if carries_n_fixed(engine.drafting.tree.law) else None,
         without_law=host(engine.drafter.without_law),
     )
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable
 
 from ..errors import InvalidArgument
-from .base import DraftLaw, outside
+from .base import DraftLaw, Fact, is_defined, marginals, outside, probability_inside
 from .fixed import ByNode, Fixed
+from .fixed_tokens import FixedFirst, FixedTokensLaw
 from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID
@@ -16,7 +17,24 @@ from .without_replacement import WithoutReplacement
 # and the tables know of laws, they ask of these.
 ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Fixed((0,)), Hub())
 
-__all__ = ["ALL", "IID", "ByNode", "DraftLaw", "Fixed", "Hub", "Hybrid", "Several", "WithoutReplacement", "outside"]
+__all__ = [
+    "ALL",
+    "IID",
+    "ByNode",
+    "DraftLaw",
+    "Fact",
+    "Fixed",
+    "FixedFirst",
+    "FixedTokensLaw",
+    "Hub",
+    "Hybrid",
+    "Several",
+    "WithoutReplacement",
+    "is_defined",
+    "marginals",
+    "outside",
+    "probability_inside",
+]
 
 # Names on the command line that hold a number: how help shows them, how they are read, and the law.
 _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
@@ -29,16 +47,16 @@ _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
 def law_called(name: str) -> DraftLaw:
     """The law that goes by a name on the command line: iid, hybrid:3. Raises InvalidArgument for a name that is no law's."""
     for law in ALL:
-        if law.spelling == name:
+        if law.name == name:
             return law
     for pattern, make in _WITH_NUMBERS.values():
         if found := re.fullmatch(pattern, name):
             return make(*found.groups())
-    raise InvalidArgument(f"there is no law {name!r}: take {', '.join(spellings())}")
+    raise InvalidArgument(f"there is no law {name!r}: take {', '.join(names())}")
 
 
-def spellings() -> tuple[str, ...]:
+def names() -> tuple[str, ...]:
     """The names of all laws on the command line."""
     patterns = [pattern for pattern, _ in _WITH_NUMBERS.values()]
-    plain = (law.spelling for law in ALL)
+    plain = (law.name for law in ALL)
     return (*(name for name in plain if not any(re.fullmatch(each, name) for each in patterns)), *_WITH_NUMBERS)

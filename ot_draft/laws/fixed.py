@@ -1,7 +1,6 @@
 """Drafting with some tokens fixed beforehand, and i.i.d. draws outside them: tokens from anywhere, for `Hybrid` the draft's top ones."""
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -12,63 +11,11 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
-from . import sets
-from .base import DraftLaw, Prefix, fixed_or_drawn, outside, padded, shares
+from .base import DraftLaw, padded
+from .fixed_tokens import FixedFirst, PerNodeFixedTokens
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
-
-
-class FixedFirst(DraftLaw):
-    """The first drafts are tokens T fixed beforehand, the others i.i.d. draws from q outside T. A law says which by two methods:
-
-    `number`, how many, and `top_drafts`, which: distinct tokens, which may depend on q and on all that was known before the draws,
-    and not on the draws.
-    """
-
-    independent: ClassVar[bool] = True
-
-    def probability(self, q: Array, drafts: Array) -> Array:
-        fixed = self.top_drafts(q, drafts.shape[-1])
-        free = outside(q, fixed)
-        drawn = xp.where(xp.total(free) > 0, xp.gather(free, drafts), xp.as_number(drafts == -1, q))
-        return xp.where(fixed >= 0, xp.as_number(drafts == fixed, q), drawn).prod(-1)
-
-    def draw(self, q: Array, uniforms: Array) -> Array:
-        return self.draw_with_number(q, uniforms)[0]
-
-    def draw_with_number(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
-        number = self.number(q, uniforms.shape[-1])
-        fixed = self.top_drafts(q, uniforms.shape[-1], number)
-        free = outside(q, fixed)
-        drawn = xp.where(xp.total(free) > 0, xp.inverse_cdf(free, uniforms), -1)
-        return xp.where(fixed >= 0, fixed, drawn), number
-
-    def order(self, p: Array, q: Array, k: int) -> Array:
-        fixed = self.top_drafts(q, k)
-        # A set without all fixed tokens holds no draft tuple.
-        return xp.argsort(xp.where(xp.members(fixed, q.shape[-1], q), -1, xp.ratio(p, outside(q, fixed))))
-
-    def along(self, q: Array, order: Array, k: int) -> Array:
-        fixed = self.top_drafts(q, k)
-        top = xp.members(fixed, q.shape[-1], q)
-        draws = xp.where(top.all(-1, keepdims=True), 0, xp.total(xp.as_number(fixed < 0, q)))
-        topped = xp.prefix_sums(xp.take(xp.as_number(top, q), order))
-        return xp.where(topped < topped[..., -1:], 0, shares(outside(q, fixed), order) ** draws)
-
-    @property
-    def remedy(self) -> str:  # type: ignore[override]  # it names the law with its fields
-        return f"take TokenWise(Optimal(law={self!r})), Joint(), or NaiveTarget() where nothing was drawn"
-
-    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
-        number = self.number(q, siblings.shape[-1]) if number is None else number
-        where_it_stands = xp.positions(siblings.shape[-1], siblings)
-        gone = xp.where((where_it_stands < place) & (where_it_stands < number), siblings, -1)
-        return fixed_or_drawn(q, xp.gather(siblings, place), place < number, gone)
-
-    def sets(self, q: Array, k: int) -> dict[int, Any]:
-        fixed = self.top_drafts(q, k)
-        return sets.independent(sets.bits_of(fixed), outside(q, fixed), sets.draws(self, q, k))
 
 
 @dataclass(frozen=True)
@@ -80,7 +27,6 @@ class Fixed(FixedFirst):
     draws, q and the text so far among it, and must not be looked up in the draws. Without tokens it is i.i.d. drafting.
     """
 
-    title: ClassVar[str] = "fixed tokens, draws outside them"
     tokens: Any = ()
 
     def __post_init__(self) -> None:
@@ -89,18 +35,18 @@ class Fixed(FixedFirst):
     def count(self, n: int, k: int) -> int:
         return k if self._lengths().min() < n else min(n, k)
 
-    def number(self, q: Array, k: int) -> Any:
+    def n_fixed(self, q: Array, k: int) -> Any:
         if not self._batch:
             return min(len(self.tokens), k)
         found = (self._table(q)[..., :k] >= 0).sum(-1)[..., None]
         return xp.broadcast(found, (*xp.batch_shape(found, q), 1))
 
-    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+    def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         table = self._table(q)[..., :k]
         return padded(xp.broadcast(table, (*xp.batch_shape(table, q), table.shape[-1])), k)
 
     @property
-    def spelling(self) -> str:
+    def name(self) -> str:
         return f"fixed:{'+'.join(map(str, self.tokens))}" if not self._batch else "fixed"
 
     def plain(self, k: int) -> DraftLaw:
@@ -132,36 +78,8 @@ class Fixed(FixedFirst):
 
 
 @dataclass(frozen=True)
-class ToldByNode(DraftLaw):
-    """Fixed tokens that were decided node by node: a `DraftTree` carries their numbers in `fixed_count`, and has them among its tokens.
-
-    A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
-    """
-
-    of_node: ClassVar[Any]  # the law of the children of one node, made from its fixed tokens
-    last: ClassVar[bool] = False  # whether they stand behind the draws
-    fixed: tuple[tuple[Prefix, Prefix], ...] = ()
-
-    def told(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:
-        starts = ((prefix, of, len(of) - number if self.last else 0, number) for prefix, of, number in nodes if number)
-        return type(self)(fixed=tuple(sorted((prefix, of[i : i + number]) for prefix, of, i, number in starts)))
-
-    def number(self, q: Array, k: int) -> Any:
-        raise InvalidDrafts(
-            f"{self.name}: how many children are fixed is told with the tree: give DraftTree(..., fixed_count=...)"
-        )
-
-    @property
-    def number_by_q(self) -> bool:
-        return True
-
-    def at(self, prefix: Prefix) -> DraftLaw:
-        return self.of_node(dict(self.fixed).get(prefix, ()))
-
-
-@dataclass(frozen=True)
-class ByNode(ToldByNode, FixedFirst):
-    """At every node some fixed tokens, then i.i.d. draws from q outside them: how many, and which, is told node by node.
+class ByNode(PerNodeFixedTokens, FixedFirst):
+    """At every node some fixed tokens, then i.i.d. draws from q outside them: how many, and which, is given per node.
 
     The tokens are the first children of each node. What the numbers may depend on for `Joint` and `Optimal` to be lossless:
     proofs_checks/paths/adapted_trees.py.
@@ -169,7 +87,7 @@ class ByNode(ToldByNode, FixedFirst):
 
     of_node: ClassVar[Any] = Fixed
 
-    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+    def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         raise InvalidDrafts(
             "ByNode: the fixed tokens stand in the tree, as the first children of their node: ask `at(prefix)`"
         )

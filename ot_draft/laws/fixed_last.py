@@ -11,23 +11,20 @@ from typing import Any, ClassVar
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
-from .base import DraftLaw, Prefix, fixed_or_drawn
-from .fixed import ToldByNode
+from .base import DraftLaw, Fact, Prefix, fixed_or_drawn
+from .fixed_tokens import FixedTokensLaw, PerNodeFixedTokens
 from .without_replacement import WithoutReplacement
 
 
 @dataclass(frozen=True)
-class FixedLast(WithoutReplacement):
+class FixedLast(FixedTokensLaw, WithoutReplacement):
     """The last drafts are given tokens T, those before them draws from q without replacement outside T.
 
     tokens: distinct ids, in drafting order; with k or fewer drafts than tokens the first k are drafted, and nothing else. They may follow
     from q and from anything that is known before the draws, and must not be looked up in them.
     """
 
-    first_follows_q: ClassVar[bool] = False
-    absent_anywhere: ClassVar[bool] = False
-    remedy: ClassVar[str] = "take Traversal(), or NaiveTarget()"
-    title: ClassVar[str] = "draws without replacement, fixed tokens behind them"
+    facts: ClassVar[Fact] = Fact(0)
     tokens: Prefix = ()
 
     def __post_init__(self) -> None:
@@ -35,7 +32,7 @@ class FixedLast(WithoutReplacement):
         if not whole or len(set(self.tokens)) < len(self.tokens):
             raise InvalidArgument(f"FixedLast({self.tokens!r}): give distinct token ids, integers >= 0")
 
-    def number(self, q: Array, k: int) -> Any:
+    def n_fixed(self, q: Array, k: int) -> Any:
         return min(len(self.tokens), k)
 
     def fixed(self, q: Array, k: int) -> Array:
@@ -52,23 +49,23 @@ class FixedLast(WithoutReplacement):
         return super().probability(q, drafts) * xp.as_number((last == fixed).all(-1), q)
 
     @property
-    def spelling(self) -> str:
+    def name(self) -> str:
         return f"fixed-last:{'+'.join(map(str, self.tokens))}"
 
     def plain(self, k: int) -> DraftLaw:
         return self
 
-    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         count = (siblings >= 0).sum(-1)[..., None]
-        draws = count - (xp.minimum(count, self.number(q, siblings.shape[-1])) if number is None else number)
+        draws = count - (xp.minimum(count, self.n_fixed(q, siblings.shape[-1])) if n_fixed is None else n_fixed)
         where_it_stands = xp.positions(siblings.shape[-1], siblings)
         gone = xp.where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
         return fixed_or_drawn(q, xp.gather(siblings, place), place >= draws, gone)
 
 
 @dataclass(frozen=True)
-class ByNodeLast(ToldByNode, FixedLast):
-    """`FixedLast` at every node, with tokens and numbers that are told node by node: the tokens are the last children.
+class ByNodeLast(PerNodeFixedTokens, FixedLast):
+    """`FixedLast` at every node, with tokens and numbers that are given per node: the tokens are the last children.
 
     What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
     """

@@ -1,15 +1,15 @@
 """SpecHub's drafts: the top token and one other."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDrafts
-from .base import DraftLaw, outside
+from .base import DraftLaw, Fact, outside
 from .hybrid import Hybrid
 
-SAME_PAIRS = Hybrid(top=1)  # in another order
+SAME_PAIRS = Hybrid(top=1)  # drafts the same token sets, in another order
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,7 @@ class Hub(DraftLaw):
     In words: draw from q; whatever is drawn, the pair also holds a; after a comes a draw from q outside a (Sun et al. 2024).
     """
 
-    first_follows_q: ClassVar[bool] = True
-    remedy: ClassVar[str] = "take TokenWise(SpecHub()) or Traversal()"
-    title: ClassVar[str] = "hub: the top token and one other"
+    facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q
 
     def check(self, k: int) -> None:
         if k != 2:
@@ -29,10 +27,6 @@ class Hub(DraftLaw):
 
     def count(self, n: int, k: int) -> int:
         return min(n, k)
-
-    @property
-    def set_law(self) -> DraftLaw:
-        return SAME_PAIRS
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         hub, rest = self._parts(q)
@@ -46,7 +40,11 @@ class Hub(DraftLaw):
     def along(self, q: Array, order: Array, k: int) -> Array:
         return SAME_PAIRS.along(q, order, k)
 
-    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def marginals(self, q: Array, k: int) -> Array:
+        """P(token y is among the drafts) for every y, (..., n)."""
+        return SAME_PAIRS.marginals(q, k)
+
+    def child(self, q: Array, siblings: Array, place: Array) -> Array:
         hub, after_hub = self._parts(q)
         second = xp.where(siblings[..., :1] == hub, after_hub, xp.as_number(xp.members(hub, q.shape[-1], q), q))
         return xp.where(place == 0, q, second)

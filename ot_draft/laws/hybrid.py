@@ -22,7 +22,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument
 from .base import DraftLaw, padded
-from .fixed import FixedFirst
+from .fixed_tokens import FixedFirst
 from .iid import IID
 
 CELLS = 1 << 24  # rows times numbers times top tokens at a time, to bound memory
@@ -113,34 +113,26 @@ class Hybrid(FixedFirst):
     def count(self, n: int, k: int) -> int:
         return k if self.top == "auto" or self._fixed(k) < n else min(n, k)
 
-    def number(self, q: Array, k: int) -> Any:
+    def n_fixed(self, q: Array, k: int) -> Any:
         return xp.minimum(self.estimator.number(q, k), k) if self.top == "auto" else min(self._fixed(k), k)
 
     @property
-    def number_by_q(self) -> bool:
+    def n_fixed_by_node(self) -> bool:
         return self.top == "auto"
 
     @property
-    def same_number(self) -> bool:
+    def n_fixed_is_constant(self) -> bool:
         return self.top not in (-1, "auto")
 
-    def top_drafts(self, q: Array, k: int, number: Any = None) -> Array:
+    def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         n = q.shape[-1]
         ranked = xp.top_tokens(q, min(k, n))
-        fixed = xp.where(xp.positions(min(k, n), q) < (self.number(q, k) if number is None else number), ranked, -1)
+        fixed = xp.where(xp.positions(min(k, n), q) < (self.n_fixed(q, k) if n_fixed is None else n_fixed), ranked, -1)
         return padded(fixed, k)
 
     @property
-    def spelling(self) -> str:
+    def name(self) -> str:
         return "greedy" if self.top == -1 else f"hybrid:{self.top}"
-
-    @property
-    def title(self) -> str:
-        known: dict[int | str, str] = {
-            -1: "greedy: top k - 1, one draw outside",
-            "auto": "hybrid: j top tokens, j chosen from q, draws outside",
-        }
-        return known.get(self.top, self.spelling)
 
     def plain(self, k: int) -> DraftLaw:
         top = max(k - 1, 0) if self.top == -1 else self.top

@@ -6,19 +6,22 @@ from typing import Any, ClassVar
 from .. import arrays as xp
 from ..arrays import Array
 from . import sets
-from .base import DraftLaw, shares
+from .base import Fact, padded, shares
+from .fixed_tokens import FixedFirst
 
 
 @dataclass(frozen=True)
-class IID(DraftLaw):
-    """k independent draws from q (SpecTr)."""
+class IID(FixedFirst):
+    """k independent draws from q (SpecTr); no token is fixed."""
 
-    first_follows_q: ClassVar[bool] = True
-    independent: ClassVar[bool] = True
-    absent_anywhere: ClassVar[bool] = True
-    remedy: ClassVar[str] = "take Joint() or TokenWise(KSeq())"
-    spelling: ClassVar[str] = "iid"
-    title: ClassVar[str] = "i.i.d. drafts"
+    facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.ABSENT_ANYWHERE | Fact.NEVER_RUNS_OUT
+    name: ClassVar[str] = "iid"
+
+    def n_fixed(self, q: Array, k: int) -> int:
+        return 0
+
+    def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
+        return padded(xp.broadcast(xp.positions(0, q), (*q.shape[:-1], 0)), k)
 
     def probability(self, q: Array, drafts: Array) -> Array:
         return xp.gather(q, drafts).prod(-1)
@@ -26,16 +29,19 @@ class IID(DraftLaw):
     def draw(self, q: Array, uniforms: Array) -> Array:
         return xp.inverse_cdf(q, uniforms)
 
+    def draw_counted(self, q: Array, uniforms: Array) -> tuple[Array, int]:
+        return self.draw(q, uniforms), 0
+
     def order(self, p: Array, q: Array, k: int) -> Array:
         return xp.argsort(xp.ratio(p, q))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         return shares(q, order) ** k
 
-    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         return q
 
-    def drafted(self, q: Array, k: int) -> Array:
+    def marginals(self, q: Array, k: int) -> Array:
         return xp.any_of(q, k)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:

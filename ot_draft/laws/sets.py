@@ -46,7 +46,8 @@ def chain(start: int, draws: int, following: Callable[[int, int], Iterable[Any]]
 
 def draws(law: Any, q: Array, k: int) -> int:
     """Number of drafts that are draws, not known from q (n,) alone: those that are there and not fixed."""
-    return max(0, law.count(q.shape[-1], k) - int(np.ravel(law.number(q, k))[0]))
+    n_fixed = law.n_fixed(q, k) if hasattr(law, "n_fixed") else 0  # a `FixedTokensLaw`, whose module needs this one
+    return max(0, law.count(q.shape[-1], k) - int(np.ravel(n_fixed)[0]))
 
 
 def most(law: Any, q: Array, k: int) -> int:
@@ -65,7 +66,7 @@ def enumerated(law: Any, q: Array, k: int) -> dict[int, Any]:
                 masses[bits] = masses.get(bits, Fraction(0)) + mass
     total = sum(masses.values())
     if total != 1:
-        raise InvalidDrafts(f"{law.name}: the probabilities of all draft tuples sum to {total} instead of 1")
+        raise InvalidDrafts(f"{type(law).__name__}: the probabilities of all draft tuples sum to {total} instead of 1")
     return masses
 
 

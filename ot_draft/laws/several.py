@@ -24,7 +24,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts, SolverFailed
 from . import sets
-from .base import DraftLaw, shares
+from .base import DraftLaw, Fact, shares
 
 ROUNDING = 1e-11  # on floats: how far the value may be from the least one
 EMPTY = 1e-12  # on floats: how far a lower bound has to lie above an upper one
@@ -41,11 +41,7 @@ class Several(DraftLaw):
     Fractions; the prefixes of one sorted list, which suffice for i.i.d. drafts, do not suffice here.
     """
 
-    first_follows_q: ClassVar[bool] = True
-    runs_out: ClassVar[bool] = False
-    remedy: ClassVar[str] = "take Traversal(), which for one level is recursive rejection, or NaiveTarget()"
-    title: ClassVar[str] = "a draft from each of several models"
-
+    facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.NEVER_RUNS_OUT
     others: Any = ()
 
     def __post_init__(self) -> None:
@@ -79,13 +75,14 @@ class Several(DraftLaw):
         shape = (*xp.batch_shape(q, order), q.shape[-1])
         return prod(shares(xp.broadcast(self._of(q, place), shape), order) for place in range(k))
 
-    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array) -> Array:
         law = q
         for index in range(1, siblings.shape[-1]):
             law = xp.where(place == index, self._of(q, index), law)
         return law
 
-    def drafted(self, q: Array, k: int) -> Array:
+    def marginals(self, q: Array, k: int) -> Array:
+        """P(token y is among the drafts) for every y, (..., n)."""
         return 1 - prod(1 - self._of(q, place) for place in range(k))
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:

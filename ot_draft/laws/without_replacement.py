@@ -21,7 +21,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument
 from . import sets
-from .base import DraftLaw, outside, padded
+from .base import DraftLaw, Fact, outside, padded
 from .iid import IID
 
 MAX_SETS = 200_000  # draft sets that the exact sum may visit
@@ -40,10 +40,7 @@ class WithoutReplacement(DraftLaw):
     or takes the lowest id, draws by another law, and the optimum counts tokens of mass 0 as drafted.
     """
 
-    first_follows_q: ClassVar[bool] = True
-    absent_anywhere: ClassVar[bool] = True
-    remedy: ClassVar[str] = "take TokenWise(RecursiveRejectionWithoutReplacement()) or Traversal()"
-    title: ClassVar[str] = "drafts without replacement"
+    facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.ABSENT_ANYWHERE
 
     def count(self, n: int, k: int) -> int:
         return min(n, k)
@@ -82,13 +79,13 @@ class WithoutReplacement(DraftLaw):
     def plain(self, k: int) -> DraftLaw:
         return IID() if k <= 1 else self
 
-    def child(self, q: Array, siblings: Array, place: Array, number: Any = None) -> Array:
+    def child(self, q: Array, siblings: Array, place: Array) -> Array:
         if xp.settled(place <= 0):
             return q
         return outside(q, xp.where(xp.positions(siblings.shape[-1], siblings) < place, siblings, -1))
 
-    def drafted(self, q: Array, k: int) -> None:
-        return None  # n integrals of O(n)
+    def marginals(self, q: Array, k: int) -> None:
+        """None: n integrals of O(n)."""
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.fixed(q, k)

@@ -130,7 +130,7 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
     inside = sum((mass for tokens, mass in masses if token_set[list(tokens)].all()), Fraction(0))
     if upper != 1 + sum(program.exact.p[token_set], Fraction(0)) - inside:
         raise SolverFailed(
-            f"{program.exact.law.name}: the draft tuples and the law's own P(all drafts in H) disagree: report a bug"
+            f"{type(program.exact.law).__name__}: the draft tuples and the law's own P(all drafts in H) disagree: report a bug"
         )
     _check_feasible(coupling)
     if coupling.value > upper:

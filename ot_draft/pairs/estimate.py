@@ -131,7 +131,7 @@ def evaluate_pairs(
     """Acceptance on many pairs (R, n) at a time, (R,) each. place_of: place of a row, which seeds its random drafts."""
     if not xp.is_exact(problem.p) and (form := closed_form(rule, problem, optimum)):
         return Acceptance(*form, 0 * form[0], "formula")
-    stream = crc32(f"{rule.name} {problem.law.spelling}".encode())
+    stream = crc32(f"{rule.name} {problem.law.name}".encode())
     rows = []
     for row, (p, q) in enumerate(zip(problem.p, problem.q, strict=True)):
         generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(*place_of(row), problem.k, stream)))

@@ -16,7 +16,7 @@ import numpy as np
 from .. import rules
 from ..arrays import Array, is_exact
 from ..errors import InvalidArgument
-from ..laws import DraftLaw, Hybrid, law_called
+from ..laws import DraftLaw, Hybrid, is_defined, law_called
 from ..lp.program import seconds as program_seconds
 from ..lp.solution import solve_program
 from ..optimum import optimal_acceptance
@@ -70,14 +70,14 @@ class Study:
     @property
     def settings(self) -> dict[str, Any]:
         """What makes two studies the same, but for lp_limit, for a file of JSON."""
-        rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.spelling] for rule in self.rules]
+        rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.name] for rule in self.rules]
         target = self.target and repr(self.target)
         return {"rules": rules, "ks": self.ks, "samples": self.samples, "seed": self.seed, "target": target}
 
     @property
     def rows_a_pair(self) -> int:
         """How many rows `compare_parts` makes of a pair: optimum and linear program of every law, and all rules, for every k."""
-        laws = sum(len({rule.law for rule in self.rules if rule.law.is_defined(k)}) for k in self.ks)
+        laws = sum(len({rule.law for rule in self.rules if is_defined(rule.law, k)}) for k in self.ks)
         return 2 * laws + len(self.ks) * len(self.rules)
 
     @property
@@ -145,23 +145,23 @@ def block(
     has one beside it; without it there are none, and rules that solve one always do.
     """
     for k in study.ks:
-        laws = dict.fromkeys(rule.law for rule in study.rules if rule.law.is_defined(k))
+        laws = dict.fromkeys(rule.law for rule in study.rules if is_defined(rule.law, k))
         problems = {law: study.problem(p, q, k, law) for law in laws}
         optima = {law: optimal_acceptance(problem.p, q, k, law) for law, problem in problems.items()}
         for law, best in optima.items():
-            yield Row(None, k, DUAL, law.spelling, best, best, 0 * best, best, "dual")
+            yield Row(None, k, DUAL, law.name, best, best, 0 * best, best, "dual")
             if lp_seconds is not None:
                 yield _linear_program(problems[law], best, lp_seconds)
         for rule in study.rules:
             problem = problems.get(rule.law)
             if problem is None:
-                yield Row(None, k, rule.name, rule.law.spelling, None, None, None, None, UNDEFINED)
+                yield Row(None, k, rule.name, rule.law.name, None, None, None, None, UNDEFINED)
             else:
                 yield _rule(study, rule, problem, optima[rule.law], place_of, lp_seconds)
 
 
 def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
-    about = (None, problem.k, LINEAR_PROGRAM, problem.law.spelling)
+    about = (None, problem.k, LINEAR_PROGRAM, problem.law.name)
     if max(program_seconds(problem.law, q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, TOO_LARGE)
     solver = "flow" if is_exact(problem.p) else "highs"
@@ -173,7 +173,7 @@ def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
 def _rule(
     study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
 ) -> Row:  # fmt: skip
-    about = (None, problem.k, rule.name, rule.law.spelling)
+    about = (None, problem.k, rule.name, rule.law.name)
     if seconds is not None and max(rule.program_seconds(q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, TOO_LARGE)
     found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)

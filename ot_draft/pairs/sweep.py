@@ -15,6 +15,7 @@ from .. import __version__
 from ..array_files import differences, put, put_json, remove_remains
 from ..arrays import Array
 from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution
+from ..laws import is_defined
 from ..optional import load
 from .shards import Shard
 from .study import DUAL, QUICK_RULES, Study, block
@@ -65,7 +66,7 @@ class Sweep:
         if not 0 < self.temperature < inf:
             raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
         rules, ks = self.study.rules, self.study.ks
-        if not any(rule.law.is_defined(k) for rule in rules for k in ks):
+        if not any(is_defined(rule.law, k) for rule in rules for k in ks):
             named = ", ".join(rule.name for rule in rules)
             raise InvalidArgument(f"no law of {named} is defined for k = {', '.join(map(str, ks))}: give another k")
         labels = [shard.label for shard in self.shards]

@@ -18,13 +18,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import InvalidArgument
-from ..laws import law_called
 from ..optimum import kseq_bound
 from .pairs import PairsFound
 from .study import DUAL, LINEAR_PROGRAM, Row, Study
 from .summary import Summary
 
+TITLES = {  # of laws, by their names
+    "iid": "i.i.d. drafts",
+    "without-replacement": "drafts without replacement",
+    "hub": "hub: the top token and one other",
+    "greedy": "greedy: top k - 1, one draw outside",
+    "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
+}
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 SHORT = 12  # characters of a fraction that a cell still shows
 NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
@@ -85,11 +90,8 @@ def _sections(
 
 
 def _title(law: str) -> str:
-    """What heads the part of a law, by its name on the command line; the name itself where no law goes by it."""
-    try:
-        return law_called(law).title
-    except InvalidArgument:
-        return law
+    """What heads the part of a law, by its name on the command line; the name itself where nothing else is written down."""
+    return "fixed tokens, draws outside them" if law.startswith("fixed:") else TITLES.get(law, law)
 
 
 def _cell(line: Summary, errors: bool) -> str:

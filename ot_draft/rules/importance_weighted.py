@@ -49,7 +49,7 @@ class ImportanceWeighted(SelectionRule):
         A = sum_z (1 - min(1, p/m)(z)) q(z) w(z) e^(-t w(z)): the quadrature of the rule's own m, split by whether y is drafted.
         """
         p, q, k = problem.p, problem.q, problem.k
-        if xp.is_exact(p) or not problem.law.all_independent:
+        if xp.is_exact(p) or not isinstance(problem.law, IID):
             return None
         weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
         chosen_law = selected_law(q, weights, xp.full((1,), k, p), k)

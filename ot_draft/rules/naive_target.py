@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw
+from ..laws import IID, DraftLaw, marginals
 from ..problem import Problem
 from ..selection import Selection, SelectionRule, first_time
 
@@ -36,7 +36,7 @@ class NaiveTarget(SelectionRule):
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """sum_y p(y) P(y is drafted)."""
-        drafted = problem.law.drafted(problem.q, problem.k)
+        drafted = marginals(problem.law, problem.q, problem.k)
         if drafted is None:
             return None
         accepted = (problem.p * drafted).sum(-1)

@@ -33,7 +33,7 @@ class RecursiveRejection(SelectionRule):
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """1 - prod_i (1 - beta_i) with beta_i = sum min(p_i, q); a refused token has p_i < q, hence mass 0 from then on."""
-        if not problem.law.all_independent:
+        if not isinstance(problem.law, IID):
             return None
         target, q = problem.p, problem.q
         refused: Array = 1

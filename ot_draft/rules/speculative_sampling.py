@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw
+from ..laws import IID, DraftLaw, Fact
 from ..problem import Problem
 from ..selection import Selection, SelectionRule
 
@@ -24,14 +24,14 @@ class SpeculativeSampling(SelectionRule):
     law: DraftLaw = IID()
 
     def valid_under(self, law: DraftLaw, k: int) -> bool:
-        return law.first_follows_q or super().valid_under(law, k)
+        return Fact.FIRST_FOLLOWS_Q in law.facts or super().valid_under(law, k)
 
     def under(self, law: DraftLaw) -> SelectionRule | None:
-        return replace(self, law=law) if law.first_follows_q else super().under(law)
+        return replace(self, law=law) if Fact.FIRST_FOLLOWS_Q in law.facts else super().under(law)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
         """Taken: sum min(p, q). The residual (p - q)+ hits a token among the k - 1 drafts that were never looked at."""
-        if not problem.law.all_independent:
+        if not isinstance(problem.law, IID):
             return None
         p, q = problem.p, problem.q
         taken = xp.minimum(p, q).sum(-1)

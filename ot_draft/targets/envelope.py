@@ -22,7 +22,7 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..bias import FDivergence
-from ..laws import DraftLaw
+from ..laws import IID, DraftLaw
 from ..rules.compiled import REORDERED, compiled
 from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba, settle, spent_between
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
@@ -157,7 +157,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     on `meta`) the tokens are sorted and grouped without a host sync.
     """
     batch = (*xp.batch_shape(p, q), p.shape[-1])
-    if law.all_independent and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
+    if isinstance(law, IID) and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
     # float32 leaves sums of 1.00001.
     p, q = (xp.broadcast(x / xp.total(x), batch) for x in (xp.double(p), xp.double(q)))
@@ -167,7 +167,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     rank = xp.argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
     steps = xp.take(xp.where(target[..., 1:] > 0, 0, drafted[..., 1:] - drafted[..., :-1]), rank)
-    idle = xp.normalise(xp.where(p > 0, 0, q), 0) * xp.total(steps) if law.all_independent else steps
+    idle = xp.normalise(xp.where(p > 0, 0, q), 0) * xp.total(steps) if isinstance(law, IID) else steps
     if xp.on_host(p):
         slope = slopes_of_rows(target, drafted)
         return Envelope(target, drafted, slope, p, p * xp.take(slope, rank), idle)

@@ -17,7 +17,8 @@ import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
-from ..laws import DraftLaw, outside, sets
+from ..laws import FixedFirst, Hub, outside, sets
+from ..laws.hub import SAME_PAIRS
 from ..lp.plan import Certificate, Plan, read_from
 from ..lp.program import as_integers, of_floats
 from ..problem import Problem
@@ -194,16 +195,18 @@ def construct(problem: Problem) -> Construction | None:
     return Construction(problem, p, fixed, draws, proposals, rank, level, selected)
 
 
-def set_law(problem: Problem) -> DraftLaw | None:
+def set_law(problem: Problem) -> FixedFirst | None:
     """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
-    return problem.law.plain(problem.k).set_law
+    law = problem.law.plain(problem.k)
+    law = SAME_PAIRS if isinstance(law, Hub) else law
+    return law if isinstance(law, FixedFirst) else None
 
 
 def parts(problem: Problem, q: np.ndarray) -> tuple[np.ndarray, int]:
     """The fixed tokens, int (j,), and the number of draws beside them."""
     law = set_law(problem)
     assert law is not None  # `construct` has asked
-    fixed = xp.to_host(law.top_drafts(q, problem.k))
+    fixed = xp.to_host(law.fixed_drafts(q, problem.k))
     return fixed[fixed >= 0], sets.draws(law, q, problem.k)
 
 

@@ -58,7 +58,7 @@ class DrawnFrom(ot.DraftLaw):
     def draw(self, q: Any, uniforms: Any) -> Any:
         return ot.IID().draw(self.changed(q), uniforms)
 
-    def child(self, q: Any, siblings: Any, place: Any, number: Any = None) -> Any:
+    def child(self, q: Any, siblings: Any, place: Any) -> Any:
         return self.changed(q)
 
     def order(self, p: Any, q: Any, k: int) -> Any:

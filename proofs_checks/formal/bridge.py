@@ -79,7 +79,7 @@ def hybrid_cases() -> Iterator[str]:
         p, q, k, _ = problem(index)
         for top in range(1, k):
             law = ot.Hybrid(top=top)
-            tops = [token for token in law.top_drafts(np.array(q, dtype=object), k).tolist() if token >= 0]
+            tops = [token for token in law.fixed_drafts(np.array(q, dtype=object), k).tolist() if token >= 0]
             if len(tops) == top and sum(q) > sum(q[token] for token in tops):
                 rule = ot.rules.Optimal(law=law)
                 fixed = f"{entries(map(str, tops))}%nat"

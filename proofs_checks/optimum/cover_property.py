@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 import ot_draft as ot
+from ot_draft.laws import is_defined
 
 from ..checking import check
 from ..random_cases import Case
@@ -55,7 +56,7 @@ def table(error: str) -> Proof:
     lacks: list[str] = []
     count = 0
     for rule in ot.rules.ALL:
-        cases = [case for case in covered_cases(error == WIDER) if rule.law.is_defined(case.k)]
+        cases = [case for case in covered_cases(error == WIDER) if is_defined(rule.law, case.k)]
         kept = [(accepted(rule, case), case) for case in cases]
         refused = [(acceptance, case) for acceptance, case in kept if acceptance != 1]
         count += len(cases)
@@ -76,7 +77,7 @@ def is_optimal(rule: ot.SelectionRule) -> bool:
     return all(
         accepted(rule, case) == ot.optimal_acceptance(list(case.p), list(case.q), case.k, rule.law)
         for case in covered_cases()
-        if rule.law.is_defined(case.k)
+        if is_defined(rule.law, case.k)
     )
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import z3
 
 import ot_draft as ot
+from ot_draft.laws import is_defined
 
 from ..by_z3 import Part, decide, is_law, power, reals, token_sets, total
 from ..checking import check
@@ -41,7 +42,7 @@ SIZES = ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2))
 
 def problems(case: Case) -> list[ot.Problem]:
     """The case under every law that is defined for so many drafts."""
-    return [case.problem(law) for law in LAWS if law.is_defined(case.k)]
+    return [case.problem(law) for law in LAWS if is_defined(law, case.k)]
 
 
 def agree(case: Case, error: str) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
+from ot_draft.laws import probability_inside
 
 from ..branches import Chance, law_of
 from ..checking import check
@@ -101,7 +102,7 @@ def drafted(problem: ot.Problem, expected: bool) -> Any:
     """P(y is drafted) = 1 - P(all drafts lie outside {y}), for every y; or k q(y), the expected number of drafts y if i.i.d."""
     if expected:
         return problem.k * problem.q
-    return 1 - problem.law.inside(problem.q, ~np.eye(problem.n, dtype=bool), problem.k)
+    return 1 - probability_inside(problem.law, problem.q, ~np.eye(problem.n, dtype=bool), problem.k)
 
 
 STATEMENTS = (

@@ -52,7 +52,7 @@ def test_hybrid_drafting_is_the_case_of_top_tokens() -> None:
         for top in (0, 1, 2, -1, "auto"):
             p, q = random_pair(generator, n)
             hybrid = ot.Hybrid(top)
-            fixed = ot.Fixed(hybrid.top_drafts(q, k))
+            fixed = ot.Fixed(hybrid.fixed_drafts(q, k))
             tuples = np.stack(np.meshgrid(*[np.arange(n)] * k, indexing="ij"), -1).reshape(-1, k)
             assert (hybrid.probability(q, tuples) == fixed.probability(q, tuples)).all()
             mine, theirs = (
@@ -90,7 +90,7 @@ def test_a_batch_has_a_row_of_tokens_for_every_row(kind: str) -> None:
         generator = torch.Generator().manual_seed(1) if kind == "torch" else generator
         drafts = ot.draw(law, q, 3, generator)
         assert np.asarray(drafts)[:, 0].tolist() == [1, 3, 0] and int(drafts[2, 1]) == 2
-        assert 1 not in np.asarray(drafts)[0, 1:] and np.asarray(law.number(q, 3)).tolist() == [[1], [1], [2]]
+        assert 1 not in np.asarray(drafts)[0, 1:] and np.asarray(law.n_fixed(q, 3)).tolist() == [[1], [1], [2]]
         accept = ot.rules.Optimal(law)(p, q, drafts).accept
         singly = [
             ot.rules.Optimal(each)(p[i : i + 1], q[i : i + 1], drafts[i : i + 1]).accept for i, each in enumerate(alone)
@@ -112,7 +112,7 @@ def test_the_loss_takes_it() -> None:
 
 
 def test_names_and_errors() -> None:
-    assert law_called("fixed:3+1") == ot.Fixed((3, 1)) and ot.Fixed((3, 1)).spelling == "fixed:3+1"
+    assert law_called("fixed:3+1") == ot.Fixed((3, 1)) and ot.Fixed((3, 1)).name == "fixed:3+1"
     assert ot.Fixed().plain(4) == ot.IID() == ot.Fixed((1,)).plain(0) and ot.Fixed((1,)).plain(1) == ot.Fixed((1,))
     with pytest.raises(ot.InvalidArgument, match="there is no law 'fixed:x': take"):
         law_called("fixed:x")

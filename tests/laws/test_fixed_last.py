@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
-from ot_draft.laws import WithoutReplacement, outside
+from ot_draft.laws import FixedFirst, WithoutReplacement, outside, probability_inside
 from ot_draft.laws.fixed_last import ByNodeLast, FixedLast
 
 Q = np.array([F(1, 10), F(2, 10), F(3, 10), F(4, 10)], dtype=object)
 P = np.array([F(4, 10), F(1, 10), F(4, 10), F(1, 10)], dtype=object)
 ALL = np.array(list(product(range(4), repeat=3)))
 LAWS = [FixedLast(), FixedLast((2,)), FixedLast((3, 0)), FixedLast((1, 2, 3))]
-EACH = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.spelling)
+EACH = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 
 
 def masses(law: FixedLast) -> list[F]:
@@ -40,14 +40,16 @@ def test_sets_and_orders_are_those_of_the_enumeration(law: FixedLast) -> None:
     for members in product((False, True), repeat=4):
         chosen = np.array(members)
         expected = sum(mass for drafts, mass in zip(ALL, masses(law), strict=True) if chosen[drafts].all())
-        assert law.inside(Q, chosen, 3) == expected
+        assert probability_inside(law, Q, chosen, 3) == expected
     for order in (np.array([2, 0, 3, 1]), law.order(P, Q, 3)):
         along = law.along(Q, order, 3)
-        assert [along[i] for i in range(5)] == [law.inside(Q, np.isin(np.arange(4), order[:i]), 3) for i in range(5)]
+        assert [along[i] for i in range(5)] == [
+            probability_inside(law, Q, np.isin(np.arange(4), order[:i]), 3) for i in range(5)
+        ]
     order = law.order(P, Q, 3)
     by_order = [1 + sum(P[order[:i]]) - law.along(Q, order, 3)[i] for i in range(5)]
     every = [np.array(members) for members in product((False, True), repeat=4)]
-    assert min(by_order) == min(1 + sum(P[chosen]) - law.inside(Q, chosen, 3) for chosen in every)
+    assert min(by_order) == min(1 + sum(P[chosen]) - probability_inside(law, Q, chosen, 3) for chosen in every)
 
 
 @EACH
@@ -73,13 +75,16 @@ def test_one_child_after_the_other_is_every_law(law: ot.DraftLaw) -> None:
     """Place by place, and with another place in every row."""
     k = 2 if law == ot.Hub() else 3
     tuples = np.unique(ALL[:, :k], axis=0)
-    number, places = law.number(Q, k), np.arange(k)[:, None]
+    places = np.arange(k)[:, None]
+    fixed = law.fixed_drafts(Q, k) if isinstance(law, FixedFirst) else np.full(k, -1)
+    number = int((fixed >= 0).sum())
     for drafts, mass in zip(tuples, law.probability(Q, tuples), strict=True):
-        if tuple(drafts[:number].tolist()) == tuple(law.top_drafts(Q, k)[:number].tolist()):
+        if drafts[:number].tolist() == fixed[:number].tolist():
             steps = [law.child(Q, drafts, np.array([place])) for place in range(k)]
             assert np.prod([step[token] for step, token in zip(steps, drafts, strict=True)]) == mass
             rows = [np.broadcast_to(x, (k, *x.shape)) for x in (Q, drafts)]
-            assert law.child(*rows, places, number + 0 * places).tolist() == [step.tolist() for step in steps]
+            told = (number + 0 * places,) if isinstance(law, FixedFirst) else ()
+            assert law.child(*rows, places, *told).tolist() == [step.tolist() for step in steps]
 
 
 def test_what_is_drawn_follows_the_law() -> None:
@@ -97,6 +102,6 @@ def test_errors() -> None:
             FixedLast(tokens)
     with pytest.raises(ot.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
         FixedLast((4,)).draw(Q.astype(float), np.zeros(2))
-    for ask in (lambda law: law.number(Q, 2), lambda law: law.child(Q, ALL[0], np.array([0]))):
+    for ask in (lambda law: law.n_fixed(Q, 2), lambda law: law.child(Q, ALL[0], np.array([0]))):
         with pytest.raises(ot.InvalidDrafts, match="ByNodeLast"):
             ask(ByNodeLast())

@@ -12,7 +12,7 @@ from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, r
 
 import ot_draft as ot
 from ot_draft.arrays import top_tokens
-from ot_draft.laws import hybrid, outside
+from ot_draft.laws import hybrid, outside, probability_inside
 from ot_draft.laws.hybrid import StandIn
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -50,7 +50,7 @@ def test_set_probability_is_the_sum_over_tuples(law: ot.DraftLaw) -> None:
         chance = law.probability(q, tuples)
         for token_set in all_token_sets(n):
             all_in = np.append(token_set, True)[tuples].all(-1)  # position -1, the last one, stands for absent drafts
-            assert law.inside(q, token_set, k) == chance[all_in].sum()
+            assert probability_inside(law, q, token_set, k) == chance[all_in].sum()
 
 
 @ALL_LAWS
@@ -66,8 +66,8 @@ def test_among_the_prefixes_is_a_minimum_cut(law: ot.DraftLaw) -> None:
             inside = law.along(q, order, k)
             sets = [np.isin(np.arange(n), order[:i]) for i in range(n + 1)]
             assert sorted(order.tolist()) == list(range(n))
-            assert inside.tolist() == [law.inside(q, s, k) for s in sets]
-            cuts = [p[s].sum() - law.inside(q, s, k) for s in all_token_sets(n)]
+            assert inside.tolist() == [probability_inside(law, q, s, k) for s in sets]
+            cuts = [p[s].sum() - probability_inside(law, q, s, k) for s in all_token_sets(n)]
             assert min(p[s].sum() - x for s, x in zip(sets, inside, strict=True)) == min(cuts)
 
 
@@ -108,7 +108,7 @@ def test_uniform_fallback_when_q_has_too_few_tokens() -> None:
     q, law = fractions([0, 1, 0, 0]), ot.WithoutReplacement()
     assert law.probability(q, np.array([[1, 0], [1, 2], [1, 3], [1, 1], [0, 1]])).tolist() == [F(1, 3)] * 3 + [0, 0]
     assert law.probability(q, np.array([1, 0, 2, 3, -1, -1])) == F(1, 6)
-    assert law.inside(q, np.array([True, True, False, True]), 3) == F(1, 3)
+    assert probability_inside(law, q, np.array([True, True, False, True]), 3) == F(1, 3)
     assert ot.Hybrid(top=1).probability(q, np.array([[1, 0, 3], [1, 1, 0]])).tolist() == [F(1, 9), 0]
     assert ot.Hub().probability(q, np.array([[1, 0], [0, 1]])).tolist() == [F(1, 3), 0]
 
@@ -137,9 +137,11 @@ def test_outside_is_what_is_left_normalised() -> None:
 @ALL_LAWS
 def test_many_token_sets_at_once(law: ot.DraftLaw) -> None:
     q, sets = fractions([0, 1, 4, 2]), all_token_sets(4)
-    assert law.inside(q, sets, 2).tolist() == [law.inside(q, s, 2) for s in sets]
+    assert probability_inside(law, q, sets, 2).tolist() == [probability_inside(law, q, s, 2) for s in sets]
     many = np.stack([q, q[::-1]])[:, None]
-    assert law.inside(many, sets, 2).tolist() == [[law.inside(x[0], s, 2) for s in sets] for x in many]
+    assert probability_inside(law, many, sets, 2).tolist() == [
+        [probability_inside(law, x[0], s, 2) for s in sets] for x in many
+    ]
 
 
 @pytest.mark.parametrize("cells", [1, 40 * StandIn().head * 7])

@@ -39,7 +39,7 @@ def run(*arguments: str) -> str:
 
 def test_it_goes_by_its_name(law: Any) -> None:
     assert laws.law_called("sharpened") == law and ot.Sharpened is type(law)
-    assert (law.name, law.spelling, law.title) == ("Sharpened", "sharpened", "sharpened")
+    assert law.name == "sharpened"
     with pytest.raises(ot.InvalidArgument, match=r"there is no law 'other': take iid, .*hub, sharpened"):
         laws.law_called("other")
 
@@ -107,7 +107,7 @@ def test_trees(law: Any, shape: paths.TreeShape) -> None:
         if rule.fits(shape, law):
             model = paths.MarkovModel.random(np.random.default_rng(5), 2)
             assert paths.evaluate(rule, model, shape, law).lossless
-    with pytest.raises(ot.InvalidDrafts, match="take NaiveTarget"):
+    with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\) or NaivePath\(\)"):
         paths.Joint().check(shape, law)
     simulated = simulate(paths.Traversal(), SimulatedModel(n=20), shape, 50, law=law)
     assert 0 < simulated.expected_length < shape.length

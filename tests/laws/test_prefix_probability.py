@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 from fractions import Fraction as F
+from functools import partial
 from itertools import permutations
 from math import perm
 
@@ -12,9 +13,10 @@ import pytest
 from random_problems import fractions, random_masses
 
 import ot_draft as ot
+from ot_draft.laws import probability_inside
 from ot_draft.laws.without_replacement import prefixes
 
-inside = ot.WithoutReplacement().inside
+inside = partial(probability_inside, ot.WithoutReplacement())
 
 
 def by_decimals(q: np.ndarray, k: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from random_problems import all_token_sets, all_tuples, fractions, random_masses
 
 import ot_draft as ot
 from ot_draft import paths
-from ot_draft.laws import Several
+from ot_draft.laws import Several, probability_inside
 from ot_draft.laws.several import least_cut
 
 
@@ -41,7 +41,7 @@ def test_one_sorted_list_is_not_enough() -> None:
     order = [2, 1, 0, 3]
     assert [float(p[y] / (q[y] + other[y])) for y in order] == sorted(float(p[y] / (q[y] + other[y])) for y in range(4))
     prefixes = [np.isin(np.arange(4), order[:i]) for i in range(5)]
-    cuts = [p[s].sum() - law.inside(q, s, 2) for s in prefixes]
+    cuts = [p[s].sum() - probability_inside(law, q, s, 2) for s in prefixes]
     assert ot.optimal_acceptance(p, q, 2, law) < 1 + min(cuts)
 
 
@@ -91,11 +91,11 @@ def test_probabilities_and_draws() -> None:
     chance = law.probability(q, tuples)
     assert chance.sum() == 1 and (chance[(tuples < 0).any(-1)] == 0).all()
     for token_set in all_token_sets(3):
-        assert law.inside(q, token_set, 2) == chance[np.append(token_set, False)[tuples].all(-1)].sum()
+        assert probability_inside(law, q, token_set, 2) == chance[np.append(token_set, False)[tuples].all(-1)].sum()
     drafts = ot.draw(law, np.broadcast_to(q.astype(float), (8000, 3)), 2, np.random.default_rng(1))
     seen = np.array([(drafts == t).all(-1).mean() for t in tuples])
     assert np.abs(seen - chance.astype(float)).max() < 0.03
-    assert law.drafted(q, 2).tolist() == [chance[(tuples == y).any(-1)].sum() for y in range(3)]
+    assert law.marginals(q, 2).tolist() == [chance[(tuples == y).any(-1)].sum() for y in range(3)]
 
 
 def test_rules_for_it_are_exact() -> None:

@@ -15,6 +15,7 @@ import torch
 from scipy.optimize import linprog
 
 import ot_draft as ot
+from ot_draft import arrays as xp
 from ot_draft import optional
 from ot_draft.exact import all_drafts
 from ot_draft.laws import sets
@@ -314,17 +315,14 @@ class Twice(ot.DraftLaw):
     def draw(self, q, uniforms):
         raise NotImplementedError
 
-    def child(self, q, earlier, token, count, number=None):
+    def child(self, q, siblings, place):
         raise NotImplementedError
-
-    def inside(self, q, token_set, k):
-        return q[token_set].sum() ** self.power
 
     def order(self, p, q, k):
         raise NotImplementedError
 
     def along(self, q, order, k):
-        raise NotImplementedError
+        return xp.prefix_sums(xp.take(q, order)) ** self.power
 
 
 def test_a_law_of_the_user_is_enumerated():

@@ -15,6 +15,7 @@ from test_paths_planted import random_models
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.laws import is_defined
 from ot_draft.laws.fixed_last import FixedLast
 from ot_draft.paths.drafting.enumeration import trees_of_shape
 from ot_draft.paths.model import Nodes
@@ -48,7 +49,7 @@ RULES = [
 def accepts(rule: paths.PathRule, shape: paths.TreeShape, law: ot.DraftLaw) -> bool:
     try:
         rule.check(shape, law)
-        return all(law.is_defined(count) for count in shape.branching)
+        return all(is_defined(law, count) for count in shape.branching)
     except ot.InvalidDrafts:
         return False
 

@@ -13,6 +13,7 @@ from test_paths_planted import random_models
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.laws import is_defined
 from ot_draft.paths.drafting.enumeration import number_of_trees, trees_of_shape
 from ot_draft.paths.model import Nodes
 from ot_draft.paths.tree import PlainTree
@@ -46,7 +47,7 @@ CASES = [
     for n, shape in SHAPES.values()
     for law in RULES
     for rule in RULES[law] + ANY
-    if all(law.is_defined(count) for count in shape.branching)
+    if all(is_defined(law, count) for count in shape.branching)
     and not (shape.parents == (0, 0, 1, 1, 2) and law in (ot.Hybrid(-1), ot.Hybrid("auto")) and rule not in ANY)
 ]
 IDS = [f"{n}-{shape.parents}-{law}-{rule.name}".replace(" ", "") for n, shape, law, rule in CASES]
@@ -90,7 +91,7 @@ def test_all_trees_have_probability_1_together() -> None:
     (model,) = random_models(1, 3)
     for law in RULES:
         for shape in (paths.TreeShape.by_level((2, 2)), paths.TreeShape((0, 0, 1, 1, 3))):
-            if all(law.is_defined(count) for count in shape.branching):
+            if all(is_defined(law, count) for count in shape.branching):
                 nodes = Nodes.of(model)
                 every = list(trees_of_shape(nodes, shape, law))
                 assert sum(mass for _, mass in every) == 1 and len({tree for tree, _ in every}) == len(every)

@@ -11,7 +11,7 @@ import ot_draft as ot
 from llm_demo.bench.trees.growth import Drafted, Prefix
 from llm_demo.bench.trees.merged import MergedLaws, TreeModel, merged_row
 from llm_demo.bench.trees.prefixes import PrefixLogits
-from ot_draft.laws import ByNode
+from ot_draft.laws import ByNode, FixedFirst
 from ot_draft.paths.tree import PlainTree
 
 
@@ -25,12 +25,14 @@ def plain(tree: Drafted, model: TreeModel) -> PlainTree:
     """The tree with its tokens as the model numbers them."""
     shape = ot.paths.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
-    law = ByNode() if tree.law.fixes_tops else tree.law
+    law: ot.DraftLaw = tree.law
     nodes = []
     for node, way in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
         nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
-    return PlainTree(shape, tokens, law.told(nodes))
+    if isinstance(law, FixedFirst) and not isinstance(law, ot.IID):
+        law = ByNode().with_fixed_tokens(nodes)
+    return PlainTree(shape, tokens, law)
 
 
 def covered(ways: Sequence[Prefix], mass: Callable[[Prefix], float]) -> float:

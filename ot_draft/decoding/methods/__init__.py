@@ -99,7 +99,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
         drawn = path_rule.law if law is None else law_called(law)
-        name = drawn.spelling
+        name = drawn.name
     tree = ot.paths.FixedTree(shape, drawn)
     drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
     return Method.of(path_rule.command, name, path_rule.label, drafts, Drafting(tree, path_rule.quick(drawn)))

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...laws.fixed_tokens import carries_n_fixed
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds, written
 
@@ -124,7 +125,7 @@ class Candidates(Growing):
         slots, tokens = (_padded(xp.where(there, xp.take(x, at), -1), size, -1) for x in (slots, tokens))
         slots = xp.concatenate((0 * at[:, :1], slots))
         fixed_count = 0 * slots
-        if self.drafting.law.number_by_q:  # no child is a draw
+        if carries_n_fixed(self.drafting.law):  # no child is a draw
             nodes = xp.positions(size + 1, above)
             fixed_count = (above[:, :, None] == nodes).sum(1) * (nodes < size)
         return Grown(*map(self._draws.kind, (tokens, above, fixed_count, slots)))

@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
+from ...laws.fixed_tokens import carries_n_fixed
 from ..model import Nodes, Path, Rows
 from ..rules.path_rule import PathRule
 from ..tree import Bounds, DraftTree, TreeBounds
@@ -105,7 +106,7 @@ class TreeDrafter(ABC):
 
     def tree(self, grown: Grown, p: Array, q: Array) -> DraftTree:
         """The drafted trees, with p (B, N + 1, n) and q (B, M, n) at their nodes."""
-        fixed_count = grown.fixed_count[:, : q.shape[1]] if self.law.number_by_q else None
+        fixed_count = grown.fixed_count[:, : q.shape[1]] if carries_n_fixed(self.law) else None
         return DraftTree(grown.parents, grown.tokens, p, q, self.bounds, self.law, fixed_count)
 
     def held(

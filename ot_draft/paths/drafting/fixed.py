@@ -14,7 +14,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw, outside
+from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw, WithoutReplacement, outside, probability_inside
 from ..model import Nodes, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import PathRule
@@ -91,8 +91,8 @@ class FixedTree(TreeDrafter):
     ) -> tuple[Array, Array]:
         """Exactly: for laws whose drafts are independent, and draws without replacement. Raises InvalidArgument for others."""
         law, L = self.law, self.length
-        distinct = law.first_follows_q and law.absent_anywhere and not law.independent  # draws without replacement
-        if not (law.independent or distinct):
+        distinct = isinstance(law, WithoutReplacement) and not isinstance(law, FixedTokensLaw)
+        if not (distinct or isinstance(law, FixedFirst)):
             raise InvalidArgument(f"{law!r}: give a law of independent drafts, or WithoutReplacement()")
         if len(text) != L:
             raise InvalidArgument(f"the text has {len(text)} tokens: give {L}, the depth of the trees")
@@ -167,13 +167,17 @@ class FixedGrowth(Growing):
         law, (nodes, groups) = self.drafting.law, self.drafting.steps[self._depth]
         for places, children, count in groups:
             uniforms = self._draws.uniforms(places, children, count)
-            drafts, number = law.draw_with_number(q[:, places], uniforms)
+            n_fixed: Any = 0
+            if isinstance(law, FixedFirst):
+                drafts, n_fixed = law.draw_counted(q[:, places], uniforms)
+            else:
+                drafts = law.draw(q[:, places], uniforms)
             there = self.slots[:, places, None] >= 0
             drafts = drafts if xp.settled(there) else xp.where(there, drafts, -1)
             self._tokens[:, children] = drafts.reshape(len(drafts), -1)
-            if law.fixes_tops:
+            if not isinstance(n_fixed, int) or n_fixed:  # else the zeros stay
                 of = slice(nodes.start + places.start, nodes.start + places.stop)
-                self._fixed_count[:, of] = number if isinstance(number, int) else number[..., 0]
+                self._fixed_count[:, of] = n_fixed if isinstance(n_fixed, int) else n_fixed[..., 0]
         self._depth, self.levels = self._depth + 1, self.levels - 1
         if self.levels:
             self._show_level(self.drafting.steps[self._depth].nodes)
@@ -193,14 +197,15 @@ class FixedGrowth(Growing):
 
 def independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
     """Probability that the child at each place is the token: (n,), int (1,) -> (count,)."""
-    fixed = law.top_drafts(q, count)
+    assert isinstance(law, FixedFirst)  # as `held` asked
+    fixed = law.fixed_drafts(q, count)
     return xp.where(fixed >= 0, xp.as_number(fixed == token, q), xp.gather(outside(q, fixed), token))
 
 
 def without_replacement(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
     """The same for draws without replacement."""
     others = ~xp.members(token, q.shape[-1], q)
-    among = [1 - law.inside(q, others, first)[..., None] for first in range(count + 1)]
+    among = [1 - probability_inside(law, q, others, first)[..., None] for first in range(count + 1)]
     return xp.concatenate([later - earlier for earlier, later in pairwise(among)])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...laws import IID, FixedTokensLaw
 from ..layout import Layout
 from ..tree import DraftTree, PathSelection
 from .walk import Draws, Survivors
@@ -77,7 +78,7 @@ class _Walk:
         self._number = _inner(tree, self._parents)
         self._fixed = _fixed_counts(tree, self._counts, self._number)
         self._siblings = self._children(present.children)
-        self._alike = tree.law.all_independent  # every child of a node has one law
+        self._alike = isinstance(tree.law, IID)  # every child of a node has one law
         # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
         # then, and fresh memory costs more than the arithmetic. The last row takes what is of no use.
         self._mass, self._laws = (xp.empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p) for _ in range(2))
@@ -149,7 +150,15 @@ class _Walk:
         tree, row = self.tree, xp.minimum(row, self._number - 1)
         q = self.survivors.at(tree.q, xp.minimum(row, tree.q.shape[1] - 1))
         siblings = self._siblings[self._rows, row[..., 0]]
-        return tree.law.child(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
+        return self._child(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
+
+    def _child(self, q: Array, siblings: Array, place: Array, n_fixed: Any) -> Array:
+        """`DraftLaw.child` of the tree's law, told how many children are fixed where that is not the same everywhere."""
+        law = self.tree.law
+        if n_fixed is None:
+            return law.child(q, siblings, place)
+        assert isinstance(law, FixedTokensLaw)  # only these have a number that differs
+        return law.child(q, siblings, place, n_fixed)
 
     def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
         """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
@@ -185,12 +194,12 @@ class _Walk:
         siblings = xp.from_view(self._siblings, self.tree.p)
         place = 0 * siblings[..., :1]
         if tops is None or not xp.on_host(tops):
-            return xp.host_view(xp.gather(self.tree.law.child(q, siblings, place, tops), token))[..., 0]
+            return xp.host_view(xp.gather(self._child(q, siblings, place, tops), token))[..., 0]
         # Where none is fixed, the first draw is from q: the other laws are not written.
         offered = xp.host_view(xp.gather(q, token))[..., 0]
         some = np.flatnonzero((xp.host_view(tops)[..., 0] > 0).any(0))
         if len(some):
-            laws = self.tree.law.child(*(x[:, some] for x in (q, siblings, place, tops)))
+            laws = self._child(*(x[:, some] for x in (q, siblings, place, tops)))
             offered[:, some] = xp.host_view(xp.gather(laws, token[:, some]))[..., 0]
         return offered
 
@@ -233,11 +242,11 @@ def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
     """How many children of the first nodes are fixed, int (B, inner), where that is not the same for every number of children."""
     if tree.fixed_count is not None:
         return tree.fixed_count[:, :inner]
-    if tree.law.same_number:
+    if not isinstance(tree.law, FixedTokensLaw) or tree.law.n_fixed_is_constant:
         return None
     q, counts = tree.q[:, :inner], xp.from_view(counts[:, :inner] + 0, tree.q)
     fixed = 0 * counts
     for count in sorted(tree.bounds.branching):
-        number = tree.law.number(q, count)
+        number = tree.law.n_fixed(q, count)
         fixed = xp.where(counts == count, number if isinstance(number, int) else number[..., 0], fixed)
     return fixed

@@ -7,7 +7,8 @@ from typing import Any
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
-from ...laws import DraftLaw, outside
+from ...laws import DraftLaw, FixedFirst, outside
+from ...laws.fixed_tokens import law_at
 from ...rules.optimal.rule import select_draft
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
@@ -43,9 +44,9 @@ class Joint(PathRule):
     classes: int | None = None
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
-        if not law.independent:
+        if not isinstance(law, FixedFirst):
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
-        if not law.same_number and not bounds.is_even:
+        if not law.n_fixed_is_constant and not bounds.is_even:
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )
@@ -75,7 +76,7 @@ class Joint(PathRule):
     ) -> Iterator[tuple[Any, State]]:
         """The tokens that may be selected next: the probability of each, and the state it leads to."""
         offered = tuple(tuple(token for token, _ in children) for children in lists)
-        tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
+        tops, draws = split_tops(law_at(law, walk.path), nodes.draft(walk.path), offered)
         here = (law, walk.path, key, tops, draws)
         choice, selected = nodes.once(self, here, lambda: _select(nodes, walk, tops, draws))
         tokens, step = tops + draws, (tops, sum(token >= 0 for token in draws))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw
+from ...laws import IID, DraftLaw, FixedFirst
 from ...selection import SelectionRule
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
@@ -175,12 +175,13 @@ def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:
     """The error for a path rule on a tree that was drawn by another law."""
     return InvalidDrafts(
         f"{name} is valid on trees whose children follow {valid_under}, and the children of this one were drawn by {law!r}:"
-        f" {law.remedy}, or draw the tree by the law of the rule"
+        f" take Traversal() or NaivePath(), valid under every law, or draw the tree by the law of the rule"
     )
 
 
 def split_tops(law: DraftLaw, q: Array, lists: tuple[Path, ...]) -> tuple[Path, Path]:
     """The children of all living nodes in plain form, a list a node: the top tokens, once, and all draws."""
+    assert isinstance(law, FixedFirst)  # as the rules' checks have it
     longest = max(lists, key=len)
-    number = int(np.ravel(law.number(q, len(longest)))[0])
+    number = int(np.ravel(law.n_fixed(q, len(longest)))[0])
     return longest[:number], tuple(token for tokens in lists for token in tokens[number:])

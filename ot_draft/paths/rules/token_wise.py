@@ -10,7 +10,8 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import DraftLaw
+from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw
+from ...laws.fixed_tokens import law_at
 from ...rules import NaiveTarget
 from ...selection import Selection, SelectionRule
 from ..model import Nodes, Path
@@ -65,7 +66,7 @@ class TokenWise(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not all(self.rule.valid_under(law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        apart = self.rule.takes_tops and law.same_number
+        apart = self.rule.takes_tops and (not isinstance(law, FixedTokensLaw) or law.n_fixed_is_constant)
         if not (self.rule.merges(law) or self.rule.any_number or apart or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
@@ -103,7 +104,7 @@ class TokenWise(PathRule):
         def select() -> Array:
             p, q = nodes.target(prefix), nodes.draft(prefix)
             if self._apart(law):
-                tops, draws = (xp.integers(x, p) for x in split_tops(law.at(prefix), q, tokens))
+                tops, draws = (xp.integers(x, p) for x in split_tops(law_at(law, prefix), q, tokens))
                 drafts, selection = self.rule.select_beside(p, q, tops, draws)
             else:
                 drafts = xp.integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
@@ -114,7 +115,7 @@ class TokenWise(PathRule):
 
     def _apart(self, law: DraftLaw) -> bool:
         """Whether top tokens, once, and the draws of all nodes are given to the rule apart."""
-        return self.rule.takes_tops and law.fixes_tops
+        return self.rule.takes_tops and isinstance(law, FixedFirst) and not isinstance(law, IID)
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)

@@ -5,7 +5,8 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import DraftLaw
+from ...laws import IID, DraftLaw
+from ...laws.fixed_tokens import law_at
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .batched_traversal import select_by_traversal
@@ -65,10 +66,10 @@ class Traversal(PathRule):
         for token, below in children:
             if token >= 0:
                 child, place = xp.integers([token], p), xp.integers([len(elder)], p)
-                drawn_by = law.at(path).child(nodes.draft(path), siblings, place)
+                drawn_by = law_at(law, path).child(nodes.draft(path), siblings, place)
                 (ratio,) = xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()
                 chance = min(nodes.one, ratio)
-                known = len(elder) if law.all_independent else elder
+                known = len(elder) if isinstance(law, IID) else elder
                 decided, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
                 found += [(accepted, refused * probability, after) for accepted, probability, after in decided]
                 (p, weight), refused = _refused(p, weight, drawn_by), refused * left

@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...laws import IID, FixedFirst
 from ..tree import DraftTree, PathSelection
 
 SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less
@@ -81,7 +82,7 @@ class Survivors:
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         """Children of living nodes: the fixed top tokens, once, int (B, C), and all draws (B, W), -1 elsewhere."""
-        if not self.tree.law.fixes_tops:
+        if not isinstance(self.tree.law, FixedFirst) or isinstance(self.tree.law, IID):
             return self.drafts()[:, :0], self.drafts()
         first, below = self.first_drafts(), self.layout.levels[self.depth + 1].nodes
         number = self._number_of_tops(q, first.shape[-1])
@@ -92,7 +93,8 @@ class Survivors:
     def _number_of_tops(self, q: Array, count: int) -> Any:
         """How many of the living nodes' children are top tokens: as the tree carries it, an integer or int (B, 1)."""
         if self.tree.fixed_count is None:
-            return xp.host_view(self.tree.law.number(q, count))
+            assert isinstance(self.tree.law, FixedFirst)  # as `tops_and_draws` asked
+            return xp.host_view(self.tree.law.n_fixed(q, count))
         tops = xp.host_view(self.tree.fixed_count)
         return tops[self.rows, xp.minimum(self.here[..., 0], tops.shape[1] - 1)][..., None]
 

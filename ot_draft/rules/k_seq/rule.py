@@ -45,7 +45,7 @@ class KSeq(SelectionRule):
 
         With any other factor, P(all refused, y among them) = (1 - beta)^k - (1 - beta - P(the draft is y and refused))^k.
         """
-        if not problem.law.all_independent:
+        if not isinstance(problem.law, IID):
             return None
         p, q, k = problem.p, problem.q, problem.k
         factor = self._factor(p, q, xp.full((*problem.batch, 1), k, p), None)

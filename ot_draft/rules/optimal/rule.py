@@ -9,7 +9,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...kernels import wanted
-from ...laws import IID, DraftLaw, Hybrid, outside
+from ...laws import IID, DraftLaw, FixedFirst, Hybrid, outside
 from ...problem import Problem
 from ...selection import Selection, SelectionRule
 from ..coupling import attained_optimum, couple
@@ -28,13 +28,13 @@ class Optimal(SelectionRule):
     Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
     """
 
-    law: DraftLaw = IID()
+    law: FixedFirst = IID()
     classes: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.law, str) and self.law == "auto":
             object.__setattr__(self, "law", Hybrid(top="auto"))
-        if not isinstance(self.law, DraftLaw) or not self.law.independent:  # anything may have been given for a law
+        if not isinstance(self.law, FixedFirst):  # anything may have been given for a law
             raise InvalidArgument(
                 f"Optimal(law={self.law!r}): give IID(), Hybrid(top=j) or 'auto'; RandomOrder takes any law"
             )
@@ -48,27 +48,27 @@ class Optimal(SelectionRule):
         return ("optimal",) if self.classes is None else ("maximal",)
 
     def under(self, law: DraftLaw) -> Optimal | None:
-        return replace(self, law=law) if law.independent else None
+        return replace(self, law=law) if isinstance(law, FixedFirst) else None
 
     def quick(self, law: DraftLaw) -> SelectionRule:
         # Without classes it sorts the vocabulary, which takes a tenth of a step.
-        return replace(self, law=law, classes=CLASSES) if law.independent else self
+        return replace(self, law=law, classes=CLASSES) if isinstance(law, FixedFirst) else self
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if not self.law.fixes_tops:
+        if isinstance(self.law, IID):
             computed = backend(p, drafts, self.classes)
             if computed not in (host, device):
                 return computed.select(p, q, drafts, self.classes)  # coupled, too
             choice, selected = computed.select_draft(p, q, drafts, self.classes)
             return couple(p, selected, choice, drafts)
-        fixed = self.law.top_drafts(q, drafts.shape[-1])
+        fixed = self.law.fixed_drafts(q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
         draws = xp.where(fixed >= 0, -1, drafts)
         choice, selected = select_draft(xp.cleared(p, fixed), outside(q, fixed), draws, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        by_groups = self.law.all_independent and hasattr(target, "ratios") and drafts.shape[-1]
+        by_groups = isinstance(self.law, IID) and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or backend(p, drafts, self.classes) is not host:
             return super().toward(target, p, q, drafts)
         return host.select_toward(target, p, q, drafts, self.classes)
@@ -95,7 +95,7 @@ class Optimal(SelectionRule):
         always. Exact on Fractions.
         """
         p, q = problem.p, problem.q
-        fixed = self.law.top_drafts(q, problem.k)
+        fixed = self.law.fixed_drafts(q, problem.k)
         left = xp.cleared(p, fixed)
         _, selected = select_draft(left, outside(q, fixed), xp.where(fixed < 0, 0, -1), self.classes)
         on_fixed = xp.where(fixed >= 0, xp.gather(p, fixed), 0).sum(-1)

@@ -81,7 +81,7 @@ def hybrid(case: Case, error: str) -> bool:
 def hybrid_values(case: Case, drafted: ot.Hybrid, normalised: bool) -> tuple[Fraction, Fraction]:
     """p(T) + sum over the rest of min(p, m), with m written out; and the least cut over all token sets."""
     p, q, n = case.p, case.q, len(case.p)
-    top = {y for y in drafted.top_drafts(np.array(q, dtype=object), case.k).tolist() if y >= 0}
+    top = {y for y in drafted.fixed_drafts(np.array(q, dtype=object), case.k).tolist() if y >= 0}
     rest, r = [y for y in range(n) if y not in top], case.k - len(top)
     left = sum((q[y] for y in rest), Fraction(0))
     free = [Fraction(0) if y in top else q[y] / left if left else Fraction(1, len(rest)) for y in range(n)]
