@@ -27,7 +27,7 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Lookup, Pair, SamplingParams, Step
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, PromptLookup, SamplingParams, Step
 from ot_draft.decoding.benchmark import Comparison, Measured, compare_methods
 from ot_draft.decoding.benchmark.calls import Call, Watch, calls, nobody
 from ot_draft.decoding.benchmark.peers import peers
@@ -46,7 +46,7 @@ def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
     methods: list[Method] = [auto_method()]
     if against in ("all", "shapes"):
         methods += [method_called(rule, None, shape_of(K, L, None)) for rule, K, L in ONE_SHAPE]
-        methods.append(lookup_method(Lookup()))
+        methods.append(lookup_method(PromptLookup()))
     if against in ("all", "peers") and batch == 1:
         methods += peers(pair)
     return methods

@@ -123,9 +123,9 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
 
 
 DRAFTINGS = {
-    "autoregressive": Drafting(),
+    "autoregressive": Drafting.plain(),
     **{f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law) for rule, law in PATH_RULES if not rule.wants_tops},
-    **{f"dynamic, {name}": Drafting(make(6)) for name, make in ot.paths.drafting.ALL.items()},
+    **{f"dynamic, {name}": Drafting.of(make(6)) for name, make in ot.paths.drafting.ALL.items()},
 }
 
 

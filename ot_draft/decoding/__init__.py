@@ -7,10 +7,12 @@ from ..optional import load as _load
 # First: what is missing is told with its extra, by whatever module of this folder it was asked for.
 _load("torch", "llm")
 
-from .drafting import Chooser, Drafting, Lookup
+from .drafting import Drafting
 from .load import load_draft, load_pair
 from .loop import Decoded, DecodeOptions, decode, decode_steps
 from .pair import Pair
+from .policy import Policy
+from .prompt_lookup import PromptLookup
 from .reference import reference_decode
 from .sampling import Processed, SamplingParams
 from .step import Step
@@ -19,13 +21,13 @@ from .tuning import Auto
 __all__ = [
     "Auto",
     "CannotDecode",
-    "Chooser",
     "DecodeOptions",
     "Decoded",
     "Drafting",
-    "Lookup",
     "Pair",
+    "Policy",
     "Processed",
+    "PromptLookup",
     "SamplingParams",
     "Step",
     "decode",

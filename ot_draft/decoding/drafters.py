@@ -1,5 +1,6 @@
-"""Who drafts the trees of a step: nobody, prompt lookup, or the draft model, level by level."""
+"""Who drafts the trees of a step: what was looked up, or the draft model, level by level."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 
@@ -11,12 +12,12 @@ from ot_draft import arrays as xp
 
 from ..paths.drafting.growing import Grown
 from .cache import Texts
-from .drafting import Match
+from .prompt_lookup import Match
 from .reader import Reader, ways_to
 
 
-class Drafter:
-    """Nobody, and what all have in common: the trees behind B texts, in tensors that are taken once and changed in place.
+class Drafter(ABC):
+    """Who drafts the trees behind B texts, in tensors that are taken once and changed in place.
 
     tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) the law by which the
     children of each node were drawn. without_law: (B,)
@@ -45,6 +46,7 @@ class Drafter:
     def catch_up(self) -> None:
         """Let the draft model read what it has not, which `propose` would else do; outside of what is recorded."""
 
+    @abstractmethod
     def propose(self, uniforms: Tensor) -> None:
         """Draft a tree behind every text by uniforms (B, draws)."""
 
@@ -58,7 +60,7 @@ class Drafter:
 
 
 class LookupDrafter(Drafter):
-    """A path of tokens that were looked up in the text; q is the point mass on each, 0 where there is none."""
+    """A path of tokens that were looked up in the text, of none for plain decoding; q is the point mass on each, 0 where there is none."""
 
     def __init__(self, tree: ot.paths.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
         super().__init__(tree, texts, n, number)
@@ -68,6 +70,9 @@ class LookupDrafter(Drafter):
         self.tokens.copy_(in_columns(found, self.tree.takes))
         self.q.zero_()
         self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
+
+    def propose(self, uniforms: Tensor) -> None:
+        """Nothing is left to draft."""
 
 
 class ModelDrafter(Drafter):

@@ -18,8 +18,10 @@ from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
 from .cache import SlotCache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
-from .drafting import Chooser, Drafting
+from .drafting import Drafting
 from .language_model import LanguageModel
+from .policy import Policy
+from .prompt_lookup import History
 from .reader import Reader
 from .sampling import NodeLaws, uniforms
 from .staged import StagedDrafter
@@ -86,7 +88,7 @@ class Memory:
                 assert self.third is not None
                 return StagedDrafter(tree, self.draft, self.third, self.n, self.number)
             return ModelDrafter(tree, self.draft, self.n, self.number)
-        return (LookupDrafter if tree.takes else Drafter)(tree, self.texts, self.n, self.number)
+        return LookupDrafter(tree, self.texts, self.n, self.number)
 
 
 class Engine:
@@ -205,14 +207,14 @@ class Engine:
 
 
 class Engines:
-    """The engines of one run, one a drafting, on the same texts and caches: the chooser says before every step which of them works.
+    """The engines of one run, one a drafting, on the same texts and caches: the policy says before every step which of them works.
 
     Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
     """
 
-    def __init__(self, memory: Memory, chooser: Chooser, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
-        self.memory, self._chooser, self._graphs = memory, chooser, graphs
-        self._texts = [list(prompt) for prompt in prompts]
+    def __init__(self, memory: Memory, policy: Policy, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
+        self.memory, self._policy, self._graphs = memory, policy, graphs
+        self._texts = History(prompts)
         # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
         self._narrows = memory.texts.tokens.device.type == "cpu"
         self._read = [len(prompt) - 1 for prompt in prompts]
@@ -220,7 +222,7 @@ class Engines:
 
     def next(self) -> Engine:
         """The engine of the coming step."""
-        drafting = self._chooser.choose(self._texts)
+        drafting = self._policy.choose(self._texts)
         if self._narrows:
             self.memory.narrow(max(map(len, self._texts)) + drafting.room)
         if drafting not in self._known:
@@ -230,19 +232,20 @@ class Engines:
         engine = self._known[drafting]
         # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
         engine.drafter.miss(max(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True)))
-        engine.drafter.look_up(self._chooser.found(drafting, self._texts))
+        if drafting.tree.takes:
+            engine.drafter.look_up(self._texts.look_up(drafting.lookup))
         self._engine = engine
         return engine
 
     def took(self, step: Step, seconds: float) -> None:
         """Note what a step did."""
         lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
+        roots = [len(text) - 1 for text in self._texts]
+        new = [tokens[: length + 1] if on else [] for tokens, length, on in zip(chosen, lengths, active, strict=True)]
+        self._texts.grow(new, (~step.finished).tolist())
         for row, text in enumerate(self._texts):
-            root = len(text) - 1
-            if active[row]:
-                text.extend(chosen[row][: lengths[row] + 1])
-            self._read[row] = self._engine.drafter.read_for_good(self._read[row], root, len(text))
-        self._chooser.learn(step, seconds)
+            self._read[row] = self._engine.drafter.read_for_good(self._read[row], roots[row], len(text))
+        self._policy.observe(step, seconds)
 
 
 def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]:

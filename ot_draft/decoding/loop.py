@@ -12,15 +12,16 @@ from torch import Tensor
 from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
 from .cache import Texts
-from .drafting import Drafting, Policy, Run
+from .drafting import Drafting
 from .engine import Engine, Engines, Memory
 from .language_model import LanguageModel, language_model
 from .pair import Pair
+from .policy import Policy
 from .probe import check_reads_trees
 from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 from .step import Seconds, Step, Stopwatch
 
-AUTOREGRESSIVE = Drafting()
+AUTOREGRESSIVE = Drafting.plain()
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,9 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     longest = max((len(prompt) for prompt in prompts), default=0)
     room = min((limit for limit, _ in limits.values() if limit), default=None)
     room = None if room is None else room - longest - options.max_tokens
-    chooser = policy.begin(Run(len(prompts), room, options.max_tokens, pair))
-    depth = max(drafting.tree.length for drafting in chooser.menu)
-    asked = any(drafting.tree.passes for drafting in chooser.menu)
+    policy = policy.begin(pair, len(prompts), room)
+    depth = max(drafting.tree.length for drafting in policy.menu)
+    asked = any(drafting.tree.passes for drafting in policy.menu)
     if draft is None and asked:
         raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
     for name, limit in limits.items():
@@ -145,12 +146,12 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     if used is not None:
         target = language_model(pair.target, n, used.reads)
     third = None
-    if any(drafting.tree.ahead for drafting in chooser.menu):
+    if any(drafting.tree.ahead for drafting in policy.menu):
         third = _third(pair, n)
-    warm = [drafting for drafting in chooser.menu if drafting.tree.passes and not drafting.by_place]
+    warm = [drafting for drafting in policy.menu if drafting.tree.passes and not drafting.by_place]
     _warm_up(frozenset({type(drafting.rule): drafting for drafting in warm}.values()), n)
-    memory = Memory.of((target, used, third), prompts, chooser.menu, options.of_both, texts)
-    return Engines(memory, chooser, prompts, options.graphs)
+    memory = Memory.of((target, used, third), prompts, policy.menu, options.of_both, texts)
+    return Engines(memory, policy, prompts, options.graphs)
 
 
 @cache

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from ..errors import CannotDecode
 from ..paths.drafting.growing import Grown
-from .drafting import Drafting, Policy, Run
+from .drafting import Drafting
 from .language_model import language_model
 from .loop import DecodeOptions
 from .pair import Pair
+from .policy import Policy
+from .prompt_lookup import History
 from .sampling import NodeLaws, uniforms
 
 
@@ -30,10 +32,10 @@ def reference_decode(
     stop = pair.stop_tokens if options.stop is None else options.stop
     emitted: list[int] = []
     step = 0
-    chooser = policy.begin(Run(1, None, options.max_tokens, pair))
+    policy = policy.begin(pair, 1, None)
     while True:
         text = [*prompt, *emitted]
-        for token in one_step(pair, text, chooser.choose([text]), options, row, step):
+        for token in one_step(pair, text, policy.choose(History([text])), options, row, step):
             emitted.append(token)
             if token in stop or len(emitted) == options.max_tokens:
                 return emitted
@@ -79,7 +81,7 @@ def uniform_if_lost(laws: Tensor) -> Tensor:
 def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> Grown:
     """The tree behind a text: every node that the drafting asks about is read by itself."""
     given = torch.full((1, drafting.tree.takes), -1)
-    found = drafting.lookup.find(text).tokens[: drafting.tree.takes]
+    found = drafting.lookup.find(text).tokens[: drafting.tree.takes] if drafting.lookup else ()
     given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
     growing = drafting.tree.begin(numbers[:, : drafting.tree.draws], given)
     prefixes: dict[int, list[int]] = {0: text}  # by slot

@@ -97,7 +97,7 @@ class Step:
     seconds: Seconds
     p: Tensor | None = None
     q: Tensor | None = None
-    drafting: Drafting = field(default_factory=Drafting)
+    drafting: Drafting = field(default_factory=Drafting.plain)
     fixed_count: Tensor | None = None
     without_law: Tensor | None = None
 

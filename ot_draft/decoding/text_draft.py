@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .cache import with_cache
-from .drafting import Match
+from .prompt_lookup import Match
 
 
 class TextDraft:

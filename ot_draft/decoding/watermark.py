@@ -101,7 +101,7 @@ class Watermarked(Drafting):
     races: Any = None
 
     @classmethod
-    def of(cls, key: str, paths: int, length: int, rule: ot.paths.PathRule | None = None) -> Watermarked:
+    def by(cls, key: str, paths: int, length: int, rule: ot.paths.PathRule | None = None) -> Watermarked:
         """rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead."""
         if not key:
             raise CannotDecode("the watermark's key is empty: give some text")

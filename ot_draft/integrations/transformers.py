@@ -17,8 +17,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
-from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Lookup, Pair, Step, decode_steps
-from ..decoding.drafting import Policy
+from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
@@ -62,7 +61,7 @@ def multi_draft(
         )
     named = {"num_tokens": prompt_lookup_num_tokens, "max_ngram": max_matching_ngram_size}
     settings = {name: value for name, value in named.items() if value is not None}
-    lookup = Lookup(**settings) if settings else None
+    lookup = PromptLookup(**settings) if settings else None
     one_shape = any(given is not None for given in (rule, paths, length, law, tree))
     if shape not in (None, "auto") or (shape == "auto" and one_shape):
         raise CannotDecode(f"shape is {shape!r}: give 'auto' alone, or rule, paths, length, law or tree in its place")
@@ -182,8 +181,8 @@ class MultiDraft:
 
     def _steps(self, model: Any, prompts: Sequence[Sequence[int]], options: DecodeOptions) -> Iterator[Step]:
         """Steps of the policy; of one shape where processes have to decode alike, whose clocks may differ."""
-        policy = self.policy if not split_between_processes(model) else self.policy.without_clock()
-        if policy is None:
+        policy = self.policy
+        if policy.uses_clock and split_between_processes(model):
             policy = _one_shape() if self.draft_model is not None else Drafting.looked_up()
         for step in decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, policy, options):
             if self.on_step is not None:

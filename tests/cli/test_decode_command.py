@@ -32,7 +32,7 @@ from ot_draft.cli.decode.live import (  # noqa: E402
 )
 from ot_draft.cli.decode.table import why  # noqa: E402
 from ot_draft.cli.plan import read_costs  # noqa: E402
-from ot_draft.decoding import Auto, DecodeOptions, Lookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
+from ot_draft.decoding import Auto, DecodeOptions, PromptLookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
 from ot_draft.decoding.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
 from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
@@ -194,7 +194,7 @@ def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -
     assert shown.exit_code == 0, shown.output
     pair = load_pair(models[1], "lookup")
     assert pair.draft is None
-    prompt, drafting = pair.encode("a b a b a b"), lookup_method(Lookup(3, 1)).drafting
+    prompt, drafting = pair.encode("a b a b a b"), lookup_method(PromptLookup(3, 1)).drafting
     expected = reference_decode(pair, prompt, drafting, DecodeOptions(max_tokens=20, seed=4))
     assert shown.stdout.split() == pair.text(expected).split()
     auto = call(*words, "--shape", "auto", "--costs", str(costs_file(tmp_path)))

@@ -21,18 +21,18 @@ pytest.importorskip("transformers")
 from ot_draft.decoding import (  # noqa: E402
     Auto,
     CannotDecode,
-    Chooser,
     DecodeOptions,
     Drafting,
-    Lookup,
     Pair,
+    Policy,
+    PromptLookup,
     SamplingParams,
     Step,
     decode,
     decode_steps,
     reference_decode,
 )
-from ot_draft.decoding.drafting import Run  # noqa: E402
+from ot_draft.decoding.prompt_lookup import History  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
 from ot_draft.decoding.tuning.costs import ENOUGH, MeasuredCosts  # noqa: E402
@@ -42,29 +42,23 @@ TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
 PROMPT = [3, 1, 0, 3, 1]
 EVEN = [0, 0]  # behind which no token is much likelier than all others, so that few texts tell much
 MENU = (
-    Drafting(),
+    Drafting.plain(),
     Drafting.chains(1, 2, paths.BlockVerification()),
     Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
-    Drafting.looked_up(Lookup(3)),
+    Drafting.looked_up(PromptLookup(3)),
     Drafting.chains(2, 2, paths.Joint()),
-    Drafting(paths.LookupTree(5, 3), lookup=Lookup(3)),
+    Drafting.of(paths.LookupTree(5, 3), lookup=PromptLookup(3)),
 )
 COSTS = ot.paths.Costs({1: 1.0, 64: 4.0}, {1: 0.1, 8: 0.1})  # of a machine on which neither nothing nor everything pays
 
 
-class Chosen(Chooser):
+class Chosen(Policy):
     """Any function of the texts, as a plan."""
 
     menu = MENU
 
     def __init__(self, choose: Callable[[Sequence[Sequence[int]]], Drafting]) -> None:
         self._choose = choose
-
-    def begin(self, run: Run) -> Chooser:
-        return self
-
-    def without_clock(self) -> Any:
-        return self
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         return self._choose(texts)
@@ -122,18 +116,12 @@ def test_changing_shapes_equal_the_reference() -> None:
     assert len({step.drafting for step in made.steps}) > 3
 
 
-class Recorded(Chooser):
+class Recorded(Policy):
     """The choices of a run, again."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._left = [step.drafting for step in steps]
         self.menu = tuple(self._left)
-
-    def begin(self, run: Run) -> Chooser:
-        return self
-
-    def without_clock(self) -> Any:
-        return self
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         return self._left.pop(0)
@@ -200,15 +188,15 @@ def step_of(drafting: Drafting, length: int, parts: Seconds) -> Step:
 
 def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Seconds], steps: int, seed: int = 0) -> Any:
     """Tokens and seconds of a run on a made-up text whose step `number` accepts each draft with chance accepts(number)."""
-    chooser = Auto(lookup=None, rehearsal=0).begin(Run(1, None, steps, SMALL_DRAFT))
+    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1, None)
     generator, tokens, spent, chosen = np.random.default_rng(seed), 0, 0.0, []
     for number in range(steps):
-        drafting = chooser.choose([[0] * (number + 3)])
+        drafting = chooser.choose(History([[0] * (number + 3)]))
         length = 0
         while length < drafting.tree.length and generator.random() < accepts(number):
             length += 1
         parts = machine(drafting)
-        chooser.learn(step_of(drafting, length, parts), parts.total)
+        chooser.observe(step_of(drafting, length, parts), parts.total)
         tokens, spent = tokens + length + 1, spent + parts.total
         chosen.append(drafting.tree.budget)
     return tokens, spent, chosen
@@ -259,7 +247,7 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
 
     Not quite as much: a change that one kind of step alone has told of may be that kind's own, and an eighth is put down to it.
     """
-    costs, plain, path = MeasuredCosts(0.1, True), Drafting(), Drafting.chains(1, 1, paths.BlockVerification())
+    costs, plain, path = MeasuredCosts(0.1, True), Drafting.plain(), Drafting.chains(1, 1, paths.BlockVerification())
     parts = {plain: Seconds(0, 1, 0.02), path: Seconds(0.1, 1.15, 0.04)}
     for drafting, times, slower in ((plain, 3, 1), (path, 6, 1), (path, 30, 2)):
         for _ in range(times):
@@ -273,20 +261,20 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
 
 def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     """Even where looked-up tokens seem to pay at once."""
-    chooser, machine, asked = Auto(rehearsal=0).begin(Run(1, None, 40, SMALL_DRAFT)), linear(0.1, 0.05), 0
+    chooser, machine, asked = Auto(rehearsal=0).begin(SMALL_DRAFT, 1, None), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
-        drafting = chooser.choose([[1, 2, 3, 4] * 4])
+        drafting = chooser.choose(History([[1, 2, 3, 4] * 4]))
         asked += drafting.tree.passes > 0
         parts = machine(drafting)
-        chooser.learn(step_of(drafting, 0, parts), parts.total)
+        chooser.observe(step_of(drafting, 0, parts), parts.total)
     assert asked == 1 + ENOUGH
 
 
 def test_reading_up_is_told_from_drafting() -> None:
     costs, path = MeasuredCosts(0.1, True), Drafting.chains(1, 2, paths.BlockVerification())
     for drafting, behind, draft in (
-        (Drafting(), 0, 0.0),
-        (Drafting(), 0, 0.0),
+        (Drafting.plain(), 0, 0.0),
+        (Drafting.plain(), 0, 0.0),
         (path, 0, 0.2),
         (path, 0, 0.2),
         (path, 10, 0.5),
@@ -299,12 +287,12 @@ def test_reading_up_is_told_from_drafting() -> None:
 
 def test_its_menu_fits_the_models_and_the_room() -> None:
     pair = tiny_pair(n=7)
-    chooser = Auto().begin(Run(1, 3, 10, pair))
+    chooser = Auto().begin(pair, 1, 3)
     assert max(drafting.tree.length for drafting in chooser.menu) == 3
-    assert len(Auto().begin(Run(1, 0, 10, pair)).menu) == 1
-    alone = Auto().begin(Run(1, None, 10, Pair(pair.target)))
+    assert len(Auto().begin(pair, 1, 0).menu) == 1
+    alone = Auto().begin(Pair(pair.target), 1, None)
     assert not any(drafting.tree.passes for drafting in alone.menu) and len(alone.menu) > 5
-    narrow = Auto(costs=ot.paths.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(Run(1, None, 10, pair))
+    narrow = Auto(costs=ot.paths.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1, None)
     assert {drafting.tree.budget for drafting in narrow.menu} == {
         0,
         1,
@@ -340,7 +328,7 @@ def test_a_rehearsal_measures_before_the_first_text() -> None:
 
 def test_a_rehearsal_ends_in_time_and_fits_the_context() -> None:
     pair, plan = tiny_pair(seed=3, n=7), Auto(rehearsal=1e-9)
-    plan.begin(Run(1, None, 4, pair))
+    plan.begin(pair, 1, None)
     (costs,) = plan.measured.values()
     assert costs.known and costs.lacks(MENU[1])  # the plain steps alone
     small = tiny_pair(seed=3, n=7, max_position_embeddings=20)

@@ -18,7 +18,16 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.cli.decode.page import mass_of  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Drafting, Lookup, Pair, Processed, SamplingParams, decode, decode_steps  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    DecodeOptions,
+    Drafting,
+    Pair,
+    Processed,
+    PromptLookup,
+    SamplingParams,
+    decode,
+    decode_steps,
+)
 from ot_draft.decoding.cache import tree_mask  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter, Seen  # noqa: E402
@@ -32,18 +41,18 @@ paths, rules = ot.paths, ot.rules
 WITHOUT = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 DRAFTINGS: dict[str, Callable[[], Drafting]] = {
-    "ours": lambda: Drafting(paths.AdaptiveTree(8, 4, 4)),
+    "ours": lambda: Drafting.of(paths.AdaptiveTree(8, 4, 4)),
     "ours, optimal": lambda: Drafting(
         paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
-    "ours, traversal": lambda: Drafting(paths.CountedTree(8, 4)),
-    "lookup and model": lambda: Drafting(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
+    "ours, traversal": lambda: Drafting.of(paths.CountedTree(8, 4)),
+    "lookup and model": lambda: Drafting.of(paths.LookupTree(10, 4), lookup=PromptLookup(3, 1)),
     "ours, fixed first": lambda: Drafting(paths.AdaptiveTree(8, 4, 4), paths.Traversal()),
-    "EAGLE-2": lambda: Drafting(ConfidentTree(8, 4, 3, 2)),
-    "OPT-Tree": lambda: Drafting(ConfidentTree.opt_tree(7, 4)),
-    "DySpec": lambda: Drafting(SampledTree(8, 4, 3, 3)),
+    "EAGLE-2": lambda: Drafting.of(ConfidentTree(8, 4, 3, 2)),
+    "OPT-Tree": lambda: Drafting.of(ConfidentTree.opt_tree(7, 4)),
+    "DySpec": lambda: Drafting.of(SampledTree(8, 4, 3, 3)),
     "DySpec, traversal": lambda: Drafting(SampledTree(8, 4, 3, 3), paths.Traversal()),
-    "SpecDec++": lambda: Drafting(paths.StoppedPath(5, 0.6)),
+    "SpecDec++": lambda: Drafting.of(paths.StoppedPath(5, 0.6)),
     "SpecDec++, token by token": lambda: Drafting(
         paths.StoppedPath(4, 0.6), paths.TokenWise(rules.SpeculativeSampling())
     ),
@@ -152,7 +161,7 @@ def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
 
 def test_greedy_texts_are_the_targets() -> None:
     greedy = DecodeOptions(SamplingParams(0), max_tokens=8)
-    plain = decode(pair(), PROMPTS, Drafting(), greedy).tokens
+    plain = decode(pair(), PROMPTS, Drafting.plain(), greedy).tokens
     for name in ("ours", "ours, traversal", "EAGLE-2", "DySpec", "SpecDec++"):
         assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
 

@@ -53,7 +53,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "2 row numbers for 1 prompts"),
     "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
     "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
-    "rule without tree": (lambda: Drafting(rule=K_SEQ), "a path rule needs a tree"),
+    "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "a path rule needs a tree"),
     "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, ot.WithoutReplacement()), "drawn by WithoutReplacement"),
     "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), ot.Hub()), "k = 2"),
     "temperature": (lambda: SamplingParams(-1), "temperature is -1"),

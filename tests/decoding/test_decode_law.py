@@ -24,15 +24,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
+from ot_draft.decoding import Drafting, Policy, PromptLookup  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding import reader as reader_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache  # noqa: E402
 from ot_draft.decoding.cpu import pack_draft, pack_float16  # noqa: E402
-from ot_draft.decoding.drafting import (  # noqa: E402
-    Drafting,
-    Lookup,
-    Policy,
-)
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
@@ -57,7 +53,7 @@ FREE_POSITIONS = paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a mach
 WITHOUT = ot.WithoutReplacement()
 
 DRAFTINGS: dict[str, Callable[[], Policy]] = {
-    "autoregressive": Drafting,
+    "autoregressive": Drafting.plain,
     "speculative sampling": lambda: Drafting.chains(1, 2, paths.TokenWise(rules.SpeculativeSampling())),
     "k-seq": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
     "recursive rejection": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.RecursiveRejection())),
@@ -72,21 +68,21 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
     "top tokens": lambda: Drafting(ot.paths.FixedTree(TREE, ot.Hybrid(top=2)), paths.NaivePath()),
-    "prompt lookup": lambda: Drafting.looked_up(Lookup(2)),
+    "prompt lookup": lambda: Drafting.looked_up(PromptLookup(2)),
     "auto": lambda: Auto(costs=FREE_POSITIONS, paths=((2, 2), (3, 2))),
 }
 DYNAMIC: dict[str, Callable[[], Drafting]] = {
-    "ours": lambda: Drafting(paths.AdaptiveTree(5, 2, 3)),
+    "ours": lambda: Drafting.of(paths.AdaptiveTree(5, 2, 3)),
     "optimal, ours": lambda: Drafting(
         paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
     ),
-    "ours, traversal": lambda: Drafting(paths.CountedTree(6, 3)),
-    "EAGLE-2": lambda: Drafting(ConfidentTree(6, 3, 3, 2)),
-    "OPT-Tree": lambda: Drafting(ConfidentTree.opt_tree(6, 3)),
-    "DySpec": lambda: Drafting(SampledTree(6, 3, 3, 2)),
-    "lookup and model": lambda: Drafting(paths.LookupTree(6, 3), lookup=Lookup(2, 1)),
+    "ours, traversal": lambda: Drafting.of(paths.CountedTree(6, 3)),
+    "EAGLE-2": lambda: Drafting.of(ConfidentTree(6, 3, 3, 2)),
+    "OPT-Tree": lambda: Drafting.of(ConfidentTree.opt_tree(6, 3)),
+    "DySpec": lambda: Drafting.of(SampledTree(6, 3, 3, 2)),
+    "lookup and model": lambda: Drafting.of(paths.LookupTree(6, 3), lookup=PromptLookup(2, 1)),
     "DySpec, traversal": lambda: Drafting(SampledTree(6, 3, 3, 2), paths.Traversal()),
-    "SpecDec++": lambda: Drafting(paths.StoppedPath(3, 0.5)),
+    "SpecDec++": lambda: Drafting.of(paths.StoppedPath(3, 0.5)),
     "SpecDec++, token by token": lambda: Drafting(
         paths.StoppedPath(3, 0.5), paths.TokenWise(rules.SpeculativeSampling())
     ),

@@ -90,7 +90,7 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
 @pytest.mark.parametrize(
     "drafting",
     [
-        Drafting(),
+        Drafting.plain(),
         Drafting(ot.paths.FixedTree(UNEVEN, ot.Hybrid(top=3)), ot.paths.NaivePath()),
         Drafting.chains(3, 2, SEQUENTIAL),
         Drafting.chains(3, 2, ot.paths.Joint()),
@@ -123,7 +123,7 @@ def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
 @pytest.mark.parametrize(
     "drafting",
     [
-        Drafting(),
+        Drafting.plain(),
         Drafting.chains(2, 3, SEQUENTIAL),
         Drafting.chains(3, 2, ot.paths.Joint(), ot.Hybrid(top=1)),
         Drafting.chains(3, 2, ot.paths.Joint(), ot.Hybrid(top="auto")),

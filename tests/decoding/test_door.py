@@ -180,8 +180,10 @@ def test_a_sliding_window_is_no_context() -> None:
     with pytest.raises(
         CannotDecode, match=r"sliding window, over which this engine does not go, of 16: give max-tokens"
     ):
-        decode(windowed(sliding_window=16), [[1, 2, 3]], Drafting(), few)
-    assert len(decode(windowed(sliding_window=16, use_sliding_window=False), [[1, 2, 3]], Drafting(), few).tokens[0])
+        decode(windowed(sliding_window=16), [[1, 2, 3]], Drafting.plain(), few)
+    assert len(
+        decode(windowed(sliding_window=16, use_sliding_window=False), [[1, 2, 3]], Drafting.plain(), few).tokens[0]
+    )
 
 
 def test_padding_is_taken_off_and_behind_the_text_refused() -> None:

@@ -147,7 +147,7 @@ def states_pair(folder: Path, reads_states: bool) -> tuple[Pair, Pair]:
 TREES = {
     "one path": lambda: Drafting.chains(1, 3, ot.paths.BlockVerification()),
     "several": lambda: Drafting.chains(3, 2, ot.paths.Joint()),
-    "counted": lambda: Drafting(ot.paths.CountedTree(6, 3)),
+    "counted": lambda: Drafting.of(ot.paths.CountedTree(6, 3)),
 }
 
 
@@ -193,7 +193,7 @@ def test_a_folder_is_read_without_transformers(models: list[str]) -> None:
     read = (
         "import sys; from ot_draft.decoding import load_pair, decode, Drafting, DecodeOptions\n"
         f"pair = load_pair({models[1]!r}, {models[3]!r})\n"
-        "print(decode(pair, [pair.encode('a b c')], Drafting(), DecodeOptions(max_tokens=9)).tokens[0])\n"
+        "print(decode(pair, [pair.encode('a b c')], Drafting.plain(), DecodeOptions(max_tokens=9)).tokens[0])\n"
         "print([name for name in ('transformers', 'torch._dynamo', 'sympy') if name in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True).stdout
@@ -202,7 +202,7 @@ def test_a_folder_is_read_without_transformers(models: list[str]) -> None:
     by_transformers = load_pair(models[1], models[3], packed=False)
     assert isinstance(by_transformers.target, transformers.LlamaForCausalLM)
     prompt = by_transformers.encode("a b c")
-    assert tokens == decode(by_transformers, [prompt], Drafting(), DecodeOptions(max_tokens=9)).tokens[0]
+    assert tokens == decode(by_transformers, [prompt], Drafting.plain(), DecodeOptions(max_tokens=9)).tokens[0]
 
 
 def test_transformers_generates_with_models_of_its_own(models: list[str]) -> None:

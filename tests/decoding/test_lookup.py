@@ -20,17 +20,17 @@ from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
     DecodeOptions,
     Drafting,
-    Lookup,
     Pair,
+    PromptLookup,
     SamplingParams,
     decode,
     reference_decode,
 )
-from ot_draft.decoding.drafting import Match  # noqa: E402
+from ot_draft.decoding.prompt_lookup import Match  # noqa: E402
 
 
 @dataclass(frozen=True)
-class Knows(Lookup):
+class Knows(PromptLookup):
     """Finds the given tokens behind every text of seven tokens or more."""
 
     tokens: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ PROMPTS = [[1, 2, 3, 1, 2, 3, 1], [5], [3, 1, 0, 3, 1]]
 
 
 def test_what_followed_is_drafted_again() -> None:
-    lookup = Lookup(num_tokens=3, max_ngram=2)
+    lookup = PromptLookup(num_tokens=3, max_ngram=2)
     assert lookup.find([7, 8, 9, 4, 8, 9]) == Match((4, 8, 9), 2)
     assert lookup.find([1, 9, 2, 3, 9]) == Match((2, 3, 9), 1)
     assert lookup.find([8, 9, 1, 8, 9, 2, 8, 9]) == Match((1, 8, 9), 2)  # the first place of the longest match
@@ -64,21 +64,23 @@ def test_it_finds_what_transformers_finds() -> None:
         )
         given = torch.tensor(text)[None]
         candidates = theirs.get_candidates(given)[0][0, len(text) :].tolist()
-        assert list(Lookup(tokens, ngram).find(text.tolist()).tokens) == candidates
+        assert list(PromptLookup(tokens, ngram).find(text.tolist()).tokens) == candidates
         found += bool(candidates)
     assert found > 50
 
 
 @pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(0.4, top_k=4)], ids=str)
 def test_a_batch_equals_the_reference_without_a_draft_model(sampling: SamplingParams) -> None:
-    pair, drafting = Pair(tiny_llama(3, 6)), Drafting.looked_up(Lookup(4, 2))
+    pair, drafting = Pair(tiny_llama(3, 6)), Drafting.looked_up(PromptLookup(4, 2))
     options = DecodeOptions(sampling, max_tokens=24, seed=7)
     made = decode(pair, PROMPTS, drafting, options)
     assert made.tokens == [reference_decode(pair, p, drafting, options, row) for row, p in enumerate(PROMPTS)]
     assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 2
     texts = [list(prompt) for prompt in PROMPTS]
     for step in made.steps:  # no more is verified than was found
-        found = [len(Lookup(4, 2).find(text).tokens) for text, going in zip(texts, step.active, strict=True) if going]
+        found = [
+            len(PromptLookup(4, 2).find(text).tokens) for text, going in zip(texts, step.active, strict=True) if going
+        ]
         assert step.drafting.tree.budget == max(found)
         for row, text in enumerate(texts):
             text.extend(step.tokens(row))
@@ -98,13 +100,13 @@ def test_a_text_that_has_ended_is_not_looked_up() -> None:
 
 def test_greedy_text_is_the_plain_one() -> None:
     pair, options = tiny_pair(seed=5, n=6), DecodeOptions(SamplingParams(0), max_tokens=30)
-    looked_up = decode(pair, PROMPTS, Drafting.looked_up(Lookup(6)), options)
+    looked_up = decode(pair, PROMPTS, Drafting.looked_up(PromptLookup(6)), options)
     assert looked_up.tokens == decode(pair, PROMPTS, options=options).tokens
     assert len(looked_up.steps) < 20
 
 
 def test_the_law_of_a_looked_up_token_is_a_point_mass() -> None:
-    steps = decode(Pair(tiny_llama(3, 6)), PROMPTS, Drafting.looked_up(Lookup(4)), DecodeOptions(laws=True)).steps
+    steps = decode(Pair(tiny_llama(3, 6)), PROMPTS, Drafting.looked_up(PromptLookup(4)), DecodeOptions(laws=True)).steps
     seen = 0
     for step in steps:
         assert step.q is not None
@@ -118,24 +120,24 @@ def test_the_law_of_a_looked_up_token_is_a_point_mass() -> None:
 
 def test_for_a_tree_one_equal_token_is_not_enough() -> None:
     alone, two = [1, 2, 3, 2], [1, 2, 3, 1, 2]
-    assert Lookup(4).find(alone).tokens == (3, 2) and Lookup(4).for_tree.find(alone).tokens == ()
-    assert Lookup(4).for_tree.find(two) == Lookup(4).find(two) == Match((3, 1, 2), 2)
-    assert Lookup(4, 1).for_tree == Lookup(4, 1) and Lookup(4, 3, 3).for_tree == Lookup(4, 3, 3)
+    assert PromptLookup(4).find(alone).tokens == (3, 2) and PromptLookup(4).for_tree.find(alone).tokens == ()
+    assert PromptLookup(4).for_tree.find(two) == PromptLookup(4).find(two) == Match((3, 1, 2), 2)
+    assert PromptLookup(4, 1).for_tree == PromptLookup(4, 1) and PromptLookup(4, 3, 3).for_tree == PromptLookup(4, 3, 3)
 
 
 def test_bad_settings_are_told() -> None:
     with pytest.raises(CannotDecode, match="prompt-lookup-num-tokens is 0"):
-        Lookup(0)
+        PromptLookup(0)
     with pytest.raises(CannotDecode, match="max-matching-ngram-size is -1"):
-        Lookup(max_ngram=-1)
+        PromptLookup(max_ngram=-1)
     with pytest.raises(CannotDecode, match="min_ngram is 3, max_ngram 2"):
-        Lookup(min_ngram=3)
+        PromptLookup(min_ngram=3)
     with pytest.raises(CannotDecode, match="there is no draft model"):
         decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, ot.paths.BlockVerification()))
 
 
 @dataclass(frozen=True)
-class Counts(Lookup):
+class Counts(PromptLookup):
     """Notes the texts that it was asked about."""
 
     asked: list[tuple[int, ...]] = field(default_factory=list, compare=False)
@@ -148,12 +150,12 @@ class Counts(Lookup):
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_text_is_searched_once_a_step(alone: bool) -> None:
     lookup = Counts(4, 2)
-    plan = Drafting.looked_up(lookup) if alone else Drafting(paths.LookupTree(6, 3), lookup=lookup)
+    plan = Drafting.looked_up(lookup) if alone else Drafting.of(paths.LookupTree(6, 3), lookup=lookup)
     decode(tiny_pair(seed=5, n=6), PROMPTS[:1], plan, DecodeOptions(max_tokens=12))
     assert len(lookup.asked) == len(set(lookup.asked)) > 3
 
 
 def test_only_a_tree_that_takes_them_is_given_looked_up_tokens() -> None:
     with pytest.raises(CannotDecode, match="counted takes no looked-up tokens"):
-        Drafting(paths.CountedTree(6), lookup=Lookup())
-    assert Drafting(paths.LookupTree(6, 4)).lookup == Lookup(4, max_ngram=2, min_ngram=2)
+        Drafting.of(paths.CountedTree(6), lookup=PromptLookup())
+    assert Drafting.of(paths.LookupTree(6, 4)).lookup == PromptLookup(4, max_ngram=2, min_ngram=2)

@@ -22,11 +22,11 @@ pytest.importorskip("transformers")
 from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
-    Chooser,
     DecodeOptions,
     Drafting,
-    Lookup,
     Pair,
+    Policy,
+    PromptLookup,
     SamplingParams,
     decode,
     decode_steps,
@@ -78,13 +78,10 @@ EACH_PAIR = pytest.mark.parametrize("of", PAIRS)
 
 
 @dataclass(frozen=True)
-class InTurn(Chooser):
+class InTurn(Policy):
     """Draftings in turn by the length of the first text, which is all that the reference tells, too."""
 
     menu: tuple[Drafting, ...]
-
-    def begin(self, run: Any) -> InTurn:
-        return self
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         return self.menu[len(texts[0]) % len(self.menu)]
@@ -96,8 +93,8 @@ def changing() -> InTurn:
     tree = Drafting(
         ot.paths.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
     )
-    looked_up = Drafting.looked_up(Lookup(3, 1))
-    return InTurn((one, looked_up, Drafting(), tree, Drafting()))
+    looked_up = Drafting.looked_up(PromptLookup(3, 1))
+    return InTurn((one, looked_up, Drafting.plain(), tree, Drafting.plain()))
 
 
 PLANS: dict[str, Callable[[], Any]] = {
@@ -108,9 +105,9 @@ PLANS: dict[str, Callable[[], Any]] = {
         paths.FixedTree(paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), ot.WithoutReplacement()),
         paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()),
     ),
-    "ours": lambda: Drafting(paths.AdaptiveTree(8, 4, 4)),
-    "EAGLE-2": lambda: Drafting(ConfidentTree(8, 4, 3, 2)),
-    "lookup and model": lambda: Drafting(paths.LookupTree(10, 4), lookup=Lookup(3, 1)),
+    "ours": lambda: Drafting.of(paths.AdaptiveTree(8, 4, 4)),
+    "EAGLE-2": lambda: Drafting.of(ConfidentTree(8, 4, 3, 2)),
+    "lookup and model": lambda: Drafting.of(paths.LookupTree(10, 4), lookup=PromptLookup(3, 1)),
 }
 EACH = pytest.mark.parametrize("name", PLANS)
 
@@ -141,7 +138,7 @@ def test_the_engine_equals_the_reference_where_draftings_take_turns(of: str) -> 
 @EACH_PAIR
 def test_a_greedy_text_is_the_targets(of: str) -> None:
     options = DecodeOptions(SamplingParams(0.0), max_tokens=40, stop=(), draft_sampling=SamplingParams(1.0))
-    plain = decode(PAIRS[of](), PROMPTS, Drafting(), options)
+    plain = decode(PAIRS[of](), PROMPTS, Drafting.plain(), options)
     for name in ("one path", "tree", "ours", "lookup and model"):
         made = decode(PAIRS[of](), PROMPTS, PLANS[name](), options)
         assert made.tokens == plain.tokens and made.block_efficiency > 1
@@ -305,7 +302,7 @@ def test_the_target_keeps_states_only_for_who_reads_them(monkeypatch: pytest.Mon
         kept.append(bool(memory.target.model.keeps))
 
     monkeypatch.setattr(Engines, "__init__", init)
-    decode(pair(), PROMPTS, Drafting(), OPTIONS)
+    decode(pair(), PROMPTS, Drafting.plain(), OPTIONS)
     decode(pair(), PROMPTS, PLANS["one token"](), OPTIONS)
     assert kept == [False, True]
 

@@ -34,7 +34,7 @@ def constant_pair() -> Pair:
 def texts(rule: Any, paths: int = 2) -> np.ndarray:
     """(TEXTS, EMITTED) of one key, which has numbers of its own for every text."""
     options = DecodeOptions(max_tokens=EMITTED, stop=())
-    return np.array(decode(constant_pair(), [[1]] * TEXTS, Watermarked.of("key", paths, 2, rule), options).tokens)
+    return np.array(decode(constant_pair(), [[1]] * TEXTS, Watermarked.by("key", paths, 2, rule), options).tokens)
 
 
 def found(tokens: np.ndarray) -> float:
@@ -57,9 +57,9 @@ def test_races_of_one_place_for_all_are_found(monkeypatch: pytest.MonkeyPatch) -
 def test_a_rule_that_looks_ahead_is_refused() -> None:
     for rule in (ot.paths.Joint(), ot.paths.Traversal(), ot.paths.BlockVerification()):
         with pytest.raises(CannotDecode, match="further down"):
-            Watermarked.of("key", 1, 2, rule)
+            Watermarked.by("key", 1, 2, rule)
     with pytest.raises(CannotDecode, match="empty"):
-        Watermarked.of("", 1, 2)
+        Watermarked.by("", 1, 2)
 
 
 def test_the_text_does_not_depend_on_the_draft() -> None:
@@ -67,7 +67,7 @@ def test_the_text_does_not_depend_on_the_draft() -> None:
     drafts = pair.draft, tiny_llama(9, N)
     prompts = [[1, 2], [3], [4, 4, 1]]
     options = DecodeOptions(max_tokens=20, stop=())
-    made = [decode(Pair(pair.target, draft), prompts, Watermarked.of("k", 3, 2), options) for draft in drafts]
+    made = [decode(Pair(pair.target, draft), prompts, Watermarked.by("k", 3, 2), options) for draft in drafts]
     assert made[0].tokens == made[1].tokens
     assert made[0].block_efficiency > made[1].block_efficiency > 1  # a better draft only makes it quicker
     for row, prompt in enumerate(prompts):
@@ -81,7 +81,7 @@ def test_the_text_does_not_depend_on_the_draft() -> None:
 
 def test_a_key_is_found_by_those_who_have_it() -> None:
     options = DecodeOptions(max_tokens=60, stop=(), rows=[7])
-    tokens = decode(constant_pair(), [[1]], Watermarked.of("key", 2, 2), options).tokens[0]
+    tokens = decode(constant_pair(), [[1]], Watermarked.by("key", 2, 2), options).tokens[0]
     right = detect(tokens, "key", 7, 2, N)
     assert right.z > 5 and right.chance < 1e-5
     for other in (detect(tokens, "other", 7, 2, N), detect(tokens, "key", 8, 2, N)):
@@ -92,7 +92,7 @@ def test_a_key_is_found_by_those_who_have_it() -> None:
 def test_a_token_by_token_rule_keeps_a_part_of_the_strength() -> None:
     def mean(rule: Any) -> float:
         options = DecodeOptions(max_tokens=40, stop=())
-        made = decode(constant_pair(), [[1]] * 40, Watermarked.of("key", 2, 2, rule), options).tokens
+        made = decode(constant_pair(), [[1]] * 40, Watermarked.by("key", 2, 2, rule), options).tokens
         return float(np.mean([scores(text, "key", row, 2, N).mean() for row, text in enumerate(made)]))
 
     race, k_seq = mean(None), mean(K_SEQ)

@@ -25,7 +25,7 @@ import ot_draft as ot
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from ot_draft.decoding import CannotDecode, Lookup, SamplingParams  # noqa: E402
+from ot_draft.decoding import CannotDecode, PromptLookup, SamplingParams  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import CACHE_NAMES  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
@@ -368,7 +368,7 @@ def test_prompt_lookup_by_the_names_that_generate_has_for_it() -> None:
     loop = multi_draft(prompt_lookup_num_tokens=5, max_matching_ngram_size=1, on_step=steps.append)
     assert target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain
     drafted = [step for step in steps if step.drafting.tree.budget]
-    assert {step.drafting.lookup for step in drafted} == {Lookup(5, 1)}
+    assert {step.drafting.lookup for step in drafted} == {PromptLookup(5, 1)}
     assert max(int(step.length.max()) for step in drafted) > 0
     auto = multi_draft(shape="auto", costs=FREE_POSITIONS)
     assert target.generate(PROMPTS, custom_generate=auto, **given).tolist() == plain

@@ -19,7 +19,7 @@ from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import SEED, Context
 from llm_demo.bench.trees.ways import NAIVE, WAYS, Way
 from llm_demo.rows import Row
-from ot_draft.decoding import Lookup
+from ot_draft.decoding import PromptLookup
 
 DIGITS = 4
 
@@ -128,7 +128,7 @@ def drafted(
 
 def looked_up(context: Context) -> tuple[int, ...]:
     """Tokens that may come next as they did before in the text."""
-    return Lookup(DEEPEST).find(context.tokens).tokens
+    return PromptLookup(DEEPEST).find(context.tokens).tokens
 
 
 def _by_rule(

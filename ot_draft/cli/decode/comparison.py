@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...decoding import Lookup, Step
+from ...decoding import PromptLookup, Step
 from ...decoding.benchmark import compare_methods
 from ...decoding.benchmark.peers import peers
 from ...decoding.methods import Method
@@ -21,7 +21,7 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
     others = [method for method in methods if not method.fixed_shape]
     if not settings.named:
         length = settings.size[1]
-        others += peers(job.pair, 4 if length is None else length, lookup=lookup_of(settings, Lookup()))
+        others += peers(job.pair, 4 if length is None else length, lookup=lookup_of(settings, PromptLookup()))
     methods = [method for method in methods if method.fixed_shape]
     folders = {method: settings.trace and settings.trace / method.slug for method in methods}
     traces = {method: open_trace(settings, folder, method, job.options) for method, folder in folders.items()}

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ... import decoding
 from ...audit import Audit, LogWriter, Token, Verdict, emitted_with_laws
-from ...decoding import CannotDecode, DecodeOptions, Lookup, Pair, SamplingParams, Step, decode_steps
+from ...decoding import CannotDecode, DecodeOptions, Pair, PromptLookup, SamplingParams, Step, decode_steps
 from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
@@ -59,11 +59,11 @@ def prepare(settings: DecodeSettings, stages: Callable[[str], object]) -> tuple[
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
     """The methods that were named, the plain one first where they are compared; without names the shape that chooses itself,
     or more than a dozen."""
-    costs, lookup = settings.costs, lookup_of(settings, decoding.Auto().lookup or Lookup())
+    costs, lookup = settings.costs, lookup_of(settings, decoding.Auto().lookup or PromptLookup())
     by_costs = None if costs is None else read_costs(costs)
     auto = making.auto_method(decoding.Auto(model=not settings.looks_up, lookup=lookup, costs=by_costs))
     if settings.looks_up:
-        looked_up = making.lookup_method(lookup_of(settings, Lookup()))
+        looked_up = making.lookup_method(lookup_of(settings, PromptLookup()))
         return [_plain(), looked_up, auto] if settings.compare else [auto if settings.auto else looked_up]
     if settings.chained:
         chain = making.chain_method(8 if settings.length is None else settings.length)
@@ -79,7 +79,7 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     if settings.compare and not settings.named:
         grown = [] if settings.grower is None else making.dynamic_methods(settings.grower.budget)
         known = making.methods_to_compare(paths, length, settings.children)
-        return [*known, *grown, making.lookup_method(lookup_of(settings, Lookup())), auto]
+        return [*known, *grown, making.lookup_method(lookup_of(settings, PromptLookup())), auto]
     named = _named(settings, paths, length)
     if not settings.compare:
         return named
@@ -92,7 +92,7 @@ def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
     rules = dict.fromkeys(settings.rules)
     if settings.grower is not None:
         grower = settings.grower
-        lookup = lookup_of(settings, Lookup(grower.takes).for_tree) if grower.takes else None
+        lookup = lookup_of(settings, PromptLookup(grower.takes).for_tree) if grower.takes else None
         return [_plain() if rule == PLAIN else making.dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
     shape = shape_of(paths, length, settings.children)
     return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
@@ -102,12 +102,12 @@ def _plain() -> Method:
     return method_called(PLAIN, None, shape_of(1, 1, None))
 
 
-def lookup_of(settings: DecodeSettings, otherwise: Lookup) -> Lookup:
+def lookup_of(settings: DecodeSettings, otherwise: PromptLookup) -> PromptLookup:
     """Prompt lookup as the options say, and as given where they say nothing."""
     tokens, ngram = settings.lookup_tokens, settings.lookup_ngram
     tokens = otherwise.num_tokens if tokens is None else tokens
     ngram = otherwise.max_ngram if ngram is None else ngram
-    return Lookup(tokens, ngram, min(otherwise.min_ngram, ngram))
+    return PromptLookup(tokens, ngram, min(otherwise.min_ngram, ngram))
 
 
 def show(job: Job, method: Method) -> None:

@@ -14,13 +14,12 @@ from torch import Tensor, nn
 
 from ...errors import CannotDecode
 from ..draft_models import SubsetDraft
-from ..drafting import Lookup, NoLookup
 from ..loop import DecodeOptions
 from ..methods import Method, lookup_method, method_called, shape_of
 from ..pair import Pair
+from ..prompt_lookup import PromptLookup
 from .calls import Call, Watch, calls, nobody
 
-NO_LOOKUP = NoLookup()
 PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
 
 
@@ -89,13 +88,14 @@ def calls_one_by_one(
 @dataclass(frozen=True)
 class Peer(OneByOne):
     """A method by transformers' own generation. models: of transformers, `generating`; helper: from `assistant`, or None; L tokens are
-    drafted; or those of prompt lookup."""
+    drafted; or those of prompt lookup, where there is one."""
 
     models: Any = field(default=None, compare=False)
     helper: Any = field(default=None, compare=False)
+    lookup: PromptLookup | None = None
 
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
-        done = generate(self.models, self.helper, prompt, self.L, options, seed, self.drafting.lookup)
+        done = generate(self.models, self.helper, prompt, self.L, options, seed, self.lookup)
         return len(done.tokens), done.calls, done.seconds
 
 
@@ -135,7 +135,7 @@ def generate(
     length: int,
     decoding: DecodeOptions,
     seed: int,
-    lookup: Lookup | NoLookup = NO_LOOKUP,
+    lookup: PromptLookup | None = None,
 ) -> Generated:
     """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
 
@@ -147,7 +147,7 @@ def generate(
     device, verbosity = next(pair.target.parameters()).device, logging.get_verbosity()
     tokens = torch.tensor([list(prompt)], device=device)
     settings = _settings(pair, tokens, helper, length, decoding)
-    settings |= lookup.settings
+    settings |= {} if lookup is None else lookup.settings
     calls = TargetCalls()
     hook = pair.target.register_forward_hook(calls)
     logging.set_verbosity_error()  # it warns of how it calls the assistant itself
@@ -183,7 +183,7 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
     return settings
 
 
-def peers(pair: Pair, *lengths: int, lookup: Lookup | None = None) -> list[Peer]:
+def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list[Peer]:
     """transformers beside our methods: plain, assisted by one draft of so many tokens (4), prompt lookup."""
     models = generating(pair)
     plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN, models=models)
@@ -192,7 +192,7 @@ def peers(pair: Pair, *lengths: int, lookup: Lookup | None = None) -> list[Peer]
         helper, drafted = assistant(models.assisting), [shape_of(1, length, None) for length in lengths or (4,)]
         methods = [method_called("speculativesampling", None, shape) for shape in drafted]
         assisted = [Peer.like(method, ASSISTED, models=models, helper=helper) for method in methods]
-    return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models=models)]
+    return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models=models, lookup=lookup or PromptLookup())]
 
 
 def generating(pair: Pair) -> Pair:

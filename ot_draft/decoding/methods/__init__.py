@@ -9,7 +9,9 @@ import ot_draft as ot
 
 from ...errors import CannotDecode
 from ...laws import law_called
-from ..drafting import Drafting, Lookup, Policy
+from ..drafting import Drafting
+from ..policy import Policy
+from ..prompt_lookup import PromptLookup
 from ..staged import StagedPath
 from ..tuning import Auto
 from ..watermark import Watermarked
@@ -58,10 +60,10 @@ class Method:
 
 def auto_method(auto: Auto | None = None) -> Method:
     """The method by the name of auto: its every step has the shape that promises most."""
-    return Method(AUTO, "", AUTO, "chosen in every step", Drafting(), auto or Auto(), fixed_shape=False)
+    return Method(AUTO, "", AUTO, "chosen in every step", Drafting.plain(), auto or Auto(), fixed_shape=False)
 
 
-def lookup_method(lookup: Lookup | None = None) -> Method:
+def lookup_method(lookup: PromptLookup | None = None) -> Method:
     """Prompt lookup alone, by naive target sampling."""
     drafting = Drafting.looked_up(lookup)
     return Method.of("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.length}, looked up", drafting)
@@ -76,7 +78,7 @@ def chain_method(length: int) -> Method:
 def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
     """K paths drafted by the races of a key; rule: race, or a selection rule, token by token."""
     path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
-    drafting = Watermarked.of(key, paths, length, path_rule)
+    drafting = Watermarked.by(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
     return Method.of(drafting.rule.command, "iid", f"{rule}, with a watermark", drafts, drafting)
 
@@ -93,7 +95,7 @@ def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.Tr
 def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Method:
     """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
     if rule.lower() == AUTOREGRESSIVE:
-        return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting())
+        return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting.plain())
     path_rule = _rule_called(rule, AUTOREGRESSIVE)
     if law == "top" or (law is None and path_rule.wants_tops):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
@@ -136,14 +138,14 @@ def _rule_called(name: str, *others: str) -> ot.paths.PathRule:
         raise CannotDecode(f"there is no rule {name!r} for decoding: take {', '.join(names)}") from None
 
 
-def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: Lookup | None = None) -> Method:
+def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: PromptLookup | None = None) -> Method:
     """The method that drafts trees that follow the draft and selects by the path rule of this name, the tree's own where none is given.
 
     lookup: for trees that take what is looked up. Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not
     lossless on these trees.
     """
     path_rule = (tree.rule if rule is None else _rule_called(rule)).quick(tree.law)
-    drafting = Drafting(tree, path_rule) if lookup is None else Drafting(tree, path_rule, lookup)
+    drafting = Drafting.of(tree, path_rule, lookup)
     return Method.of(
         path_rule.command, tree.label, path_rule.label, f"{tree.label}, up to {tree.budget} nodes", drafting
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,93 +11,21 @@ import ot_draft as ot
 
 from ...errors import CannotDecode
 from ..cpu import bytes_read
-from ..drafting import Chooser, Drafting, Lookup, Match, NoLookup, Outcome, Run
+from ..drafting import Drafting
 from ..language_model import split_between_processes
+from ..pair import Pair
+from ..policy import Policy
+from ..prompt_lookup import History, Match, PromptLookup
+from ..step import Step
 from .acceptance import Acceptance, Expected, Key
 from .costs import GivenCosts, MeasuredCosts, StepCosts
 from .rehearsal import rehearse
 
-PLAIN = Drafting()
+PLAIN = Drafting.plain()
 ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
 SEVERAL = ((2, 1), (2, 2), (2, 4), (4, 1), (4, 2), (4, 4), (8, 2), (8, 4))
 LOOKED_UP = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
 POSITIONS = 64  # of one target call, at most
-
-
-@dataclass
-class Auto:
-    """Every step takes the drafting that promises most tokens a second by what the steps before it cost and brought.
-
-    model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
-    as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
-    --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
-    paths: numbers and lengths of the several paths that may be drafted. rehearsal: seconds that may be spent, before the first text of a
-    batch of a size, on steps of a text of its own, which measure what a step costs and let memory be taken and code be loaded; 0: none.
-
-    What was learnt is kept from run to run; runs may not take turns step by step. A batch has one shape for all its texts.
-    CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
-    """
-
-    model: bool = True
-    lookup: Lookup | None = field(default_factory=lambda: Lookup(16, 3))
-    costs: ot.paths.Costs | None = None
-    paths: tuple[tuple[int, int], ...] = SEVERAL
-    rehearsal: float = 0.5
-    acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
-    measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.model and self.lookup is None:
-            raise CannotDecode(
-                "neither the draft model nor prompt lookup may draft: allow one of them, or decode plainly"
-            )
-
-    def begin(self, run: Run) -> Chooser:
-        """Who chooses in a run, with what the runs before it have learnt."""
-        if self.costs is None and split_between_processes(run.pair.target):
-            raise CannotDecode("the processes of a split target have to choose alike: give costs, or one shape")
-        self.acceptance.begin()
-        costs = self._costs(run)
-        menu = [drafting for drafting in self._menu(run) if costs.reach(drafting)]
-        return Choice(menu, costs, self.acceptance, run.batch)
-
-    def without_clock(self) -> Auto | None:
-        """Itself where costs are given."""
-        return None if self.costs is None else self
-
-    def _menu(self, run: Run) -> list[Drafting]:
-        """All that fits, plain decoding first."""
-        longest = POSITIONS - 1 if run.room is None else min(max(run.room, 0), POSITIONS - 1)
-        found = [PLAIN]
-        if self.model and run.pair.draft is not None:
-            found += [_one_path(length) for length in ONE_PATH if length <= longest]
-            joint = ot.paths.Joint().quick(ot.IID())
-            found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
-        if self.lookup is not None:
-            whole = Drafting.looked_up(self.lookup)
-            most = min(longest, self.lookup.num_tokens)
-            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if 0 < L <= most]
-        return found
-
-    def _costs(self, run: Run) -> StepCosts:
-        """For models and a batch of this size; what depends on the machine's load is measured again on the way."""
-        if self.costs is not None:
-            return GivenCosts(self.costs)
-        key = (run.pair.target, run.pair.draft, run.batch)
-        if key not in self.measured:
-            target, draft = run.pair.target, run.pair.draft
-            on_cpu = next(target.parameters()).device.type == "cpu"
-            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
-            self.measured[key] = costs = MeasuredCosts(share, on_cpu, run.batch)
-            if self.rehearsal:
-                rehearse(run.pair, run.batch, costs, self.model and draft is not None, self.rehearsal)
-        return self.measured[key]
-
-
-def _one_path(length: int) -> Drafting:
-    """Of one token, where block verification is speculative sampling, by the cheaper of the two."""
-    rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if length == 1 else ot.paths.BlockVerification()
-    return Drafting.chains(1, length, rule)
 
 
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
@@ -120,42 +49,80 @@ class Candidate(NamedTuple):
         return self.seconds * (1 - self.rate / best)
 
 
-class Choice(Chooser):
-    """Sees texts and past steps, never the random numbers or drafts of the step that it chooses for."""
+@dataclass
+class Auto(Policy):
+    """Every step takes the drafting that promises most tokens a second by what the steps before it cost and brought.
 
-    def __init__(self, menu: Sequence[Drafting], costs: StepCosts, acceptance: Acceptance, batch: int) -> None:
-        self.menu = tuple(menu)
-        self._costs, self._acceptance = costs, acceptance
+    model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
+    as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
+    --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
+    paths: numbers and lengths of the several paths that may be drafted. rehearsal: seconds that may be spent, before the first text of a
+    batch of a size, on steps of a text of its own, which measure what a step costs and let memory be taken and code be loaded; 0: none.
+
+    It sees texts and past steps, never the random numbers or drafts of the step that it chooses for. What was learnt is kept from run to
+    run; runs may not take turns step by step. A batch has one shape for all its texts.
+    CannotDecode where the target is split between processes, which might measure differently, and no costs are given.
+    """
+
+    model: bool = True
+    lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(16, 3))
+    costs: ot.paths.Costs | None = None
+    paths: tuple[tuple[int, int], ...] = SEVERAL
+    rehearsal: float = 0.5
+    acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
+    measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
+    menu: tuple[Drafting, ...] = field(default=(PLAIN,), init=False, repr=False, compare=False)  # of a run
+
+    def __post_init__(self) -> None:
+        if not self.model and self.lookup is None:
+            raise CannotDecode(
+                "neither the draft model nor prompt lookup may draft: allow one of them, or decode plainly"
+            )
+
+    @property
+    def uses_clock(self) -> bool:
+        """Whether nothing else says what a step costs."""
+        return self.costs is None
+
+    def begin(self, pair: Pair, batch: int, room: int | None) -> Auto:
+        """For one run, with what the runs before it have learnt."""
+        if self.costs is None and split_between_processes(pair.target):
+            raise CannotDecode("the processes of a split target have to choose alike: give costs, or one shape")
+        self.acceptance.begin()
+        run, costs = copy(self), self._costs_of(pair, batch)
+        run._choose_among([drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], costs)
+        return run
+
+    def _choose_among(self, menu: Sequence[Drafting], costs: StepCosts) -> None:
+        """Nothing of this run is known yet but what its steps can be."""
+        self.menu, self._costs = tuple(menu), costs
         self._lengths = [drafting.tree.length for drafting in menu]
         self._looked_up = [drafting.tree.takes > 0 and not drafting.tree.passes for drafting in menu]
+        self._source = self.lookup if any(self._looked_up) else None
         self._keys: list[Key] = [drafting.tree.family for drafting in menu]
         self._longest: dict[Key, int] = {}
         for key, length in zip(self._keys, self._lengths, strict=True):
             self._longest[key] = max(length, self._longest.get(key, 0))
         asking = (place for place, drafting in enumerate(menu) if drafting.tree.passes)
         self._simplest = next(asking, 0)  # of those that ask the draft model
-        self._lookup = next((drafting.lookup for drafting in menu if drafting.tree.takes), NoLookup())
-        self._going = [True] * batch
         self._budget, self._steps, self._behind, self._place = BUDGET, 0, 0, 0
         self._trial: float | None = None  # while one is under way, the rate that it competes with
         self._found: list[Match] = []  # for each text
+        self._going: list[bool] = []  # texts
         self._used: set[int] = set()
         self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
         self._tables: dict[Key, Expected] = {}
 
-    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+    def choose(self, texts: History) -> Drafting:
         self._trial, self._place = None, 0
-        self._found = [Match()] * len(texts)
+        self._found, self._going = [], texts.active
         if self._costs.known:
-            self._found = [self._lookup.find(text) for text in texts]
+            self._found = texts.look_up(self._source)
             if self._simplest and self._costs.lacks(self.menu[self._simplest]):
                 self._place = self._simplest
             else:
                 self._decide(self._candidates())
         return self.menu[self._place]
-
-    def found(self, drafting: Drafting, texts: Sequence[Sequence[int]]) -> Sequence[Match]:
-        return self._found
 
     def _decide(self, candidates: Sequence[Candidate]) -> None:
         """The best, or another one for a trial."""
@@ -166,7 +133,7 @@ class Choice(Chooser):
         other = self._another(candidates, best)
         self._place, self._trial = (best.place, None) if other is None else (other, best.rate)
 
-    def learn(self, step: Outcome, seconds: float) -> None:
+    def observe(self, step: Step, seconds: float) -> None:
         place, measured = self._place, self._costs.known
         first_use = place > 0 and place not in self._used  # memory is taken then
         if not (first_use and measured):
@@ -181,7 +148,6 @@ class Choice(Chooser):
             self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
         self._count(step, lengths, active)
         self._behind = 0 if step.drafting.tree.passes else self._behind + round(chosen)
-        self._going = (~step.finished).tolist()
         self._steps += 1
         if self._steps % FRESH == 0 or self._trial is not None or not measured or first_use:
             self._seconds = []
@@ -206,7 +172,7 @@ class Choice(Chooser):
             else:
                 key = self._keys[place]  # expected tokens of so many paths, by length
                 if key not in self._tables:
-                    self._tables[key] = self._acceptance.expected(key, self._longest[key], HOPES)
+                    self._tables[key] = self.acceptance.expected(key, self._longest[key], HOPES)
                 means, hoped = self._tables[key]
             whole = seconds + (reading if self._behind and length and not self._looked_up[place] else 0.0)
             candidates.append(Candidate(place, means[length] / whole, hoped[length] / whole, whole))
@@ -214,11 +180,12 @@ class Choice(Chooser):
 
     def _of_found(self, texts: Sequence[Match], longest: int) -> Expected:
         """Expected tokens of what was found in each text that goes on, by length, as a mean over them."""
+        assert self._source is not None
         sums = [0.0] * (longest + 1), [0.0] * (longest + 1)
         for match in texts:
             key = ("lookup", match.matched)
             if key not in self._tables:
-                self._tables[key] = self._acceptance.expected(key, self._lookup.num_tokens, HOPES)
+                self._tables[key] = self.acceptance.expected(key, self._source.num_tokens, HOPES)
             for total, tokens in zip(sums, self._tables[key], strict=True):
                 for length in range(longest + 1):
                     total[length] += tokens[min(length, len(match.tokens))] / len(texts)
@@ -238,7 +205,7 @@ class Choice(Chooser):
         ]
         return max(worth, key=lambda candidate: candidate.hoped).place if worth else None
 
-    def _count(self, step: Outcome, lengths: Sequence[int], active: Sequence[bool]) -> None:
+    def _count(self, step: Step, lengths: Sequence[int], active: Sequence[bool]) -> None:
         drafting, drafted = step.drafting, list[tuple[Key, int, int]]()
         length = drafting.tree.length
         for row, accepted in enumerate(lengths):
@@ -248,6 +215,40 @@ class Choice(Chooser):
                 drafted.append((drafting.tree.family, length, accepted))
             elif found := self._found[row].tokens:
                 drafted.append((("lookup", self._found[row].matched), min(len(found), length), accepted))
-        self._acceptance.learn(drafted)
+        self.acceptance.learn(drafted)
         for key, _, _ in drafted:
             self._tables.pop(key, None)
+
+    def _fitting(self, pair: Pair, room: int | None) -> list[Drafting]:
+        """Draftings that fit, plain decoding first."""
+        longest = POSITIONS - 1 if room is None else min(max(room, 0), POSITIONS - 1)
+        found = [PLAIN]
+        if self.model and pair.draft is not None:
+            found += [_one_path(length) for length in ONE_PATH if length <= longest]
+            joint = ot.paths.Joint().quick(ot.IID())
+            found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
+        if self.lookup is not None:
+            whole = Drafting.looked_up(self.lookup)
+            most = min(longest, self.lookup.num_tokens)
+            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if 0 < L <= most]
+        return found
+
+    def _costs_of(self, pair: Pair, batch: int) -> StepCosts:
+        """For models and a batch of this size; what depends on the machine's load is measured again on the way."""
+        if self.costs is not None:
+            return GivenCosts(self.costs)
+        key = (pair.target, pair.draft, batch)
+        if key not in self.measured:
+            target, draft = pair.target, pair.draft
+            on_cpu = next(target.parameters()).device.type == "cpu"
+            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
+            self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch)
+            if self.rehearsal:
+                rehearse(pair, batch, costs, self.model and draft is not None, self.rehearsal)
+        return self.measured[key]
+
+
+def _one_path(length: int) -> Drafting:
+    """Of one token, where block verification is speculative sampling, by the cheaper of the two."""
+    rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if length == 1 else ot.paths.BlockVerification()
+    return Drafting.chains(1, length, rule)

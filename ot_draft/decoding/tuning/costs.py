@@ -6,7 +6,8 @@ from statistics import median_low
 
 import ot_draft as ot
 
-from ..drafting import Drafting, Outcome
+from ..drafting import Drafting
+from ..step import Step
 
 OLD = 100  # steps after which a plain one is measured again
 RECENT = 25  # measurements of each part that count: the last ones
@@ -52,7 +53,7 @@ class StepCosts(ABC):
         """Whether the draft model has to be measured by some steps of this drafting before anything is decided."""
         return False
 
-    def learn(self, step: Outcome, seconds: float, behind: int = 0) -> None:
+    def learn(self, step: Step, seconds: float, behind: int = 0) -> None:
         """Take a step's time in; behind: tokens that the draft model read up in it."""
 
 
@@ -110,7 +111,7 @@ class MeasuredCosts(StepCosts):
     def lacks(self, drafting: Drafting) -> bool:
         return len(self._draft.get(drafting.tree.width, ())) < ENOUGH
 
-    def learn(self, step: Outcome, seconds: float, behind: int = 0) -> None:
+    def learn(self, step: Step, seconds: float, behind: int = 0) -> None:
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
         size, width = drafting.tree.budget, drafting.tree.width

@@ -9,7 +9,10 @@ from typing import Any
 import ot_draft as ot
 
 from ...errors import CannotDecode
-from ..drafting import Chooser, Drafting, Outcome, Run
+from ..drafting import Drafting
+from ..policy import Policy
+from ..prompt_lookup import History
+from ..step import Step
 from .costs import StepCosts
 
 # Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 3, 17
@@ -19,24 +22,20 @@ CHAINS = ((1, 2, 3), (4, 4, 2), (2, 2, 2))
 PROMPT = 16  # tokens
 
 
-class Rehearsal(Chooser):
+class Rehearsal(Policy):
     """Draftings one after the other; costs learn by all steps but the first of each."""
+
+    uses_clock = True
+    menu: tuple[Drafting, ...] = ()
 
     def __init__(self, draftings: Sequence[Drafting], costs: StepCosts) -> None:
         self.menu = tuple(dict.fromkeys(draftings))
         self._costs, self._left, self._fresh = costs, list(draftings), True
 
-    def begin(self, run: Run) -> Chooser:
-        """Itself."""
-        return self
-
-    def without_clock(self) -> None:
-        """It measures times."""
-
-    def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
+    def choose(self, texts: History) -> Drafting:
         return self._left[0]
 
-    def learn(self, step: Outcome, seconds: float) -> None:
+    def observe(self, step: Step, seconds: float) -> None:
         if not self._fresh:
             self._costs.learn(step, seconds)
         self._fresh = self._left.pop(0) not in self._left[:1]
@@ -51,7 +50,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, model: bool, seconds: floa
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
     joint, block = ot.paths.Joint().quick(ot.IID()), ot.paths.BlockVerification()
-    draftings = [Drafting()] * PLAIN_STEPS
+    draftings = [Drafting.plain()] * PLAIN_STEPS
     for K, L, times in CHAINS if model else ():
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times
     most = sum(drafting.tree.length + 1 for drafting in draftings)

@@ -19,7 +19,7 @@ from ..tree import DraftTree
 from .candidates import BestCandidates, Offer
 from .counted import CountedGrowth
 from .drafter import TreeDrafter
-from .fixed import FixedGrowth, FixedTree
+from .fixed import FixedTree
 from .growing import Growing, TreeDraws, check_bounds
 from .level_tree import Chosen
 
@@ -196,19 +196,8 @@ class LookupPath(FixedTree):
     draws: ClassVar[int] = 0
     reads: ClassVar[int] = 0
     passes: ClassVar[int] = 0
+    steps: ClassVar[tuple[()]] = ()  # no model drafts: the path is there from the beginning
 
     @property
     def takes(self) -> int:  # type: ignore[override]
         return self.budget
-
-    def growing(self, draws: TreeDraws) -> Growing:
-        return GivenPath(self, draws)
-
-
-class GivenPath(FixedGrowth):
-    """It is there from the beginning: no model drafts."""
-
-    def __init__(self, drafting: LookupPath, draws: TreeDraws) -> None:
-        super().__init__(drafting, draws)
-        self.levels = 0
-        self._tokens[:] = draws.kind(draws.given[:, : drafting.takes])

@@ -159,6 +159,8 @@ class FixedGrowth(Growing):
         super().__init__(draws, len(drafting.steps))
         self.drafting, self._root, self._depth = drafting, self.slots, 0
         self._tokens = self._root + 0 * xp.positions(drafting.budget, self._root) - 1
+        if drafting.takes:
+            self._tokens[:, : drafting.takes] = draws.kind(draws.given[:, : drafting.takes])
         self._fixed_count = 0 * self._root + 0 * xp.positions(drafting.budget + 1, self._root)
         self._parents = drafting.shape.parents_of(self._tokens)
         self.same_slots = slice(0, 1)

@@ -1,0 +1,105 @@
+"""Tokens that are looked up in a text instead of drafted by a model: a source of them, and who asks it once a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ..errors import CannotDecode
+
+
+@dataclass(frozen=True)
+class Match:
+    """Tokens that may come next, none where nothing was found; matched: how many last tokens of the text stood before them."""
+
+    tokens: tuple[int, ...] = ()
+    matched: int = 0
+
+
+class TokenSource(Protocol):
+    """What finds tokens that may come next. It depends on the text alone, hence every lossless rule may take them."""
+
+    def find(self, text: Sequence[int]) -> Match:
+        """The draft behind a text of token ids."""
+
+
+@dataclass(frozen=True)
+class PromptLookup:
+    """Settings as in transformers' `generate`, under the same names there.
+
+    num_tokens: `prompt_lookup_num_tokens`, drafted at most. max_ngram: `max_matching_ngram_size`, so many last tokens of the text are
+    looked for first, then one less, and so on. The first place where they stand, and something follows, counts. min_ngram: fewer than so
+    many are not looked for (transformers has no such setting, and looks for a single one).
+    Source: Saxena, prompt lookup decoding, 2023.
+    """
+
+    num_tokens: int = 10
+    max_ngram: int = 2
+    min_ngram: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("prompt-lookup-num-tokens", self.num_tokens), ("max-matching-ngram-size", self.max_ngram)):
+            if value < 1:
+                raise CannotDecode(f"{name} is {value}: give at least 1")
+        if not 1 <= self.min_ngram <= self.max_ngram:
+            raise CannotDecode(
+                f"min_ngram is {self.min_ngram}, max_ngram {self.max_ngram}: give at least 1, and at most max_ngram"
+            )
+
+    @property
+    def for_tree(self) -> PromptLookup:
+        """The same for a tree of two sources: what stood behind one equal token alone is hardly ever right, and costs nodes."""
+        return replace(self, min_ngram=max(self.min_ngram, min(2, self.max_ngram)))
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """Under transformers' names."""
+        return {"prompt_lookup_num_tokens": self.num_tokens, "max_matching_ngram_size": self.max_ngram}
+
+    def find(self, text: Sequence[int]) -> Match:
+        """The draft behind a text of token ids."""
+        tokens = np.asarray(text)
+        before = tokens[:-1]  # where a match may end: something has to follow it
+        ends = np.flatnonzero(before == tokens[-1]) if len(tokens) else before
+        found, size = ends[:0], 0
+        while len(ends) and size < min(self.max_ngram, len(tokens) - 1):
+            found, size = ends, size + 1
+            ends = ends[ends >= size]
+            ends = ends[before[ends - size] == tokens[-1 - size]]
+        if size < self.min_ngram:
+            return Match()
+        first = int(found[0]) + 1
+        return Match(tuple(tokens[first : first + self.num_tokens].tolist()), size)
+
+
+class History(Sequence[Sequence[int]]):
+    """The texts of a batch so far, prompts included, as lists of token ids. active: which of them go on."""
+
+    def __init__(self, texts: Iterable[Sequence[int]]) -> None:
+        self._texts = [list(text) for text in texts]
+        self.active = [True] * len(self._texts)
+        self._found: dict[TokenSource | None, list[Match]] = {}
+
+    def __getitem__(self, row):  # type: ignore[no-untyped-def]
+        return self._texts[row]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def look_up(self, source: TokenSource | None) -> list[Match]:
+        """What a source finds behind each text that goes on, searched once a step; nothing behind the others, and where it is None."""
+        if source not in self._found:
+            going = zip(self._texts, self.active, strict=True)
+            self._found[source] = [
+                source.find(text) if source is not None and goes_on else Match() for text, goes_on in going
+            ]
+        return self._found[source]
+
+    def grow(self, tokens: Sequence[Sequence[int]], active: Sequence[bool]) -> None:
+        """Append what a step chose for each text; active: which go on now."""
+        for text, new in zip(self._texts, tokens, strict=True):
+            text.extend(new)
+        self.active, self._found = list(active), {}
