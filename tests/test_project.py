@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
-BASE_NAMES = ("array_files", "arrays", "errors", "extras", "kernels", "optional")
+BASE_NAMES = ("array_files", "arrays", "defaults", "errors", "extras", "kernels", "optional")
 CORE_NAMES = ("laws", "bias", "problem", "selection", "exact", "optimum", "sampling", "lp")
 LAYERS = (
     dict.fromkeys(BASE_NAMES, BASE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import field, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,36 @@ def whole_numbers(value: Any) -> tuple[int, ...]:
 def parts(text: str) -> list[str]:
     """What stands between the commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def option(*names: str, **settings: Any) -> Any:
+    """A field of a dataclass that is an option of a command; names, settings: as in `click.option`."""
+    return field(metadata={"option": (names, settings)})
+
+
+def given(group: Any) -> dict[str, bool]:
+    """Of every option of a group, by its first name, whether it was given; of one with a default of its own always."""
+    values = {each.metadata["option"][0][0]: getattr(group, each.name) for each in fields(group)}
+    return {name: value not in (None, False, ()) for name, value in values.items()}
+
+
+def with_options(*groups: tuple[str, type]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of a command that are fields of dataclasses; the command is given one object of each, by these names."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def called(**values: Any) -> Any:
+            return command(
+                **{name: kind(**{each.name: values[each.name] for each in fields(kind)}) for name, kind in groups}
+            )
+
+        for _, kind in reversed(groups):
+            for each in reversed(fields(kind)):
+                names, settings = each.metadata["option"]
+                called = click.option(*names, each.name, **settings)(called)
+        return called
+
+    return decorated
 
 
 FORMS = {"csv": "as CSV, exact values beside decimals", "json": "as JSON", "latex": "for LaTeX, with booktabs",

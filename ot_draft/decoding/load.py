@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import defaults
 from ..errors import CannotDecode, MissingPackage
 from . import llama
 from .converted import converted
@@ -43,8 +44,8 @@ Stages = Callable[[str], object]
 def load_pair(
     target: str,
     draft: str,
-    dtype: str = "float32",
-    device: str = "cpu",
+    dtype: str = defaults.DTYPE,
+    device: str = defaults.DEVICE,
     device_map: str | None = None,
     packed: bool = True,
     assistant: str | None = None,

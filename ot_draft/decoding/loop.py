@@ -9,6 +9,7 @@ from warnings import warn
 import torch
 from torch import Tensor
 
+from .. import defaults
 from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
 from .cache import Texts
@@ -40,9 +41,9 @@ class DecodeOptions:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     draft_sampling: SamplingParams | None = None
     processed: Sequence[Processed] | None = None
-    max_tokens: int = 64
+    max_tokens: int = defaults.MAX_TOKENS
     stop: Sequence[int] | None = None
-    seed: int = 0
+    seed: int = defaults.SEED
     rows: Sequence[int] | None = None
     laws: bool = False
     graphs: bool = True

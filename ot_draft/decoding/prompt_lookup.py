@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .. import defaults
 from ..errors import CannotDecode
 
 
@@ -36,8 +37,8 @@ class PromptLookup:
     Source: Saxena, prompt lookup decoding, 2023.
     """
 
-    num_tokens: int = 10
-    max_ngram: int = 2
+    num_tokens: int = defaults.LOOKUP[0]
+    max_ngram: int = defaults.LOOKUP[1]
     min_ngram: int = 1
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .. import defaults
 from ..errors import CannotDecode
 from .cache import Texts
 from .language_model import LanguageModel
@@ -78,10 +79,10 @@ class SamplingParams(NodeLaws):
     """
 
     recordable: ClassVar[bool] = True
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
+    temperature: float = defaults.TEMPERATURE
+    top_k: int = defaults.TOP_K
+    top_p: float = defaults.TOP_P
+    min_p: float = defaults.MIN_P
 
     def __post_init__(self) -> None:
         for name, value, fits, wanted in (

@@ -17,6 +17,7 @@ from torch import Tensor
 
 import ot_draft as ot
 
+from .. import defaults
 from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
@@ -96,7 +97,9 @@ def _one_shape(
     law = ot.IID() if law is None else law
     if tree is not None:
         return Drafting(ot.paths.FixedTree(tree, law), chosen)
-    return Drafting.chains(4 if paths is None else paths, 4 if length is None else length, chosen, law)
+    return Drafting.chains(
+        defaults.PATHS if paths is None else paths, defaults.LENGTH if length is None else length, chosen, law
+    )
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ WIDE = 176  # columns of the table where the output is no terminal
 
 def compare(job: Job, methods: Sequence[Method]) -> None:
     """Every method on every prompt, transformers' own where no methods were named, and the table."""
-    settings = job.settings
+    output, drafts = job.settings.output, job.settings.drafts
     others = [method for method in methods if not method.fixed_shape]
-    if not settings.named:
-        length = settings.size[1]
-        others += peers(job.pair, 4 if length is None else length, lookup=lookup_of(settings, PromptLookup()))
+    if not drafts.named:
+        others += peers(job.pair, drafts.size[1], lookup=lookup_of(drafts, PromptLookup()))
     methods = [method for method in methods if method.fixed_shape]
-    folders = {method: settings.trace and settings.trace / method.slug for method in methods}
-    traces = {method: open_trace(settings, folder, method, job.options) for method, folder in folders.items()}
+    folders = {method: output.trace and output.trace / method.slug for method in methods}
+    traces = {method: open_trace(output, folder, method, job.options) for method, folder in folders.items()}
     positions: dict[tuple[Method, int], int] = {}
 
     def watch(method: Method, prompt: int, step: Step) -> None:
@@ -38,10 +37,10 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
     with progress_bar(len(methods) * (len(groups) + 2) + len(others) * len(groups), "decoding") as advance:
         comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
     close_traces([trace for trace in traces.values() if trace is not None])
-    if settings.as_json:
+    if output.as_json:
         rows, costs = without_nan(records(comparison)), comparison.plan_costs()
-        print_json({"settings": dict(settings.told()), "methods": rows, "costs": costs})
-    elif settings.as_csv:
+        print_json({"settings": dict(job.settings.summary_rows()), "methods": rows, "costs": costs})
+    elif output.as_csv:
         print_csv(csv_rows(comparison))
     else:
         console, count = table_console(WIDE), len(job.prompts)

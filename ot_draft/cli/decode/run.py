@@ -12,18 +12,19 @@ from typing import Any
 import click
 from rich.console import Console
 
-from ... import decoding
+from ... import defaults
 from ...audit import Audit, LogWriter, Token, Verdict, emitted_with_laws
-from ...decoding import CannotDecode, DecodeOptions, Pair, PromptLookup, SamplingParams, Step, decode_steps
+from ...decoding import Auto, CannotDecode, DecodeOptions, Pair, PromptLookup, SamplingParams, Step, decode_steps
 from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
 from ..embedded import load_models
 from ..plan import read_costs
 from .live import View, coloured, legend, picture, stream
+from .options import DraftOptions, OutputOptions
 from .page import PageText, page
 from .settings import DecodeSettings
-from .trace import KEPT, ROWS, Trace
+from .trace import Trace
 
 PLAIN = "autoregressive"
 PLAIN_STEPS = 12  # that a speed is compared with, at least
@@ -44,88 +45,89 @@ class Job:
 def prepare(settings: DecodeSettings, stages: Callable[[str], object]) -> tuple[Job, list[Method]]:
     """Models, texts and methods; ValueError with one line where the settings do not fit them. stages: is told what is loaded."""
     methods = chosen_methods(settings)
-    sampling = SamplingParams(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
-    options = DecodeOptions(sampling, max_tokens=settings.max_tokens, seed=settings.seed, laws=settings.laws_wanted)
-    prompts = read_prompts(settings.prompts, settings.prompt_file)
+    asked, models, output = settings.sampling, settings.models, settings.output
+    sampling = SamplingParams(asked.temperature, asked.top_k, asked.top_p, asked.min_p)
+    options = DecodeOptions(sampling, max_tokens=asked.max_tokens, seed=asked.seed, laws=output.laws_wanted)
+    prompts = read_prompts(settings.prompts.prompts, settings.prompts.prompt_file)
     # Of the two embedded drafts the one that brings more; the other one is for transformers' own generation.
-    draft = "states" if settings.target is None and settings.draft is None else settings.draft
-    others: dict[str, Any] = {} if settings.compare else {"assistant": None}
-    where = settings.dtype, settings.device, settings.device_map
-    pair = load_models(settings.target, draft, *where, cache=settings.cache, progress=stages, **others)
-    tokens, _ = encode_prompts(pair, prompts, settings.chat)
+    draft = "states" if models.target is None and models.draft is None else models.draft
+    others: dict[str, Any] = {} if output.compare else {"assistant": None}
+    where = models.dtype, models.device, models.device_map
+    pair = load_models(models.target, draft, *where, cache=models.cache, progress=stages, **others)
+    tokens, _ = encode_prompts(pair, prompts, settings.prompts.chat)
     return Job(pair, prompts, tokens, options, settings), methods
 
 
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
     """The methods that were named, the plain one first where they are compared; without names the shape that chooses itself,
     or more than a dozen."""
-    costs, lookup = settings.costs, lookup_of(settings, decoding.Auto().lookup or PromptLookup())
-    by_costs = None if costs is None else read_costs(costs)
-    auto = making.auto_method(decoding.Auto(model=not settings.looks_up, lookup=lookup, costs=by_costs))
-    if settings.looks_up:
-        looked_up = making.lookup_method(lookup_of(settings, PromptLookup()))
-        return [_plain(), looked_up, auto] if settings.compare else [auto if settings.auto else looked_up]
-    if settings.chained:
-        chain = making.chain_method(8 if settings.length is None else settings.length)
-        return [_plain(), chain] if settings.compare else [chain]
-    if settings.auto and not settings.compare:
+    drafts, compare, looks_up = settings.drafts, settings.output.compare, settings.models.looks_up
+    by_costs = None if drafts.costs is None else read_costs(drafts.costs)
+    lookup = lookup_of(drafts, PromptLookup(*defaults.AUTO_LOOKUP))
+    auto = making.auto_method(Auto(model=not looks_up, lookup=lookup, costs=by_costs))
+    if looks_up:
+        looked_up = making.lookup_method(lookup_of(drafts, PromptLookup()))
+        return [_plain(), looked_up, auto] if compare else [auto if settings.auto else looked_up]
+    if settings.models.chained:
+        chain = making.chain_method(defaults.CHAIN_LENGTH if drafts.length is None else drafts.length)
+        return [_plain(), chain] if compare else [chain]
+    if settings.auto and not compare:
         return [auto]
-    paths, length = (4 if number is None else number for number in settings.size)
-    rules = {rule.lower().replace("_", "") for rule in settings.rules}
-    if settings.size[0] is None and rules and rules <= {"block", "blockverification"}:  # which take one path
+    paths, length = drafts.size
+    rules = {rule.lower().replace("_", "") for rule in drafts.rules}
+    if drafts.given_size[0] is None and rules and rules <= {"block", "blockverification"}:  # which take one path
         paths = 1
-    if settings.watermark is not None:
-        return [making.watermark_method(settings.watermark, paths, length, *settings.rules)]
-    if settings.compare and not settings.named:
-        grown = [] if settings.grower is None else making.dynamic_methods(settings.grower.budget)
-        known = making.methods_to_compare(paths, length, settings.children)
-        return [*known, *grown, making.lookup_method(lookup_of(settings, PromptLookup())), auto]
-    named = _named(settings, paths, length)
-    if not settings.compare:
+    if drafts.watermark is not None:
+        return [making.watermark_method(drafts.watermark, paths, length, *drafts.rules)]
+    if compare and not drafts.named:
+        grown = [] if drafts.grower is None else making.dynamic_methods(drafts.grower.budget)
+        known = making.methods_to_compare(paths, length, drafts.children)
+        return [*known, *grown, making.lookup_method(lookup_of(drafts, PromptLookup())), auto]
+    named = _named(drafts, paths, length)
+    if not compare:
         return named
     more = [auto] if settings.auto else []
     return [_plain(), *(method for method in named if method != _plain()), *more]
 
 
-def _named(settings: DecodeSettings, paths: int, length: int) -> list[Method]:
+def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
     """A method for every rule that was given, or for the usual one."""
-    rules = dict.fromkeys(settings.rules)
-    if settings.grower is not None:
-        grower = settings.grower
-        lookup = lookup_of(settings, PromptLookup(grower.takes).for_tree) if grower.takes else None
+    rules = dict.fromkeys(drafts.rules)
+    if drafts.grower is not None:
+        grower = drafts.grower
+        lookup = lookup_of(drafts, PromptLookup(grower.takes).for_tree) if grower.takes else None
         return [_plain() if rule == PLAIN else making.dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
-    shape = shape_of(paths, length, settings.children)
-    return [method_called(rule, settings.draft_law, shape) for rule in rules or ("joint",)]
+    shape = shape_of(paths, length, drafts.children)
+    return [method_called(rule, drafts.draft_law, shape) for rule in rules or (defaults.RULE,)]
 
 
 def _plain() -> Method:
     return method_called(PLAIN, None, shape_of(1, 1, None))
 
 
-def lookup_of(settings: DecodeSettings, otherwise: PromptLookup) -> PromptLookup:
+def lookup_of(drafts: DraftOptions, otherwise: PromptLookup) -> PromptLookup:
     """Prompt lookup as the options say, and as given where they say nothing."""
-    tokens, ngram = settings.lookup_tokens, settings.lookup_ngram
-    tokens = otherwise.num_tokens if tokens is None else tokens
-    ngram = otherwise.max_ngram if ngram is None else ngram
+    tokens = otherwise.num_tokens if drafts.lookup_tokens is None else drafts.lookup_tokens
+    ngram = otherwise.max_ngram if drafts.lookup_ngram is None else drafts.lookup_ngram
     return PromptLookup(tokens, ngram, min(otherwise.min_ngram, ngram))
 
 
 def show(job: Job, method: Method) -> None:
     """One rule: the texts one after the other, each with its own row of random numbers."""
-    console, settings = Console(), job.settings
-    trace = open_trace(settings, settings.trace, method, job.options)
-    audited = None if settings.audit is None else Audited(settings.audit)
-    if console.is_terminal and settings.live:
+    console, output, key = Console(), job.settings.output, job.settings.drafts.watermark
+    trace = open_trace(output, output.trace, method, job.options)
+    audited = None if output.audit is None else Audited(output.audit)
+    if console.is_terminal and output.live:
         with coloured(console):
             console.print(legend())
     beside = BesidePlain(job, method)
-    pages = [] if settings.html is None else [PageText(prompt, job.pair, method) for prompt in job.prompts]
+    pages = [] if output.html is None else [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [View(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
         steps = decode_steps(job.pair, [job.tokens[number]], method.policy, replace(job.options, rows=[number]))
         steps = _recorded(steps, trace, number, len(job.tokens[number]))
         steps = audited(steps, number) if audited is not None else steps
-        if settings.live:
+        if output.live:
             steps = stream(console, views[number], steps)
         text: list[int] = []
         for step in steps:
@@ -133,23 +135,23 @@ def show(job: Job, method: Method) -> None:
             beside.add(step)
             if pages:
                 pages[number].add(step)
-            if settings.svg is not None and not settings.live:
+            if output.svg is not None and not output.live:
                 views[number].add(step)
-        if not settings.live:
+        if not output.live:
             click.echo(job.pair.text(text))
-        if settings.watermark is not None:
-            click.echo(_key_found(text, settings.watermark, number, method.K, job.pair.n), err=True)
+        if key is not None:
+            click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
     click.echo(beside.line, err=True, nl=bool(beside.line))
     if trace is not None:
         close_traces([trace])
     if audited is not None:
         click.echo(f"audit: {audited.close()}", err=True)
-    if settings.svg is not None:
-        settings.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
-        click.echo(f"picture: {settings.svg}", err=True)
-    if settings.html is not None:
-        settings.html.write_text(page(pages, settings.told()), encoding="utf-8")
-        click.echo(f"page: {settings.html}", err=True)
+    if output.svg is not None:
+        output.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
+        click.echo(f"picture: {output.svg}", err=True)
+    if output.html is not None:
+        output.html.write_text(page(pages, job.settings.summary_rows()), encoding="utf-8")
+        click.echo(f"page: {output.html}", err=True)
 
 
 def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -> str:
@@ -220,11 +222,12 @@ def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position:
         yield step
 
 
-def open_trace(settings: DecodeSettings, folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
+def open_trace(output: OutputOptions, folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
+    """A trace of the method in this folder, if there is one."""
     if folder is None:
         return None
-    kept = KEPT if settings.trace_keep is None else settings.trace_keep
-    return Trace(folder, method, options, kept, ROWS if settings.trace_rows is None else settings.trace_rows)
+    given = {"kept": output.trace_keep, "rows_stored": output.trace_rows}
+    return Trace(folder, method, options, **{name: value for name, value in given.items() if value is not None})
 
 
 def close_traces(traces: Sequence[Trace]) -> None:

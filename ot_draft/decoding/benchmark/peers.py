@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from ... import defaults
 from ...errors import CannotDecode
 from ..draft_models import SubsetDraft
 from ..loop import DecodeOptions
@@ -184,12 +185,15 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
 
 
 def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list[Peer]:
-    """transformers beside our methods: plain, assisted by one draft of so many tokens (4), prompt lookup."""
+    """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
     models = generating(pair)
     plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN, models=models)
     assisted = []
     if models.assisting is not None:
-        helper, drafted = assistant(models.assisting), [shape_of(1, length, None) for length in lengths or (4,)]
+        helper, drafted = (
+            assistant(models.assisting),
+            [shape_of(1, length, None) for length in lengths or (defaults.LENGTH,)],
+        )
         methods = [method_called("speculativesampling", None, shape) for shape in drafted]
         assisted = [Peer.like(method, ASSISTED, models=models, helper=helper) for method in methods]
     return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models=models, lookup=lookup or PromptLookup())]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import ot_draft as ot
 
+from ... import defaults
 from ...errors import CannotDecode
 from ..cpu import bytes_read
 from ..drafting import Drafting
@@ -65,7 +66,7 @@ class Auto(Policy):
     """
 
     model: bool = True
-    lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(16, 3))
+    lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(*defaults.AUTO_LOOKUP))
     costs: ot.paths.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
     rehearsal: float = 0.5

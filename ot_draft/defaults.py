@@ -1,0 +1,10 @@
+"""Defaults that the library and its commands share, each written once: their help says them, and nothing heavy is loaded for it."""
+
+TEMPERATURE, TOP_K, TOP_P, MIN_P = 1.0, 0, 1.0, 0.0  # the last three: all tokens are kept
+MAX_TOKENS, SEED = 64, 0  # of a text
+DTYPE, DEVICE = "float32", "cpu"
+PATHS, LENGTH = 4, 4  # drafted paths, and their tokens
+CHAIN_LENGTH = 8  # of the path that a chain of three models drafts
+RULE = "joint"
+# Tokens that are looked up at most, and last tokens that are looked for: by prompt lookup alone, and beside other drafts.
+LOOKUP, AUTO_LOOKUP = (10, 2), (16, 3)

@@ -1,0 +1,77 @@
+"""The option of CONTRIBUTING.md, added by a field and a row, is parsed, refused beside what it excludes, and in the help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from contributing import example
+
+from ot_draft.cli.decode import settings
+from ot_draft.cli.decode.options import DraftOptions, ModelOptions, OutputOptions, PromptOptions, SamplingOptions
+from ot_draft.cli.options import with_options
+
+GROUPS = (
+    ("prompts", PromptOptions),
+    ("models", ModelOptions),
+    ("sampling", SamplingOptions),
+    ("drafts", DraftOptions),
+)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> click.Command:
+    module = example("An option of a command", monkeypatch)
+    monkeypatch.setattr(settings, "EXCLUSIONS", (*settings.EXCLUSIONS, *module.EXCLUSIONS))
+
+    @click.command()
+    @with_options(*GROUPS, ("output", module.OutputOptions))
+    def decode(**groups: Any) -> None:
+        """Says what was parsed."""
+        asked = settings.DecodeSettings(**groups)
+        click.echo(f"{asked.output.quiet} {asked.drafts.size} {asked.sampling.max_tokens} {asked.chooses}")  # type: ignore[attr-defined]
+
+    return decode
+
+
+def call(command: click.Command, *words: str) -> Result:
+    return CliRunner().invoke(command, words)
+
+
+def test_it_is_parsed_and_refused_by_its_row(command: click.Command) -> None:
+    assert call(command).output == "False (4, 4) 64 True\n"
+    assert call(command, "--quiet", "--shape", "2x3", "--max-tokens", "7").output == "True (2, 3) 7 False\n"
+    refused = call(command, "--quiet", "--compare")
+    assert (
+        refused.exit_code == 2
+        and refused.stderr == "Error: --quiet prints the text of one rule: leave --compare away\n"
+    )
+    assert call(command, "--compare").output == "False (4, 4) 64 True\n"
+
+
+def test_it_is_in_the_help_after_the_options_that_were_there(command: click.Command) -> None:
+    said = call(command, "--help").output
+    assert said.index("--prompt ") < said.index("--temperature") < said.index("--csv") < said.index("--quiet")
+
+
+def test_every_row_asks_for_what_is_known() -> None:
+    """A row with a name that nobody knows would be an internal error, whatever was asked."""
+    facts = settings.DecodeSettings(**_groups())._facts()
+    assert {name.removeprefix("no ") for first, second, _ in settings.EXCLUSIONS for name in (first, second)} <= set(
+        facts
+    )
+
+
+def _groups() -> dict[str, Any]:
+    """What the command makes of no words."""
+    made: dict[str, Any] = {}
+
+    @click.command()
+    @with_options(*GROUPS, ("output", OutputOptions))
+    def decode(**groups: Any) -> None:
+        made.update(groups)
+
+    assert call(decode).exit_code == 0
+    return made
