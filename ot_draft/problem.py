@@ -13,6 +13,7 @@ from .laws import IID, DraftLaw
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+DIGITS = 40  # characters of a Fraction that a message shows
 
 
 @dataclass(frozen=True, init=False)
@@ -150,7 +151,7 @@ def _check_values(x: Array, name: str) -> None:
         index = _first(wrong)
         value = sums[index] if xp.is_exact(x) else float(sums[index])
         raise InvalidDistribution(
-            f"{name}{_at(index[:-1])} sums to {value} instead of 1 (tolerance {tolerance}): divide the row by its sum"
+            f"{name}{_at(index[:-1])} sums to {_shown(value)} instead of 1 (tolerance {tolerance}): divide the row by its sum"
         )
 
 
@@ -158,7 +159,18 @@ def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
     if bad.any():
         index = _first(bad)
         value = x[index] if xp.is_exact(x) else float(x[index])
-        raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {value} {text}")
+        raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {_shown(value)} {text}")
+
+
+def _shown(value: Any) -> str:
+    """A number in a message: Fractions of many digits as decimals, those next to 1 by what they miss."""
+    text = str(value)
+    if len(text) <= DIGITS or not isinstance(value, Fraction):
+        return text
+    apart = value - (1 if abs(value - 1) < Fraction(1, 10**9) else 0)
+    exponent = len(str(abs(apart.numerator))) - len(str(apart.denominator))
+    near = "" if apart == value else "1 and "
+    return f"{near}about {float(apart):.3g}" if abs(exponent) < 300 else f"{near}about {'-' * (apart < 0)}1e{exponent}"
 
 
 def _first(bad: Array) -> tuple[int, ...]:

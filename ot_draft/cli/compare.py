@@ -98,7 +98,10 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
         if file is not None:
             raise Refused("give FILE or --p and --q, not both")
         texts = {"p": target, "q": draft}  # decimals are read as written
-        masses = {name: np.array(list(map(as_fraction, text.split(","))), object) for name, text in texts.items()}
+        masses = {
+            name: np.array([as_fraction(mass, f"--{name}") for mass in text.split(",")], object)
+            for name, text in texts.items()
+        }
         return as_pairs(masses, "command line", normalise)
     clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():

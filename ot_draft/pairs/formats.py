@@ -3,7 +3,7 @@
 .npz, .safetensors and files of torch.save (.pt, .pth, .bin) hold arrays under names. .npy holds two stacked, (2, ..., n), as one tensor
 of torch may: p and q. .json is an object of nested lists, or a list of objects, .jsonl has one a line; numbers are exact where they are
 texts like "1/3". .csv and .tsv have columns p and q, one token a row, and a column `pair` where there are several pairs; decimals may
-have commas. .parquet has columns of lists, one row a pair. Text may be compressed (.gz). Endings and names are read in either case.
+have commas. .parquet has columns of lists, one row a pair. Text may be compressed (gzip). Endings and names are read in either case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READERS = (*TENSORS, *TEXT)
 # What a file begins with whose content is not what its ending says.
 BEGINS = {
     b"version https://git-lfs": "a pointer of Git LFS, in the place of the file: fetch it (git lfs pull)",
-    b"\x1f\x8b": "compressed (gzip): unpack it, or let its name end in .gz",
+    b"\x1f\x8b": "compressed (gzip): unpack it",
     b"\x28\xb5\x2f\xfd": "compressed (zstd): unpack it",
     b"BZh": "compressed (bzip2): unpack it",
     b"\xfd7zXZ": "compressed (xz): unpack it",
@@ -96,5 +96,5 @@ def _content(file: Path, kind: str) -> str:
             head = stream.read(32)
     except OSError:
         return ""
-    packed = file.suffix.lower() == ".gz" and b"\x1f\x8b"
-    return next((seen for begin, seen in BEGINS.items() if head.startswith(begin) and begin not in (own, packed)), "")
+    read = (own, b"\x1f\x8b") if kind in TEXT else (own,)
+    return next((seen for begin, seen in BEGINS.items() if head.startswith(begin) and begin not in read), "")

@@ -183,7 +183,7 @@ def as_pairs(arrays: dict[str, Any], source: str, normalise: bool = False) -> Pa
     try:
         problem = Problem(p, q, 1)
     except InvalidDistribution as error:
-        rounded = not normalise and all(is_rounded(arrays[name]) for name in ("p", "q"))
+        rounded = not normalise and np.shape(p) == np.shape(q) and all(is_rounded(arrays[name]) for name in ("p", "q"))
         remedy = "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
         raise InvalidDistribution(f"{source}: {error}{remedy}") from error
     laws = {name: law.reshape(-1, problem.n) for name, law in (("p", problem.p), ("q", problem.q))}

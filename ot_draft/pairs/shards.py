@@ -59,7 +59,7 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
     Fractions `Problem` says whether they are laws. start: row of the file that the first row is.
     """
     if any(name in names for names in LOGITS):
-        return laws_of_logits(array, temperature, source, start)
+        return laws_of_logits(array, temperature, source, start, name)
     if array.dtype == np.float64 or array.dtype.hasobject:
         return np.asarray(array)
     if array.dtype not in (np.float32, np.float16):
@@ -83,8 +83,10 @@ def _check_sums(masses: Array, name: str, source: str, start: int) -> None:
         raise InvalidDistribution(f"{source}, row {start + row}: {seen} in {name}: give laws")
 
 
-def laws_of_logits(logits: Array, temperature: float = 1.0, source: str = "", start: int = 0) -> Array:
-    """softmax(logits / temperature) in float64, (..., n). start: row of the file that the first row is, for the error.
+def laws_of_logits(
+    logits: Array, temperature: float = 1.0, source: str = "", start: int = 0, name: str = "logits"
+) -> Array:
+    """softmax(logits / temperature) in float64, (..., n). start: row of the file that the first row is; name: of the array, for errors.
 
     -inf is a token without mass. Raises InvalidDistribution for NaN, +inf, and rows that are -inf throughout.
     """
@@ -95,9 +97,13 @@ def laws_of_logits(logits: Array, temperature: float = 1.0, source: str = "", st
     highest = logits.max(-1, keepdims=True)
     sound = np.isfinite(highest[..., 0]) & ~np.isnan(logits).any(-1)
     if not sound.all():
-        row = start + int(np.flatnonzero(~sound)[0])
-        seen = "its logits hold NaN or inf, or are -inf throughout"
-        raise InvalidDistribution(f"{source}, row {row}: {seen}: capture the row again, or leave it out")
+        row = int(np.flatnonzero(~sound)[0])
+        of_row = logits.reshape(-1, logits.shape[-1])[row]
+        wrong = np.flatnonzero(~(of_row < np.inf))  # NaN and inf
+        seen = f"token {wrong[0]}: logit {of_row[wrong[0]]:g}" if len(wrong) else "all are -inf"
+        raise InvalidDistribution(
+            f"{source}, row {start + row}, {name}, {seen}: capture the row again, or leave it out"
+        )
     with np.errstate(over="ignore"):  # what is as far below the highest as no float64 can say has mass 0
         masses = np.exp((logits - highest) / temperature)
     law: Array = masses / masses.sum(-1, keepdims=True)

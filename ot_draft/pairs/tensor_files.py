@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class Tensor(Column):
         return tuple(self.tensor.shape)
 
     def rows(self, start: int, stop: int) -> Array:
-        with reading(self.file, HOLDS):  # of sparse and quantised ones torch raises errors of several kinds
+        with reading(self.file, HOLDS):
             rows = self.tensor.reshape(self.count, self.width)[start:stop]
             known = hasattr(np, str(rows.dtype).removeprefix("torch."))
             return np.asarray((rows if known else rows.float()).numpy())
@@ -118,14 +119,17 @@ def read_torch(file: Path) -> dict[str, Column]:
     found = _load_torch(file)
     if _is_array(found):
         check_stacked(tuple(found.shape), file)
-        return {"p": _column(found[0], file), "q": _column(found[1], file)}
+        return {"p": _column(found[0], file, "p"), "q": _column(found[1], file, "q")}
     if isinstance(found, list) and found and all(isinstance(entry, Mapping) for entry in found):
-        plain = ({str(name): _column(x, file).whole() for name, x in entry.items() if _is_array(x)} for entry in found)
+        plain = (
+            {str(name): _column(x, file, str(name)).whole() for name, x in entry.items() if _is_array(x)}
+            for entry in found
+        )
         records = ((f"object {number}", entry) for number, entry in enumerate(plain))
         return {name: Loaded(array) for name, array in stack_records(records, file).items()}
     if not isinstance(found, Mapping):
         raise InvalidDistribution(f"{file} holds a {type(found).__name__}; it should hold tensors by name: {HOLDS}")
-    columns = {str(name): _column(value, file) for name, value in found.items() if _is_array(value)}
+    columns = {str(name): _column(value, file, str(name)) for name, value in found.items() if _is_array(value)}
     for name, value in found.items():
         if known_name(str(name)) in KNOWN and not _is_array(value):
             columns[str(name)] = Loaded(_listed(value, str(name), file))
@@ -142,14 +146,18 @@ def _load_torch(file: Path) -> Any:
     rebuild = np.empty(0).__reduce__()[0]  # what a pickled array names
     kinds = {type(np.dtype(kind)) for kind in "?bhilqBHILQefdg"}
     try:
-        with torch.serialization.safe_globals(
-            [rebuild, np.ndarray, np.dtype, *kinds, (rebuild, "numpy.core.multiarray._reconstruct")]
+        with (
+            torch.serialization.safe_globals(
+                [rebuild, np.ndarray, np.dtype, *kinds, (rebuild, "numpy.core.multiarray._reconstruct")]
+            ),
+            warnings.catch_warnings(),
         ):
+            warnings.simplefilter("ignore")  # of torch's own: how it stores quantised tensors
             return torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file))
     except Exception as error:  # what unpickling raises is of any kind
         words = " ".join(str(error).split())
         foreign = re.search(r"Unsupported (?:global|class): GLOBAL (\S+)", words)
-        if foreign or isinstance(error, pickle.UnpicklingError):
+        if foreign or isinstance(error, pickle.UnpicklingError | KeyError | IndexError | AttributeError):
             reason = (
                 f"it names {foreign[1]}, which is not loaded, since it may be any code"
                 if foreign
@@ -164,15 +172,30 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, load("torch", "torch").Tensor))
 
 
-def _column(value: Any, file: Path) -> Column:
-    return Loaded(value) if isinstance(value, np.ndarray) else Tensor(value.detach(), file)
+def _column(value: Any, file: Path, name: str) -> Column:
+    """Refuses a tensor whose numbers do not lie there as they are; under a name that is none of a pair's it is passed over later."""
+    if isinstance(value, np.ndarray):
+        return Loaded(value)
+    kinds = {  # of tensors without rows of numbers, and what makes one that has
+        f"a sparse tensor ({str(value.layout).removeprefix('torch.')})": (
+            value.is_sparse or "sparse" in str(value.layout),
+            ".to_dense()",
+        ),
+        "quantised": (value.is_quantized, ".dequantize()"),
+        "nested": (value.is_nested, " as one tensor (..., n)"),
+        "on the meta device, which has no numbers": (value.is_meta, " from a device that has them"),
+    }
+    for kind, (it_is, remedy) in kinds.items():
+        if it_is and known_name(name) in KNOWN:
+            raise InvalidDistribution(f"{file}: {name} is {kind}: save {name}{remedy}")
+    return Tensor(value.detach(), file)
 
 
 def _listed(values: Any, name: str, file: Path) -> Array:
     """A list of rows as one array."""
     try:
         if isinstance(values, list | tuple) and all(map(_is_array, values)):
-            return np.stack([_column(row, file).whole() for row in values])
+            return np.stack([_column(row, file, name).whole() for row in values])
         return np.array(values, np.float64)
     except (ValueError, TypeError) as error:
         raise InvalidDistribution(

@@ -1,4 +1,4 @@
-"""Pairs in text: .json, lines of it (.jsonl), tables (.csv, .tsv), each also compressed by gzip.
+"""Pairs in text: .json, lines of it (.jsonl), tables (.csv, .tsv), each also compressed by gzip, whatever its name says.
 
 Numbers become float64 as they are read. Where a mass is written as a text "1/3" (in tables: where one holds a /), all are Fractions.
 """
@@ -26,8 +26,9 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def open_text(file: Path) -> IO[str]:
-    """The text of a file, unpacked where it ends in .gz, in UTF-8 or, as its first bytes say, UTF-16."""
-    packed = file.suffix.lower() == ".gz"
+    """The text of a file, unpacked where it is packed, in UTF-8 or UTF-16: as its first bytes say, which a name may not."""
+    with file.open("rb") as plain:
+        packed = plain.read(2) == b"\x1f\x8b"
     with gzip.open(file) if packed else file.open("rb") as stream:
         wide = stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
     encoding = "utf-16" if wide else "utf-8-sig"  # spreadsheets begin with a byte order mark
@@ -40,6 +41,8 @@ def read_json(file: Path) -> dict[str, Array]:
         try:
             content = json.load(stream, object_pairs_hook=_once)
         except json.JSONDecodeError as error:
+            if not error.doc.strip():
+                raise InvalidDistribution(f"{file}: it is empty: give {WANTED}") from None
             if error.msg != "Extra data":
                 raise
             return read_json_lines(file)
@@ -121,7 +124,15 @@ def _array(name: str, values: Any, exact: bool, where: str) -> Array:
     if name not in KNOWN:
         return np.asarray(values)
     exact = exact and name in MASSES
-    return np.array(_numbers(values, exact, where), object if exact else None)
+    try:
+        numbers = _numbers(values, exact)
+    except _NoNumber as error:
+        at = "".join(f"[{place}]" for place in error.at)
+        raise InvalidDistribution(f"{where}: {name}{at}: {error}") from None
+    try:
+        return np.array(numbers, object if exact else None)
+    except ValueError:
+        raise InvalidDistribution(f"{where}: {name} holds lists of different lengths: give all rows n masses") from None
 
 
 def _is_flat(values: list[Any]) -> bool:
@@ -132,30 +143,53 @@ def _has_text(values: Any) -> bool:
     return any(map(_has_text, values)) if isinstance(values, list) else isinstance(values, str)
 
 
-def _numbers(values: Any, exact: bool, where: str) -> Any:
+class _NoNumber(Exception):
+    """What stands where a number belongs. at: its places in the lists, the outermost first."""
+
+    def __init__(self, seen: str) -> None:
+        super().__init__(seen)
+        self.at: list[int] = []
+
+
+def _numbers(values: Any, exact: bool) -> Any:
+    """Lists of numbers, as they are nested; texts as Fractions where masses are exact. Raises _NoNumber."""
     if isinstance(values, list):
-        return [_numbers(value, exact, where) for value in values]
+        numbers: list[Any] = []
+        try:
+            for value in values:
+                numbers.append(_numbers(value, exact))  # noqa: PERF401  # its length tells the place
+        except _NoNumber as error:
+            error.at.insert(0, len(numbers))
+            raise
+        return numbers
     if isinstance(values, str):
-        return as_fraction(values, where) if exact else values
+        if not exact:
+            raise _NoNumber(f"{values!r} is no logit: write -1.5 or -Infinity")
+        try:
+            return as_fraction(values)
+        except InvalidDistribution as error:
+            raise _NoNumber(str(error)) from None
     if isinstance(values, bool):
-        raise InvalidDistribution(f"{where}: {str(values).lower()} is no mass: write 1 or 0")
+        raise _NoNumber(f"{str(values).lower()} is no mass: write 1 or 0")
     if values is None or isinstance(values, dict):
-        raise InvalidDistribution(f"{where}: {'null' if values is None else 'an object'} stands where a number belongs")
+        raise _NoNumber(f"{'null' if values is None else 'an object'} stands where a number belongs")
     if exact and isinstance(values, float):
-        raise InvalidDistribution(f"{where}: {values} stands among exact fractions: write it as a string, too")
+        raise _NoNumber(f"{values} stands among masses that are texts: write all of them as texts, or none")
     return float(values) if not exact and isinstance(values, int) else values
 
 
 def as_fraction(text: str, where: str = "") -> Fraction:
-    """A mass as it is written: 1/3, 0.25, 1e-9."""
+    """A mass as it is written: 1/3, 0.25, 1e-9. where: of the file, or the option, for the error."""
+    where, text = f"{where}: " if where else "", text.strip()
     try:
         exponent = text.lower().partition("e")[2]
         if exponent and abs(int(exponent)) > EXPONENT:
-            raise ValueError
-        return Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        where = f"{where}: " if where else ""
-        raise InvalidDistribution(f"{where}{text.strip()!r} is no mass: write 1/3 or 0.25") from None
+            raise InvalidDistribution(f"{where}{text!r} is beyond 1e-{EXPONENT}: write 0, or a larger mass")
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        if isinstance(error, InvalidDistribution):
+            raise
+        raise InvalidDistribution(f"{where}{text!r} is no mass: write 1/3 or 0.25") from None
 
 
 Cells = tuple[int, str, tuple[str, str]]  # line, pair, and what stands for target and draft
@@ -220,6 +254,8 @@ def _header(file: Path) -> tuple[str, tuple[str, str], tuple[int | None, int, in
                 pair = columns.index("pair") if "pair" in columns else None
                 return delimiter, names, (pair, columns.index(names[0]), columns.index(names[1]))
     seen = f"its first row is {first[:80]!r}" if first else "it is empty"
+    if any(set(names) <= {known_name(word) for word in first.split()} for names in (*LAWS, *LOGITS)):
+        raise InvalidDistribution(f"{file}: {seen}, parted by blanks: part columns by commas, semicolons or tabs")
     raise InvalidDistribution(
         f"{file}: {seen}: give a header with the columns p and q (and pair), each once, then one token a row"
     )
