@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ot_draft.decoding.draft_models import StateDraft, one_place_later
+from ot_draft.decoding.draft_models import StateDraft, shift_right
 
 SECOND_PASS = 0.4  # weight of the loss of what it is told by itself
 
@@ -21,7 +21,7 @@ def both_passes(draft: StateDraft, tokens: Tensor, features: Tensor, rows: int) 
     from transformers import DynamicCache
 
     kept, earlier = DynamicCache(), DynamicCache()
-    told = draft.states(tokens, one_place_later(draft.fuse(features)), kept)
+    told = draft.states(tokens, shift_right(draft.fuse(features)), kept)
     layers: Any = kept.layers
     for number, layer in enumerate(layers):
         earlier.update(layer.keys[:rows], layer.values[:rows], number)
@@ -29,5 +29,5 @@ def both_passes(draft: StateDraft, tokens: Tensor, features: Tensor, rows: int) 
     one = torch.ones(length, length, dtype=torch.bool, device=tokens.device)
     seen = torch.cat((one.tril(-1), one.tril() & one.triu()), 1).expand(rows, 1, -1, -1)
     places = torch.arange(length, device=tokens.device).expand(rows, -1)
-    before = one_place_later(told[:rows])
+    before = shift_right(told[:rows])
     return told, draft.states(tokens[:rows], before, earlier, attention_mask=seen, position_ids=places)

@@ -149,6 +149,6 @@ def features_of(hidden: Sequence[Tensor], reads: Sequence[int], epsilon: float) 
     return rms_norm(chosen, chosen.shape[-1:], eps=epsilon).flatten(-2)
 
 
-def one_place_later(states: Tensor) -> Tensor:
+def shift_right(states: Tensor) -> Tensor:
     """States (batch, length, w) as those before each place: zeros before the first."""
     return torch.cat((torch.zeros_like(states[:, :1]), states[:, :-1]), 1)

@@ -21,11 +21,11 @@ class Drafter(ABC):
 
     tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) the law by which the
     children of each node were drawn. without_law: (B,)
-    see `Step`. always: how many tokens before the last two of a text the draft model reads in every step; behind:
-    how many more before these it has not read yet, because others drafted.
+    see `Step`. reread_window: how many tokens before the last two of a text the draft model reads in every step; unread_tokens: how many
+    more before these it has not read yet, because others drafted.
     """
 
-    always = behind = 0
+    reread_window = unread_tokens = 0
     recordable = True  # whether a CUDA graph can hold what it does
 
     def __init__(self, tree: ot.paths.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
@@ -40,7 +40,7 @@ class Drafter(ABC):
     def look_up(self, found: Sequence[Match]) -> None:
         """Take what was looked up in each of the texts; outside of what is recorded."""
 
-    def miss(self, count: int) -> None:
+    def note_unread(self, count: int) -> None:
         """Note how many tokens before the last two the draft model has not read."""
 
     def catch_up(self) -> None:
@@ -54,8 +54,8 @@ class Drafter(ABC):
         """Where the draft model's cache holds these nodes, int (B, L); -1 where it does not, None where nobody reads them."""
         return None
 
-    def read_for_good(self, already: int, root: int, length: int) -> int:
-        """Tokens of a text that the draft model has read for good after a step; root: the place of its root, length: its tokens now."""
+    def commit(self, already: int, root: int, length: int) -> int:
+        """Number of tokens of a text that stay in the draft model's cache; root: the place of the step's root, length: its tokens now."""
         return already
 
 
@@ -81,12 +81,14 @@ class ModelDrafter(Drafter):
     def __init__(self, tree: ot.paths.TreeDrafter, reader: Reader, n: int, number: torch.dtype) -> None:
         super().__init__(tree, reader.texts, n, number)
         self.reader, self.recordable = reader, reader.recordable
-        self.always = reader.model.reads_again(tree.length) if reader.read is None else -1  # the target's cache has it
+        # A draft in the target's cache finds the token before the root there.
+        self.reread_window = reader.model.reads_again(tree.length) if reader.read is None else -1
         batch, size, device = *self.tokens.shape, self.tokens.device
         # What was looked up, and stands in the trees beside the draws.
         self.given = torch.full((batch, tree.takes), -1, device=device)
         self.slot_of = torch.full((batch, size + 1), -1, device=device)
-        self._read = self.q.new_zeros(batch, tree.reads + 1, n)  # laws by slot; the last one takes what is of no use
+        # Laws by slot; the last one is scratch, the target of masked writes.
+        self._read = self.q.new_zeros(batch, tree.reads + 1, n)
         self._rows = torch.arange(batch, device=device)[:, None]
         # What nodes see of each other, bool (B, N + 1, N + 1), where it is known beforehand: the layout of a shape is one object.
         layout = tree.bounds.layout(self.parents)
@@ -99,13 +101,13 @@ class ModelDrafter(Drafter):
     def look_up(self, found: Sequence[Match]) -> None:
         self.given.copy_(in_columns(found, self.tree.takes))
 
-    def miss(self, count: int) -> None:
-        self.behind = max(0, count - self.always) if self.reader.read is None else 0
+    def note_unread(self, count: int) -> None:
+        self.unread_tokens = max(0, count - self.reread_window) if self.reader.read is None else 0
 
     def catch_up(self) -> None:
-        if self.behind:
-            self.reader.read_last(2 + self.always + self.behind)
-        self.behind = 0
+        if self.unread_tokens:
+            self.reader.read_last(2 + self.reread_window + self.unread_tokens)
+        self.unread_tokens = 0
 
     def propose(self, uniforms: Tensor) -> None:
         grown = self._grow(uniforms)
@@ -122,8 +124,8 @@ class ModelDrafter(Drafter):
             return None
         return torch.where(nodes < 0, -1, self.slot_of.gather(1, nodes.clamp(min=0)))
 
-    def read_for_good(self, already: int, root: int, length: int) -> int:
-        return self.reader.model.read_for_good(root, length)
+    def commit(self, already: int, root: int, length: int) -> int:
+        return self.reader.model.commit(root, length)
 
     def _grow(self, uniforms: Tensor) -> Grown:
         growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
@@ -137,7 +139,7 @@ class ModelDrafter(Drafter):
                 break
             slots = torch.where(there, growing.slots, last)
             if depth == 0:
-                logits = self.reader.read_last(2 + self.always + self.behind)
+                logits = self.reader.read_last(2 + self.reread_window + self.unread_tokens)
             else:
                 same, known = growing.same_slots, self._sees
                 sees = seen.add(growing.slots, growing.above) if known is None or same is None else known[:, same]
@@ -161,7 +163,7 @@ class ModelDrafter(Drafter):
 
 
 class Seen:
-    """What the draft model's nodes see of each other, slot by slot, while the trees grow. rows: bool (B, M + 1, M), the last of no use."""
+    """What the draft model's nodes see of each other, slot by slot, while trees grow. rows: bool (B, M + 1, M), the last one scratch."""
 
     def __init__(self, batch: int, slots: int, device: torch.device) -> None:
         self._slots = torch.arange(slots, device=device)

@@ -1,11 +1,11 @@
-"""The memory of one decoding run, and the four parts of a step that work on it."""
+"""The state of one decoding run, and the four parts of a step that work on it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import warn
 
 import torch
@@ -31,7 +31,7 @@ WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels
 
 
 @dataclass(frozen=True)
-class Memory:
+class DecodeState:
     """What all draftings of a run work on: a batch of B texts, and a cache of S slots a text for each model.
 
     S is enough for prompt, new tokens and the largest tree. It does not grow with the number of paths, but for the nodes of
@@ -54,7 +54,7 @@ class Memory:
         draftings: Sequence[Drafting],
         sampling: tuple[NodeLaws, NodeLaws],
         texts: Texts,
-    ) -> Memory:
+    ) -> DecodeState:
         """Both caches, with the prompts in them."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
         # A text may end by the longest path, and the widest tree stands behind it while the others go on.
@@ -91,35 +91,45 @@ class Memory:
         return LookupDrafter(tree, self.texts, self.n, self.number)
 
 
+class StepFunctions(NamedTuple):
+    """The four parts of a step: an engine's own, or CUDA graphs in their place."""
+
+    propose: Callable[[], Any]
+    verify: Callable[[], Any]
+    select: Callable[[], Any]
+    keep: Callable[[], Any]
+
+
 class Engine:
-    """The steps of one drafting on the memory of a run: all tensors taken once; parts of a step change them in place.
+    """The steps of one drafting on the state of a run: all tensors taken once; parts of a step change them in place.
 
     tokens, parents: of the trees, on the CPU cut behind the last node, as `bounds` says. p: (B, N + 1, n) the target's laws at their nodes.
     length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got. without_law: (B, L + 1) where something was
     emitted by no law of the target, see `NodeLaws.drawable`; 0 elsewhere.
     """
 
-    def __init__(self, memory: Memory, drafting: Drafting) -> None:
-        self.memory, self.drafting, self.texts, self.target = memory, drafting, memory.texts, memory.target
-        self.drafter, self.bounds = memory.drafter(drafting.tree), drafting.tree.bounds
+    def __init__(self, state: DecodeState, drafting: Drafting) -> None:
+        self.state, self.drafting, self.texts, self.target = state, drafting, state.texts, state.target
+        self.drafter, self.bounds = state.drafter(drafting.tree), drafting.tree.bounds
         batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.length
-        self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=memory.number, device=device)
+        self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=state.number, device=device)
         self.tokens, self.parents = self.drafter.tokens, self.drafter.parents
         self.layout: Any = None
-        self.p = torch.zeros(batch, drafting.tree.budget + 1, 0, dtype=memory.number, device=device)
+        self.p = torch.zeros(batch, drafting.tree.budget + 1, 0, dtype=state.number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
         self.nodes = torch.full((batch, depth), -1, device=device)
         self.chosen = torch.zeros(batch, depth + 1, dtype=torch.int64, device=device)
         self.emitted = self.chosen.clone()
         self._lost = torch.zeros(self.p.shape[:2], device=device)  # (B, N + 1) the same of all nodes
         self.without_law = torch.zeros(batch, depth + 1, device=device)
+        self._graphs: StepFunctions | None = None
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
-        numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.memory.number)
+        numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.state.number)
         if self.drafting.by_place:
             numbers = self.drafting.at_places(
-                numbers, rows, self.texts.emitted.tolist(), self.memory.n, self.uniforms.device
+                numbers, rows, self.texts.emitted.tolist(), self.state.n, self.uniforms.device
             )
         pinned = numbers.pin_memory() if self.uniforms.is_cuda else numbers  # else the copy would wait for the device
         self.uniforms.copy_(pinned, non_blocking=True)
@@ -150,8 +160,8 @@ class Engine:
             depths = torch.arange(1, self.drafting.tree.length + 1, device=self.nodes.device)
             self._move(self.target.cache, self.nodes, depths)
             slots = self.drafter.slots(self.nodes)
-            if slots is not None and self.memory.draft is not None:
-                self._move(self.memory.draft.cache, slots, depths)
+            if slots is not None and self.state.draft is not None:
+                self._move(self.state.draft.cache, slots, depths)
         self.emitted.copy_(self.texts.advance(self.length, self.chosen))
         nodes = torch.nn.functional.pad(self.nodes, (1, 0)).clamp(min=0)  # behind which the tokens were drawn
         self.without_law.copy_(self._lost.gather(1, nodes).masked_fill(self.emitted < 0, 0))
@@ -168,11 +178,16 @@ class Engine:
         return q * (self.drafter.parents[..., None] == nodes).any(1)[..., None]
 
     @property
+    def parts(self) -> StepFunctions:
+        """What a step calls. Made when it is asked for: an engine that held its own methods would be freed late, and its caches with it."""
+        return self._graphs or StepFunctions(self.propose, self.verify, self.select, self.keep)
+
+    @property
     def recordable(self) -> bool:
         """Whether a step can be a CUDA graph."""
         return self.target.recordable and self.drafter.recordable and not self.drafting.by_place
 
-    def record(self) -> None:
+    def capture_graphs(self) -> None:
         """Let CUDA graphs stand in the place of its parts, on CUDA."""
         device, drafter = self.texts.last.device, self.drafter
         if device.type != "cuda":
@@ -189,8 +204,7 @@ class Engine:
             warn(f"the path rule is not recorded, its kernels are launched one by one: {error}", stacklevel=2)
             select = self.select
         # A graph reads so many tokens, never more.
-        parts = {"propose": partial(_both, drafter.catch_up, propose), "verify": verify, "select": select, "keep": keep}
-        vars(self).update(parts)
+        self._graphs = StepFunctions(partial(_both, drafter.catch_up, propose), verify, select, keep)
 
     def _trees(self) -> tuple[Tensor, Tensor]:
         """Tokens and parents, (B, N) each: of all nodes, and on the CPU, where asking is free, of as many as the largest tree has."""
@@ -212,11 +226,11 @@ class Engines:
     Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
     """
 
-    def __init__(self, memory: Memory, policy: Policy, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
-        self.memory, self._policy, self._graphs = memory, policy, graphs
+    def __init__(self, state: DecodeState, policy: Policy, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
+        self.state, self._policy, self._graphs = state, policy, graphs
         self._texts = History(prompts)
         # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
-        self._narrows = memory.texts.tokens.device.type == "cpu"
+        self._narrows = state.texts.tokens.device.type == "cpu"
         self._read = [len(prompt) - 1 for prompt in prompts]
         self._known: dict[Drafting, Engine] = {}
 
@@ -224,27 +238,29 @@ class Engines:
         """The engine of the coming step."""
         drafting = self._policy.choose(self._texts)
         if self._narrows:
-            self.memory.narrow(max(map(len, self._texts)) + drafting.room)
+            self.state.narrow(max(map(len, self._texts)) + drafting.room)
         if drafting not in self._known:
-            self._known[drafting] = engine = Engine(self.memory, drafting)
+            self._known[drafting] = engine = Engine(self.state, drafting)
             if self._graphs and engine.recordable:
-                engine.record()
+                engine.capture_graphs()
         engine = self._known[drafting]
         # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
-        engine.drafter.miss(max(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True)))
+        engine.drafter.note_unread(
+            max(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
+        )
         if drafting.tree.takes:
             engine.drafter.look_up(self._texts.look_up(drafting.lookup))
         self._engine = engine
         return engine
 
-    def took(self, step: Step, seconds: float) -> None:
-        """Note what a step did."""
+    def record(self, step: Step, seconds: float) -> None:
+        """Append what a step chose to the texts, and let the policy learn."""
         lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
         roots = [len(text) - 1 for text in self._texts]
         new = [tokens[: length + 1] if on else [] for tokens, length, on in zip(chosen, lengths, active, strict=True)]
         self._texts.grow(new, (~step.finished).tolist())
         for row, text in enumerate(self._texts):
-            self._read[row] = self._engine.drafter.read_for_good(self._read[row], roots[row], len(text))
+            self._read[row] = self._engine.drafter.commit(self._read[row], roots[row], len(text))
         self._policy.observe(step, seconds)
 
 

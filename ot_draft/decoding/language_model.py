@@ -136,7 +136,7 @@ class LanguageModel:
         """The same of drafted tokens whose parents are in these slots (B, T) of its own cache: nothing."""
         return None
 
-    def read_for_good(self, root: int, length: int) -> int:
+    def commit(self, root: int, length: int) -> int:
         """How many tokens of a text have not to be read again after a step: root is the place of its root, length what it has now.
 
         The last two are read in every step.
@@ -244,7 +244,7 @@ class StateModel(SubsetModel):
         """Its own states."""
         return own.states_at(slots)
 
-    def read_for_good(self, root: int, length: int) -> int:
+    def commit(self, root: int, length: int) -> int:
         """Drafted tokens that were accepted are read again: its own states stood for those of the target."""
         return min(root + 1, length - 2)
 

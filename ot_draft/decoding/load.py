@@ -62,7 +62,7 @@ def load_pair(
     is what it computes so), but not where accelerate has spread the target; and read Llamas by `Llama`. float16 on a CPU that has such
     products: weights of 16 bits (`pack_float16`), while all that is computed is float32. file: the target's weights as its GGUF file has
     them (`FileWeights`). assistant: a safetensors file of layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file
-    was converted to, as `converted` does, and read it from there the next time. progress: is told every stage as it begins.
+    was converted to, as `converted` does, and read it from there the next time. progress: called with the name of every stage as it begins.
     """
     kind, _, named = draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft

@@ -14,7 +14,7 @@ from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
 from .cache import Texts
 from .drafting import Drafting
-from .engine import Engine, Engines, Memory
+from .engine import DecodeState, Engine, Engines
 from .language_model import LanguageModel, language_model
 from .pair import Pair
 from .policy import Policy
@@ -70,26 +70,26 @@ def decode_steps(
     options = options or DecodeOptions()
     engines = begin(pair, prompts, policy, options)
     rows = range(len(prompts)) if options.rows is None else options.rows
-    watch = Stopwatch(engines.memory.texts.last.device)
-    active, number, told = torch.ones(len(prompts), dtype=torch.bool), 0, False
+    watch = Stopwatch(engines.state.texts.last.device)
+    active, number, warned = torch.ones(len(prompts), dtype=torch.bool), 0, False
     while bool(active.any()):
         began = time.perf_counter()
-        root = engines.memory.texts.last.clone()
+        root = engines.state.texts.last.clone()
         with watch("draft"):
             engine = engines.next()  # of the drafting that the policy chooses
         engine.draw(options.seed, rows, number)  # fresh at every step: a number that is used twice costs losslessness
         with watch("draft"):
-            engine.propose()  # a tree of tokens behind every text
+            engine.parts.propose()  # a tree of tokens behind every text
         with watch("verify"):
-            engine.verify()  # the target's law at all their nodes, in one pass
+            engine.parts.verify()  # the target's law at all their nodes, in one pass
         with watch("select"):
-            engine.select()  # a path of each tree, and the token after it: together they follow the target
+            engine.parts.select()  # a path of each tree, and the token after it: together they follow the target
         with watch("cache"):
-            engine.keep()  # what was accepted, in the texts and in both caches
+            engine.parts.keep()  # what was accepted, in the texts and in both caches
         check_emitted(engine, options)
         step = _record(engine, options, number, root, active, Seconds(**watch.read()))
-        engines.took(step, time.perf_counter() - began)
-        told = told or _warned(step)
+        engines.record(step, time.perf_counter() - began)
+        warned = warned or _warned(step)
         yield step
         active, number = ~step.finished, number + 1
 
@@ -151,8 +151,8 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
         third = _third(pair, n)
     warm = [drafting for drafting in policy.menu if drafting.tree.passes and not drafting.by_place]
     _warm_up(frozenset({type(drafting.rule): drafting for drafting in warm}.values()), n)
-    memory = Memory.of((target, used, third), prompts, policy.menu, options.of_both, texts)
-    return Engines(memory, policy, prompts, options.graphs)
+    state = DecodeState.of((target, used, third), prompts, policy.menu, options.of_both, texts)
+    return Engines(state, policy, prompts, options.graphs)
 
 
 @cache

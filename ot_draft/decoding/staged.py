@@ -94,7 +94,7 @@ class StagedDrafter(Drafter):
         self.without_law.zero_()
         # What was drafted last may not be read by either; for the third model that is a leaf and what came behind it.
         self.draft.read_last(2)
-        self.third.behind = 1
+        self.third.unread_tokens = 1
         for numbers in uniforms.chunk(length, 1):
             tokens, laws, taken = self._piece(numbers)
             for i in range(self.path.ahead + 1):
@@ -108,11 +108,11 @@ class StagedDrafter(Drafter):
             inner.advance(taken, tokens)
             count += torch.where(inner.active, taken + 1, 0)
             inner.active.logical_and_(count < length)
-            self.third.behind = 0
+            self.third.unread_tokens = 0
             if not bool(inner.active.any()):
                 return
 
-    def read_for_good(self, already: int, root: int, length: int) -> int:
+    def commit(self, already: int, root: int, length: int) -> int:
         return length - 2
 
     def _piece(self, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:

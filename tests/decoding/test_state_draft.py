@@ -150,7 +150,7 @@ def _what_the_target_read_is_written_over(patch: pytest.MonkeyPatch) -> None:
     def init(self: ModelDrafter, tree: paths.TreeDrafter, reader: Reader, *given: Any) -> None:
         assert reader.read is not None
         made(self, tree, replace(reader, read=torch.zeros_like(reader.read)), *given)
-        self.always = 0
+        self.reread_window = 0
 
     patch.setattr(ModelDrafter, "__init__", init)
 
@@ -179,7 +179,7 @@ def test_an_error_in_the_shared_cache_is_found(plant: Any, monkeypatch: pytest.M
 
 def test_a_self_draft_takes_no_memory_and_does_not_read_the_text() -> None:
     engine = begin(self_pair(), PROMPTS, PLANS["one path"](), OPTIONS).next()
-    memory = engine.memory
+    memory = engine.state
     assert memory.draft is not None and memory.draft.cache is memory.target.cache
     before = memory.target.cache.keys[0].clone(), memory.target.cache.bytes
     engine.draw(0, range(3), 0)
@@ -200,7 +200,7 @@ def test_reading_as_many_tokens_in_every_step_changes_nothing(name: str, monkeyp
 
     def init(self: ModelDrafter, tree: paths.TreeDrafter, *given: Any) -> None:
         made(self, tree, *given)
-        self.always = tree.length - 1
+        self.reread_window = tree.length - 1
 
     monkeypatch.setattr(ModelDrafter, "__init__", init)
     assert decode(pair(), PROMPTS, PLANS[name](), OPTIONS).tokens == wanted
@@ -217,7 +217,7 @@ def _zero_before_drafted_tokens(patch: pytest.MonkeyPatch) -> None:
 
 
 def _accepted_tokens_are_not_read_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(StateModel, "read_for_good", lambda self, root, length: length - 2)
+    patch.setattr(StateModel, "commit", lambda self, root, length: length - 2)
 
 
 @pytest.mark.parametrize("plant", [_not_moved_by_one, _zero_before_drafted_tokens, _accepted_tokens_are_not_read_again])

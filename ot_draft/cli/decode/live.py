@@ -94,10 +94,10 @@ class Speed:
         self.tokens = self.calls = self.accepted = 0
         self.seconds = 0.0
 
-    def add(self, born: Sequence[TokenOrigin], step: Step) -> None:
+    def add(self, emitted: Sequence[TokenOrigin], step: Step) -> None:
         """One step and the tokens that it emitted."""
-        self.tokens, self.calls = self.tokens + len(born), self.calls + 1
-        self.accepted += sum(token.origin == ACCEPTED for token in born)
+        self.tokens, self.calls = self.tokens + len(emitted), self.calls + 1
+        self.accepted += sum(token.origin == ACCEPTED for token in emitted)
         self.seconds += step.seconds.total
 
     @property
@@ -120,11 +120,11 @@ class View:
 
     def add(self, step: Step) -> str:
         """Take in one step of a batch of one; what it adds to the text."""
-        born = origins(step, 0, step.drafting)
-        pieces = [self._pieces.add(token.token) for token in born]
-        for token, piece in zip(born, pieces, strict=True):
+        emitted = origins(step, 0, step.drafting)
+        pieces = [self._pieces.add(token.token) for token in emitted]
+        for token, piece in zip(emitted, pieces, strict=True):
             self.text.append(piece, style=token.origin)
-        self.speed.add(born, step)
+        self.speed.add(emitted, step)
         return "".join(pieces)
 
     @property

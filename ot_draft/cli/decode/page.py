@@ -108,27 +108,27 @@ def mass_of(step: Step, row: int, node: int, token: int) -> Mass:
     return Mass(float(p[token]), rank[0] or 1, None if q is None else float(q[token]), rank[1])
 
 
-def chance(step: Step, row: int, drafting: Drafting, born: TokenOrigin, depth: int) -> float | None:
+def chance(step: Step, row: int, drafting: Drafting, token: TokenOrigin, depth: int) -> float | None:
     """P(the rule chooses this token here | these drafts); None where it decides along whole paths."""
     assert step.p is not None and step.q is not None
     shape = step.shape(row)
     offered = any(len(shape.children(node)) > 0 for node in living(step, row, shape, depth))
     if not offered:
-        return float(step.p[row, born.parent, born.token])
+        return float(step.p[row, token.parent, token.token])
     law = drafting.rule.output_law(step.tree(row), step.chosen[row : row + 1, :depth])
-    return None if law is None else min(1.0, float(law[0, born.token]))
+    return None if law is None else min(1.0, float(law[0, token.token]))
 
 
 def token_records(step: Step, row: int, drafting: Drafting, spell: Spell, number_of_step: int) -> list[dict[str, Any]]:
     """One dictionary a token, as the page's script reads it."""
     records = []
     drafted = step.drafted[row].tolist()
-    for depth, born in enumerate(origins(step, row, drafting)):
-        mass = mass_of(step, row, born.parent, born.token)
-        refused = {drafted[node - 1]: node for node in born.refused}
-        beside = [(spell(token), str(mass_of(step, row, born.parent, token))) for token in refused]
-        record = {"text": spell(born.token), "origin": born.origin, "step": number_of_step, "refused": beside}
-        record |= vars(mass) | {"chance": chance(step, row, drafting, born, depth)}
+    for depth, token in enumerate(origins(step, row, drafting)):
+        mass = mass_of(step, row, token.parent, token.token)
+        refused = {drafted[node - 1]: node for node in token.refused}
+        others = [(spell(other), str(mass_of(step, row, token.parent, other))) for other in refused]
+        record = {"text": spell(token.token), "origin": token.origin, "step": number_of_step, "refused": others}
+        record |= vars(mass) | {"chance": chance(step, row, drafting, token, depth)}
         records.append(record)
     return records
 
@@ -137,8 +137,8 @@ def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
     """The picture of a step's tree; a step that ended its text within the accepted tokens shows no further token."""
     shape = step.shape(row)
     drafted = step.drafted[row, : shape.size].tolist()
-    born = origins(step, row, drafting)
-    taken = {token.node for token in born if token.node is not None}
+    emitted = origins(step, row, drafting)
+    taken = {token.node for token in emitted if token.node is not None}
     boxes: list[Box | None] = [Box(spell(int(step.root[row])), "root", "so far")]
     for node, (parent, token) in enumerate(zip(shape.parents, drafted, strict=True), 1):
         if token < 0:
@@ -147,7 +147,7 @@ def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
         mass, state = mass_of(step, row, parent, token), "accepted" if node in taken else "refused"
         hint = f"{state}: {spell(token)!r}, {mass}, rank {mass.p_rank} of the target, {mass.q_rank} of the draft"
         boxes.append(Box(spell(token), state, str(mass), hint))
-    ending = born[-1]
+    ending = emitted[-1]
     if ending.origin == ACCEPTED:
         return tree_svg(shape, boxes, Box("the text ends", "root"), ending.node or 0)
     mass = mass_of(step, row, ending.parent, ending.token)

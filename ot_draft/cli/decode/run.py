@@ -42,8 +42,8 @@ class Job:
     settings: DecodeSettings
 
 
-def prepare(settings: DecodeSettings, stages: Callable[[str], object]) -> tuple[Job, list[Method]]:
-    """Models, texts and methods; ValueError with one line where the settings do not fit them. stages: is told what is loaded."""
+def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tuple[Job, list[Method]]:
+    """Models, texts and methods; ValueError with one line where the settings do not fit them. progress: callback(stage name)."""
     methods = chosen_methods(settings)
     asked, models, output = settings.sampling, settings.models, settings.output
     sampling = SamplingParams(asked.temperature, asked.top_k, asked.top_p, asked.min_p)
@@ -53,7 +53,7 @@ def prepare(settings: DecodeSettings, stages: Callable[[str], object]) -> tuple[
     draft = "states" if models.target is None and models.draft is None else models.draft
     others: dict[str, Any] = {} if output.compare else {"assistant": None}
     where = models.dtype, models.device, models.device_map
-    pair = load_models(models.target, draft, *where, cache=models.cache, progress=stages, **others)
+    pair = load_models(models.target, draft, *where, cache=models.cache, progress=progress, **others)
     tokens, _ = encode_prompts(pair, prompts, settings.prompts.chat)
     return Job(pair, prompts, tokens, options, settings), methods
 
@@ -120,7 +120,7 @@ def show(job: Job, method: Method) -> None:
     if console.is_terminal and output.live:
         with coloured(console):
             console.print(legend())
-    beside = BesidePlain(job, method)
+    baseline = PlainBaseline(job, method)
     pages = [] if output.html is None else [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [View(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
@@ -132,7 +132,7 @@ def show(job: Job, method: Method) -> None:
         text: list[int] = []
         for step in steps:
             text += step.tokens(0)
-            beside.add(step)
+            baseline.add(step)
             if pages:
                 pages[number].add(step)
             if output.svg is not None and not output.live:
@@ -141,7 +141,7 @@ def show(job: Job, method: Method) -> None:
             click.echo(job.pair.text(text))
         if key is not None:
             click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
-    click.echo(beside.line, err=True, nl=bool(beside.line))
+    click.echo(baseline.line, err=True, nl=bool(baseline.line))
     if trace is not None:
         close_traces([trace])
     if audited is not None:
@@ -163,7 +163,7 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
     return f"{said}; at a false alarm of {FALSE_ALARM:.0%}, by the mean and spread of its scores, found in {powers}"
 
 
-class BesidePlain:
+class PlainBaseline:
     """The speed of a run against plain decoding: against the plain steps in it, and as many after it as are missing to a dozen."""
 
     def __init__(self, job: Job, method: Method) -> None:

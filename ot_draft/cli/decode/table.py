@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ...decoding.benchmark import COSTS, OFF, Comparison, MethodCosts
 
-NOT_TOLD = MethodCosts(*[float("nan")] * 3)
+UNKNOWN = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
 
 NOTES = """tokens a call: block efficiency, with its standard error over {texts}.
@@ -61,8 +61,8 @@ def footnotes(comparison: Comparison) -> str:
 
 def why(comparison: Comparison) -> str:
     """The costs behind the fastest speculative method, in one sentence or two."""
-    plain, told = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
-    drafted = [row for row in told if row.method.drafting.tree.budget]
+    plain, costed = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
+    drafted = [row for row in costed if row.method.drafting.tree.budget]
     if not drafted:
         return ""
     best = max(drafted, key=lambda row: row.tokens_a_second)
@@ -91,7 +91,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
     found = []
     for row in comparison.rows:
         (speed_up, error), predicted = comparison.speed_up(row), comparison.predicted(row)
-        tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, NOT_TOLD)
+        tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, UNKNOWN)
         record: dict[str, Any] = {
             "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.budget,
             "length": tree.length, "steps": len(row.calls), "prompts": len(row.groups),

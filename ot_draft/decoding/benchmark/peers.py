@@ -164,7 +164,7 @@ def generate(
 
 
 def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: DecodeOptions) -> dict[str, Any]:
-    """What `generate` is told."""
+    """Keyword arguments for `generate`."""
     sampling = decoding.sampling
     warped = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
     hot = {"do_sample": True, "min_p": sampling.min_p or None} | warped

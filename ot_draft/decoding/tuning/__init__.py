@@ -32,17 +32,17 @@ POSITIONS = 64  # of one target call, at most
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
 SHARE = 0.01  # of the time that may be lost by trying what candidates less: every step adds so much of its own to the budget for exploring
 BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
-HOPES = 0.5  # standard deviations of acceptance that make another drafting worth trying
+UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
 FRESH = 8  # steps for which costs and expectations of what is not in use hold
 
 
 class Candidate(NamedTuple):
-    """Of a drafting, by its place on the menu: tokens a second, the same at best, and the seconds of a step."""
+    """Of a drafting, by its place on the menu: tokens a second, the same at the upper bound of acceptance, and the seconds of a step."""
 
     place: int
     rate: float
-    hoped: float
+    upper_bound: float
     seconds: float
 
     def loss(self, best: float) -> float:
@@ -106,7 +106,7 @@ class Auto(Policy):
             self._longest[key] = max(length, self._longest.get(key, 0))
         asking = (place for place, drafting in enumerate(menu) if drafting.tree.passes)
         self._simplest = next(asking, 0)  # of those that ask the draft model
-        self._budget, self._steps, self._behind, self._place = BUDGET, 0, 0, 0
+        self._budget, self._steps, self._unread, self._place = BUDGET, 0, 0, 0
         self._trial: float | None = None  # while one is under way, the rate that it competes with
         self._found: list[Match] = []  # for each text
         self._going: list[bool] = []  # texts
@@ -138,7 +138,7 @@ class Auto(Policy):
         place, measured = self._place, self._costs.known
         first_use = place > 0 and place not in self._used  # memory is taken then
         if not (first_use and measured):
-            self._costs.learn(step, seconds, self._behind if step.drafting.tree.passes else 0)
+            self._costs.learn(step, seconds, self._unread if step.drafting.tree.passes else 0)
         lengths, active = step.length.tolist(), step.active.tolist()
         accepted = [length for length, going in zip(lengths, active, strict=True) if going]
         chosen = sum(accepted) / max(len(accepted), 1) + 1
@@ -148,7 +148,7 @@ class Auto(Policy):
             lost = 0.0 if self._trial is None else lasted - chosen / self._trial
             self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
         self._count(step, lengths, active)
-        self._behind = 0 if step.drafting.tree.passes else self._behind + round(chosen)
+        self._unread = 0 if step.drafting.tree.passes else self._unread + round(chosen)
         self._steps += 1
         if self._steps % FRESH == 0 or self._trial is not None or not measured or first_use:
             self._seconds = []
@@ -162,21 +162,21 @@ class Auto(Policy):
         texts = [match for match, going in zip(self._found, self._going, strict=True) if going]
         longest = max((len(match.tokens) for match in texts), default=0)
         found: Expected | None = self._of_found(texts, longest) if longest else None
-        reading = self._costs.reading(self._behind) / HORIZON if self._behind else 0.0
+        reading = self._costs.reading(self._unread) / HORIZON if self._unread else 0.0
         candidates = []
         for place, seconds in enumerate(self._seconds):
             length = self._lengths[place]
             if self._looked_up[place]:
                 if found is None or length > longest:
                     continue
-                means, hoped = found
+                means, upper_bound = found
             else:
                 key = self._keys[place]  # expected tokens of so many paths, by length
                 if key not in self._tables:
-                    self._tables[key] = self.acceptance.expected(key, self._longest[key], HOPES)
-                means, hoped = self._tables[key]
-            whole = seconds + (reading if self._behind and length and not self._looked_up[place] else 0.0)
-            candidates.append(Candidate(place, means[length] / whole, hoped[length] / whole, whole))
+                    self._tables[key] = self.acceptance.expected(key, self._longest[key], UCB_WIDTH)
+                means, upper_bound = self._tables[key]
+            whole = seconds + (reading if self._unread and length and not self._looked_up[place] else 0.0)
+            candidates.append(Candidate(place, means[length] / whole, upper_bound[length] / whole, whole))
         return candidates
 
     def _of_found(self, texts: Sequence[Match], longest: int) -> Expected:
@@ -186,7 +186,7 @@ class Auto(Policy):
         for match in texts:
             key = ("lookup", match.matched)
             if key not in self._tables:
-                self._tables[key] = self.acceptance.expected(key, self._source.num_tokens, HOPES)
+                self._tables[key] = self.acceptance.expected(key, self._source.num_tokens, UCB_WIDTH)
             for total, tokens in zip(sums, self._tables[key], strict=True):
                 for length in range(longest + 1):
                     total[length] += tokens[min(length, len(match.tokens))] / len(texts)
@@ -200,11 +200,11 @@ class Auto(Policy):
         worth = [
             candidate
             for candidate in candidates[1:]
-            if candidate.hoped > (1 + GAIN) * best.rate
+            if candidate.upper_bound > (1 + GAIN) * best.rate
             and candidate.place != best.place
             and max(candidate.loss(best.rate), 0) <= budget
         ]
-        return max(worth, key=lambda candidate: candidate.hoped).place if worth else None
+        return max(worth, key=lambda candidate: candidate.upper_bound).place if worth else None
 
     def _count(self, step: Step, lengths: Sequence[int], active: Sequence[bool]) -> None:
         drafting, drafted = step.drafting, list[tuple[Key, int, int]]()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-FORGETS, FORGETS_SLOWLY = 0.95, 0.995  # what a step leaves of the counts before it
+DECAY, SLOW_DECAY = 0.95, 0.995  # what a step leaves of the counts before it
 PRIOR = 4.0  # drafts that what is expected beforehand weighs
 # Drafts that the long memory weighs against those of just now. The acceptance of a draft model changes less from place to place than
 # twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
@@ -15,7 +15,7 @@ MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
 MATCHED_MORE = 0.65
 GROWS = 0.3  # with K drafts the chance to go on is 1 - (1 - a)^(K^GROWS), as on the pairs of the README
 Key = tuple[str, int]  # ("model", number of paths) or ("lookup", tokens matched)
-Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and hoped for
+Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and the upper bound
 
 
 class _Count:
@@ -28,7 +28,7 @@ class _Count:
     def bring(self, now: int) -> None:
         """Forget what the steps since then leave no trace of."""
         if now > self.at:
-            short, long = FORGETS ** (now - self.at), FORGETS_SLOWLY ** (now - self.at)
+            short, long = DECAY ** (now - self.at), SLOW_DECAY ** (now - self.at)
             self.hits, self.tries = short * self.hits, short * self.tries
             self.hits_long, self.tries_long = long * self.hits_long, long * self.tries_long
             self.at = now
@@ -91,13 +91,13 @@ class Acceptance:
                 much = min(1.0, FRESH / max(count.tries, 1e-9))
                 count.hits, count.tries = much * count.hits, much * count.tries
 
-    def expected(self, key: Key, length: int, hopes: float) -> Expected:
+    def expected(self, key: Key, length: int, width: float) -> Expected:
         """Of drafts up to a length; hoped for: as many standard deviations of acceptance more."""
         source, number = key
         counts, others = self._known(key, length), self._others(key, length)
         steady = STEADY_MODEL if source == "model" else STEADY_LOOKUP
         one = MODEL if source == "model" else MATCHED.get(number, MATCHED_MORE)
-        means, hoped, reached, hope = [1.0], [1.0], 1.0, 1.0
+        means, upper_bound, reached, bound = [1.0], [1.0], 1.0, 1.0
         for depth, count in enumerate(counts[:length]):
             power = _power(number, reached) if source == "model" else 1.0
             if others is not None:
@@ -106,12 +106,12 @@ class Acceptance:
             mean, spread = count.mean(1 - (1 - one) ** power, steady)
             if others is None or count.tries >= others.counts[depth].tries:
                 one = 1 - (1 - mean) ** (1 / power)
-            reached, hope = reached * mean, hope * min(mean + hopes * spread, 1.0)
+            reached, bound = reached * mean, bound * min(mean + width * spread, 1.0)
             means.append(means[-1] + reached)
-            hoped.append(hoped[-1] + hope)
+            upper_bound.append(upper_bound[-1] + bound)
             if source != "model":  # where the looked-up tokens before were right, the next is likelier right than they
                 one += 0.3 * (1 - one)
-        return means, hoped
+        return means, upper_bound
 
     def _others(self, key: Key, length: int) -> _Others | None:
         """What another number of paths of the model has shown, the one that was tried most."""

@@ -31,12 +31,12 @@ class StepCosts(ABC):
     def step(self, drafting: Drafting) -> float:
         """Of a step of a drafting."""
 
-    def reading(self, behind: int) -> float:
+    def reading(self, unread: int) -> float:
         """Of so many tokens that the draft model has to read up."""
         return 0.0
 
     def reach(self, drafting: Drafting) -> bool:
-        """Whether a step of it can be told."""
+        """Whether its cost can be estimated."""
         return True
 
     @property
@@ -53,8 +53,8 @@ class StepCosts(ABC):
         """Whether the draft model has to be measured by some steps of this drafting before anything is decided."""
         return False
 
-    def learn(self, step: Step, seconds: float, behind: int = 0) -> None:
-        """Take a step's time in; behind: tokens that the draft model read up in it."""
+    def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
+        """Take a step's time in; unread: tokens that the draft model read up in it."""
 
 
 class GivenCosts(StepCosts):
@@ -111,7 +111,7 @@ class MeasuredCosts(StepCosts):
     def lacks(self, drafting: Drafting) -> bool:
         return len(self._draft.get(drafting.tree.width, ())) < ENOUGH
 
-    def learn(self, step: Step, seconds: float, behind: int = 0) -> None:
+    def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
         size, width = drafting.tree.budget, drafting.tree.width
@@ -124,14 +124,14 @@ class MeasuredCosts(StepCosts):
             return
         self._verify[size + 1].append(parts.verify / unit)
         if drafting.tree.passes:
-            self._learn_draft(width, drafting.tree.length, drafted / unit, behind)
+            self._learn_draft(width, drafting.tree.length, drafted / unit, unread)
 
-    def _learn_draft(self, width: int, length: int, drafted: float, behind: int) -> None:
+    def _learn_draft(self, width: int, length: int, drafted: float, unread: int) -> None:
         """A step that read up besides what it drafted tells what reading costs, once it is known what drafting does."""
-        if behind and width in self._draft:
-            self._read.append(max(drafted - length * self._drafted(width), 0.0) / behind)
+        if unread and width in self._draft:
+            self._read.append(max(drafted - length * self._drafted(width), 0.0) / unread)
         else:
-            self._draft[width].append(max(drafted - self._reading(behind), 0.0) / length)
+            self._draft[width].append(max(drafted - self._reading(unread), 0.0) / length)
 
     def plain(self) -> float:
         return self._plain_call * (1 + median_low(self._rest[0]))
@@ -141,12 +141,12 @@ class MeasuredCosts(StepCosts):
         cost += drafting.tree.length * self._drafted(drafting.tree.width) if drafting.tree.passes else 0.0
         return self._plain_call * cost
 
-    def reading(self, behind: int) -> float:
-        return self._plain_call * self._reading(behind)
+    def reading(self, unread: int) -> float:
+        return self._plain_call * self._reading(unread)
 
-    def _reading(self, behind: int) -> float:
+    def _reading(self, unread: int) -> float:
         one = median_low(self._read) if len(self._read) else self._share * self._position
-        return one * behind
+        return one * unread
 
     def _unit(self, positions: int, seconds: float) -> float:
         """Seconds of a plain target call when this one, on so many positions, was made."""
