@@ -59,7 +59,7 @@ class SlotCache:
         self._write(self._states[0], states[:, None])
 
     def states_at(self, slots: Tensor) -> Tensor:
-        """What was kept in slots (B, L): (B, L, width)."""
+        """Hidden states in slots (B, L): (B, L, width)."""
         assert self._states is not None
         kept = self._states[0, :, 0]
         return kept[self._rows_of(slots, kept.device), slots.to(kept.device)]

@@ -15,7 +15,7 @@ FORM = 2  # of what a folder holds
 
 
 def cache_folder() -> Path:
-    """Where converted files are kept: OT_DRAFT_CACHE, or ot_draft in the user's cache folder."""
+    """Folder of converted files: OT_DRAFT_CACHE, or ot_draft in the user's cache folder."""
     own = os.environ.get("OT_DRAFT_CACHE")
     return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ot_draft"
 

@@ -141,7 +141,7 @@ class StateDraft(SubsetDraft):
 
 
 def features_of(hidden: Sequence[Tensor], reads: Sequence[int], epsilon: float) -> Tensor:
-    """What a `StateDraft` reads of a target, (batch, length, f), of its hidden states after 0, 1, ... layers, the last of them normed.
+    """Features (batch, length, f) that a `StateDraft` reads, of a target's hidden states after 0, 1, ... layers, the last of them normed.
 
     Each is normed to mean square 1, so that none drowns the others, and they stand side by side.
     """

@@ -17,7 +17,7 @@ from .reader import Reader, ways_to
 
 
 class Drafter(ABC):
-    """Who drafts the trees behind B texts, in tensors that are taken once and changed in place.
+    """Drafts trees behind B texts, in tensors that are taken once and changed in place.
 
     tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) the law by which the
     children of each node were drawn. without_law: (B,)
@@ -51,7 +51,7 @@ class Drafter(ABC):
         """Draft a tree behind every text by uniforms (B, draws)."""
 
     def slots(self, nodes: Tensor) -> Tensor | None:
-        """Where the draft model's cache holds these nodes, int (B, L); -1 where it does not, None where nobody reads them."""
+        """Slots of the draft model's cache that hold these nodes, int (B, L); -1 where none does, None where nobody reads them."""
         return None
 
     def commit(self, already: int, root: int, length: int) -> int:
@@ -163,7 +163,7 @@ class ModelDrafter(Drafter):
 
 
 class Seen:
-    """What the draft model's nodes see of each other, slot by slot, while trees grow. rows: bool (B, M + 1, M), the last one scratch."""
+    """Nodes that each node of the draft model sees, slot by slot, while trees grow. rows: bool (B, M + 1, M), the last one scratch."""
 
     def __init__(self, batch: int, slots: int, device: torch.device) -> None:
         self._slots = torch.arange(slots, device=device)

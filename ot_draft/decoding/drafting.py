@@ -127,7 +127,7 @@ class Drafting:
         return numbers
 
     def select(self, tree: ot.paths.DraftTree, numbers: Any) -> PathSelection:
-        """What the rule emits of trees drafted so, by all random numbers of the step; of a smaller tree it takes the first of its own."""
+        """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
         first = self.tree.draws
         return self.rule.select(tree, numbers[:, first : first + self.rule.uniforms(tree.bounds)])
 

@@ -32,7 +32,7 @@ WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels
 
 @dataclass(frozen=True)
 class DecodeState:
-    """What all draftings of a run work on: a batch of B texts, and a cache of S slots a text for each model.
+    """Texts and caches that all draftings of a run work on: a batch of B texts, and a cache of S slots a text for each model.
 
     S is enough for prompt, new tokens and the largest tree. It does not grow with the number of paths, but for the nodes of
     the tree. A draft of the target's own layers has none of its own, unless it drafts for another draft. draft: None where nothing
@@ -81,7 +81,7 @@ class DecodeState:
                 reader.cache.narrow(slots)
 
     def drafter(self, tree: ot.paths.TreeDrafter) -> Drafter:
-        """Who drafts such trees."""
+        """A drafter of such trees."""
         if tree.passes:
             assert self.draft is not None
             if tree.ahead:
@@ -167,7 +167,7 @@ class Engine:
         self.without_law.copy_(self._lost.gather(1, nodes).masked_fill(self.emitted < 0, 0))
 
     def tree(self) -> ot.paths.DraftTree:
-        """What was drafted, with p and q at its nodes."""
+        """The drafted trees, with p and q at their nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
         fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if carries_n_fixed(law) else None
         return ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, self.layout)
@@ -179,7 +179,7 @@ class Engine:
 
     @property
     def parts(self) -> StepFunctions:
-        """What a step calls. Made when it is asked for: an engine that held its own methods would be freed late, and its caches with it."""
+        """Functions that a step calls. Made when asked for: an engine that held its own methods would be freed late, and its caches."""
         return self._graphs or StepFunctions(self.propose, self.verify, self.select, self.keep)
 
     @property

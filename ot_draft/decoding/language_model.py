@@ -129,7 +129,7 @@ class LanguageModel:
         return output.logits[..., : self.n].to(self.device)
 
     def before(self, target: SlotCache, places: Tensor) -> Tensor | None:
-        """What it is given of the place before each token of the texts, int (B, T), that the target has passed: nothing."""
+        """Features that it is given of the place before each token of the texts, int (B, T), that the target has passed: nothing."""
         return None
 
     def before_drafted(self, own: SlotCache, slots: Tensor) -> Tensor | None:
@@ -137,18 +137,18 @@ class LanguageModel:
         return None
 
     def commit(self, root: int, length: int) -> int:
-        """How many tokens of a text have not to be read again after a step: root is the place of its root, length what it has now.
+        """Number of tokens of a text that need not be read again after a step: root is the place of its root, length what it has now.
 
         The last two are read in every step.
         """
         return length - 2
 
     def reads_again(self, drafted: int) -> int:
-        """How many tokens before the last two it reads in every step, where a step drafts so many at most."""
+        """Number of tokens before the last two that it reads in every step, where a step drafts so many at most."""
         return 0
 
     def target_context(self, target: Any, text: Sequence[int], room: int) -> Any:
-        """What it is given of the target along a text, for `logits_along` of texts of up to `room` tokens that begin so: nothing."""
+        """Features of the target along a text, for `logits_along` of texts of up to `room` tokens that begin so: nothing."""
         return None
 
     def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
@@ -164,7 +164,7 @@ class LanguageModel:
         return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
 
     def features_along(self, text: Sequence[int]) -> Tensor:
-        """What a draft that reads hidden states is given of every token of a text: (T, f); of a target that keeps them."""
+        """Features that a draft that reads hidden states is given of every token of a text: (T, f); of a target that keeps them."""
         if not text:
             return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size, dtype=self.dtype, device=self.device)
         output = self.model(self._along(text), logits_to_keep=1, output_hidden_states=True)
@@ -314,7 +314,7 @@ def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> LanguageMod
 
 
 def _why_no_trees(model: Any, config: Any) -> str:
-    """What keeps a model from reading trees; empty for one that does."""
+    """Reason why a model cannot read trees; empty for one that can."""
     kinds = set(getattr(config, "layer_types", None) or ()) - ATTENTION
     if kinds:
         return f"has layers of kind {min(kinds)!r}, whose state cannot go back to where a draft was refused"

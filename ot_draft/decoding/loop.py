@@ -50,7 +50,7 @@ class DecodeOptions:
 
     @property
     def of_both(self) -> tuple[NodeLaws, NodeLaws]:
-        """How the target's and the draft's logits become laws."""
+        """Settings by which the target's and the draft's logits become laws."""
         if self.processed is not None:
             return ProcessedTexts(self.processed), ProcessedTexts(self.processed)
         return self.sampling, self.draft_sampling or self.sampling

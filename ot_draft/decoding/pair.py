@@ -104,7 +104,7 @@ def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
 
 
 def prompt_text(entry: dict[str, Any], tokenizer: Any) -> str:
-    """What stands before the entry's text: its messages in the chat template, or nothing."""
+    """Text before the entry's own: its messages in the chat template, or nothing."""
     if not entry["messages"]:
         return ""
     return tokenizer.apply_chat_template(entry["messages"], tokenize=False, add_generation_prompt=True)

@@ -21,7 +21,7 @@ class Match:
 
 
 class TokenSource(Protocol):
-    """What finds tokens that may come next. It depends on the text alone, hence every lossless rule may take them."""
+    """Finds tokens that may come next. It depends on the text alone, hence every lossless rule may take them."""
 
     def find(self, text: Sequence[int]) -> Match:
         """The draft behind a text of token ids."""
@@ -91,7 +91,7 @@ class History(Sequence[Sequence[int]]):
         return len(self._texts)
 
     def look_up(self, source: TokenSource | None) -> list[Match]:
-        """What a source finds behind each text that goes on, searched once a step; nothing behind the others, and where it is None."""
+        """Matches of a source behind each text that goes on, searched once a step; none behind the others, and where it is None."""
         if source not in self._found:
             going = zip(self._texts, self.active, strict=True)
             self._found[source] = [

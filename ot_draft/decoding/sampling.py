@@ -156,7 +156,7 @@ def _keep_top_p(masses: Tensor, logits: Tensor, top_p: float) -> Tensor:
 
 
 def _dropped_by_generate(masses: Tensor, logits: Tensor, top_p: float) -> Tensor:
-    """What transformers' top-p drops, bool (..., n): of equal logits, those that its sort puts first. No rule says which these are."""
+    """Tokens that transformers' top-p drops, bool (..., n): of equal logits, those that its sort puts first. No rule says which."""
     order = logits.masked_fill(masses == 0, -torch.inf).sort(-1, descending=False)
     few = order.values.softmax(-1).cumsum(-1) <= 1 - top_p
     few[..., -1:] = False

@@ -43,7 +43,7 @@ class StagedPath(ot.paths.FixedTree):
 
     @cached_property
     def piece(self) -> ot.paths.FixedTree:
-        """What the third model drafts at a time."""
+        """The tree that the third model drafts at a time."""
         return ot.paths.FixedTree.chains(1, self.ahead)
 
     @property

@@ -122,5 +122,5 @@ class Step:
         )
 
     def tokens(self, row: int) -> list[int]:
-        """What this step adds to one text."""
+        """Tokens that this step adds to one text."""
         return [token for token in self.emitted[row].tolist() if token >= 0]

@@ -34,7 +34,7 @@ class TextDraft:
 
     @torch.inference_mode()
     def find(self, text: Sequence[int]) -> Match:
-        """What the draft model would write behind the text, as tokens of the target."""
+        """Tokens of the target for what the draft model would write behind the text."""
         own = list(self.tokenizer(self.target_tokenizer.decode(text), add_special_tokens=False).input_ids)
         if not own:
             return Match()

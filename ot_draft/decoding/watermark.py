@@ -124,7 +124,7 @@ class Watermarked(Drafting):
 
 @dataclass(frozen=True)
 class Detected:
-    """What a text says about a key. z: of the sum of scores; chance: of so large a sum without the watermark."""
+    """Evidence of a text for a key. z: of the sum of scores; chance: of so large a sum without the watermark."""
 
     tokens: int
     z: float
@@ -156,7 +156,7 @@ def sum_chance(total: float, tokens: int) -> float:
 
 
 def power(found: np.ndarray, tokens: int) -> float:
-    """How many texts of so many tokens would be found at FALSE_ALARM, their scores having the mean and the spread of these (normal)."""
+    """Share of texts of so many tokens that would be found at FALSE_ALARM, their scores having the mean and spread of these (normal)."""
     low, high = float(tokens), 4.0 * tokens + 40
     for _ in range(60):
         middle = (low + high) / 2

@@ -167,7 +167,7 @@ def picture(views: Sequence[View], title: str, width: int = 100) -> str:
 
 
 def legend() -> Text:
-    """What the colours mean."""
+    """The colours with their meaning."""
     line = Text()
     for name, meaning in MEANING.items():
         line.append("■ ", style=name)

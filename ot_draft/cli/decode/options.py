@@ -23,7 +23,7 @@ SHOWN: dict[str, Any] = {"show_default": True}
 
 @dataclass(frozen=True)
 class TreeAsked:
-    """What --tree names: numbers of children by level, or a way to grow trees that follow the draft."""
+    """Value of --tree: numbers of children by level, or a way to grow trees that follow the draft."""
 
     children: tuple[int, ...] | None = None
     grower: TreeDrafter | None = None
@@ -63,7 +63,7 @@ class Shape(click.ParamType):
 
 @dataclass(frozen=True)
 class PromptOptions:
-    """What is continued."""
+    """Texts to continue."""
 
     prompts: tuple[str, ...] = option("--prompt", multiple=True, help="Text to continue; may be given several times.")
     prompt_file: Path | None = option(
@@ -76,7 +76,7 @@ class PromptOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which models, and how they are loaded. None: the embedded ones."""
+    """Models and how to load them. None: the embedded ones."""
 
     target: str | None = option(
         "--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct]."
@@ -122,7 +122,7 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How logits become laws, of how many tokens a text has, and its random numbers."""
+    """Settings of sampling, number of tokens of a text, and seed."""
 
     temperature: float = option("--temperature", type=float, default=defaults.TEMPERATURE, help="0: greedy.", **SHOWN)
     top_k: int = option("--top-k", type=int, default=defaults.TOP_K, help="0: all tokens.", **SHOWN)
@@ -134,7 +134,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True)
 class DraftOptions:
-    """What is drafted, and by which rule it is selected from. None: not given."""
+    """Shape, law and rule of the drafts. None: not given."""
 
     shape: str | tuple[int, int] | None = option(
         "--shape",
@@ -188,7 +188,7 @@ class DraftOptions:
 
     @property
     def grower(self) -> TreeDrafter | None:
-        """How trees grow that follow the draft, if --tree asked for such."""
+        """Drafter of trees that follow the draft, if --tree asked for such."""
         return None if self.tree is None else self.tree.grower
 
     @property
@@ -218,7 +218,7 @@ class DraftOptions:
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is shown and written."""
+    """Output: views, files and tables."""
 
     compare: bool = option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
     live: bool = option(

@@ -155,7 +155,7 @@ def show(job: Job, method: Method) -> None:
 
 
 def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -> str:
-    """What the text says about its key, and how many of this kind would be found."""
+    """One line: the text's evidence for its key, and the share of its kind that would be found."""
     found, said = scores(text, key, number, paths, n), f"watermark: {detect(text, key, number, paths, n)}"
     if len(found) < 2:
         return said

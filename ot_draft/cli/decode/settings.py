@@ -84,7 +84,7 @@ class DecodeSettings:
         self._check_files()
 
     def _facts(self) -> dict[str, bool]:
-        """What the rows of EXCLUSIONS ask for: of every option whether it was given, and what follows from several."""
+        """Truth of every name in EXCLUSIONS: of an option that it was given, and of what follows from several."""
         models, drafts, output = self.models, self.drafts, self.output
         grower, one, any_given = drafts.grower, not output.compare, given(output) | given(drafts)
         return any_given | {

@@ -54,7 +54,7 @@ def _spread(error: float) -> str:
 
 
 def footnotes(comparison: Comparison) -> str:
-    """What the columns mean, and why speculation gains or loses here, with the costs that were measured."""
+    """Text below the table: meaning of the columns, and why speculation gains or loses here, with the measured costs."""
     texts = "prompts" if len({call.text for call in comparison.rows[0].calls}) > 1 else "steps"
     return NOTES.format(texts=texts, off=OFF) + "\n" + why(comparison)
 

@@ -107,7 +107,7 @@ class MethodCosts:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was measured, the plain method first, and the costs by method. Methods without costs are not predicted."""
+    """Measurements, the plain method first, and the costs by method. Methods without costs are not predicted."""
 
     rows: list[Measured]
     costs: dict[Method, MethodCosts]
@@ -135,7 +135,7 @@ class Comparison:
         return row.block_efficiency / self.cost(row) if row.method in self.costs else None
 
     def reason(self, row: Measured) -> str:
-        """Which cost changed most between the costs' measurement and the run, where the prediction is off; else nothing."""
+        """Name of the cost that changed most between the costs' measurement and the run, where the prediction is off; else nothing."""
         plain, predicted = self.rows[0], self.predicted(row)
         if row is plain or predicted is None:
             return ""

@@ -193,7 +193,7 @@ class Auto(Policy):
         return sums
 
     def _another(self, candidates: Sequence[Candidate], best: Candidate) -> int | None:
-        """What is worth a trial, at a loss that the budget for exploring can pay."""
+        """Place of what is worth a trial, at a loss that the budget for exploring can pay."""
         budget = self._budget * candidates[0].seconds
         if best.place and self._costs.plain_is_old and candidates[0].loss(best.rate) <= budget:
             return 0

@@ -114,7 +114,7 @@ class Acceptance:
         return means, upper_bound
 
     def _others(self, key: Key, length: int) -> _Others | None:
-        """What another number of paths of the model has shown, the one that was tried most."""
+        """Counts of another number of paths of the model, the one that was tried most; None where there is none."""
         models = [other for other, counts in self._counts.items() if other[0] == "model" and other != key and counts]
         if key[0] != "model" or not models:
             return None
