@@ -31,6 +31,7 @@ FEWEST_FAR = 3  # and so many in any case
 FEWEST = 8  # comparisons from which on their mean counts
 PARTINGS = 32  # after which a report that leans on its token has shown it
 STAKES = np.array([1.0, 10.0, 100.0, 1000.0])  # c of the lemma
+APART, ALIKE = 0.05, 0.01  # log-probabilities of one token that are two tokens', and of all others that are the same
 SURE = 1e-4  # a law is sure of a token where all others have less
 SURE_SHARE = 0.9
 ENDS = 8  # tokens that end a text: no model has more
@@ -38,10 +39,13 @@ FEWEST_ENDS = 3  # ends without a reported token; fewer bias nothing
 
 
 class Contexts:
-    """Reports for equal contexts, compared. level: probability of calling a right report one that leans on its token."""
+    """Reports for equal contexts, compared. level: probability of calling a right report one that leans on its token.
+
+    own_alone: of lists keyed by texts, how many differ in an emitted token's text alone, of which there are several tokens then.
+    """
 
     def __init__(self, level: float) -> None:
-        self.compared, self.partings, self.largest = 0, 0, 0.0
+        self.compared, self.partings, self.largest, self.own_alone = 0, 0, 0.0, 0
         self._enough = -log(level)
         self._apart, self._apart_at_partings, self._far = 0.0, 0.0, 0
         self._wealth, self._highest = np.zeros(len(STAKES)), 0.0
@@ -60,6 +64,7 @@ class Contexts:
             before = self._last.pop(key, None)
             if before is not None:
                 self._compare((ids, mass, emitted.token), before, emitted.slack)
+                self.own_alone += emitted.keyed and _own_alone((ids, mass, emitted.token), before)
             self._last[key] = (ids, mass, emitted.token)
             if emitted.token < 0:  # any of several tokens
                 break
@@ -116,6 +121,19 @@ class Contexts:
             f"{self.compared:,} compared, {self.partings:,} of them where answers part; total variation {mean:.2g} on average, "
             f"{self.largest:.2g} at most (up to {SAME} on average is rounding)"
         )
+
+
+def _own_alone(now: tuple[Array, Array, int], before: tuple[Array, Array, int]) -> bool:
+    """Whether two reports differ in the mass of one token alone, which one of them emitted: no noise does that."""
+    at, there = np.nonzero(now[0][:, None] == before[0])
+    apart = abs(np.log(np.maximum(now[1][at], 1e-300) / np.maximum(before[1][there], 1e-300)))
+    far = np.flatnonzero(apart > APART)
+    return (
+        len(at) > 2
+        and len(far) == 1
+        and (apart <= ALIKE).sum() == len(at) - 1
+        and now[0][at[far[0]]] in (now[2], before[2])
+    )
 
 
 def _at_most(ids: Array, other_ids: Array, other_mass: Array) -> Array:

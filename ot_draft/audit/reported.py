@@ -123,9 +123,14 @@ class Lists:
     * Less: *short*. Nothing is bet, the factor is 1: D* has fewer than K entries, whatever e is.
 
     So the factor at a place is at most that of a fair bet where D* has K entries, and at most 1 where it has fewer: its mean is at
-    most 1 under every right server that lists K tokens, whichever texts these share and whichever of them it shows. A server that fills its
-    list up to K *texts* is none of these: nothing in its answers tells it from one without shared texts, and it may be held to be
-    biased. Where lists are of texts, a verdict against a server says so.
+    most 1 under every right server that lists K tokens, whichever texts these share and whichever of them it shows.
+
+    **Lists of K texts.** A server may fill its list up to K texts. Where an entry is the sum of its tokens, or the heaviest of them,
+    whichever was emitted, the mean is at most 1, too: a token whose own probability is not the entry's is charged, all others are those
+    of the law or of the rest. It is more where the entry follows the emitted token, and where two tokens of one text have the same
+    probability, within NEAR. The first are seen: such a server lists an emitted token of T with another probability, which no list of K
+    tokens does (`of_texts`), or another probability of its text where it was emitted and where it was not (`consistency.Contexts`); then
+    nothing is decided. The last, twins of one text everywhere, are not seen. Where lists are of texts, a verdict against a server says so.
 
     A small vocabulary has fewer than K tokens. Where the masses of all lists so far sum to 1 or were K, such lists are known as well,
     and the short ones doubtful; after the first short one they are short. (With all the mass in D nothing is hidden there; where e
@@ -135,6 +140,7 @@ class Lists:
 
     def __init__(self, reported: Reported) -> None:
         self._reported, self._shortest, self._longest, self.by_text = reported, reported.listed, reported.listed, False
+        self.of_texts = 0  # emitted tokens that a list of K tokens would have listed with their own probability
         # Of lists with fewer tokens than asked: whether any had all the mass, any had not, and whether the former are known ones.
         self._whole, self._short, self._small = False, False, False
 
@@ -146,6 +152,7 @@ class Lists:
         for emitted in wave:
             self.by_text |= emitted.keyed
             full = not emitted.keyed or _length(emitted) >= self._longest
+            self.of_texts += full and emitted.apart and emitted.log > emitted.logs[-1] + NEAR
             self._whole |= not full and _is_whole(emitted)
             self._short |= not full and not _is_whole(emitted) and len(emitted.logs) < self._longest
             if full and not _is_whole(emitted):

@@ -41,6 +41,11 @@ TEXTS = (
     "the lists name tokens by their texts, several tokens may have one, and then lists are shorter than asked: "
     f"{BY_IDS}, or ask for as many as it lists (--listed)"
 )
+ONE_OF_SEVERAL = (
+    "the lists are of texts, and one entry stands for several tokens, now for one, now for another, or for their sum ({seen:,} tokens show "
+    f"it): what is emitted cannot be set beside them: {BY_IDS}"
+)
+SHOWN = 3  # tokens that show it; fewer may be an error of the server's
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 
 Prompt = str | list[int]
@@ -191,6 +196,8 @@ class Run:
             return False
         audit = self._audit
         audit.undecided = self._ends.refusal() or self.contexts.refusal(self._reported.leaves_to_chance)
+        if (seen := self._lists.of_texts + self.contexts.own_alone) >= SHOWN and not audit.undecided:
+            audit.undecided = ONE_OF_SEVERAL.format(seen=seen)
         if (audit.undecided and self.contexts.partings >= PARTINGS) or self._ends.refusal():
             return True
         broken = self._empty >= FAILURES or self.unreadable > max(20, 0.5 * self.answers)

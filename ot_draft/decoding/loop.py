@@ -266,7 +266,9 @@ def check_prompts(
                 f"prompt {row} has {len(prompt)} tokens, the {name}'s {called} {context}: shorten the prompt"
             )
         if context is not None and len(prompt) + max_tokens + depth > context:
+            room = context - len(prompt) - depth
+            remedy = f"give max-tokens of at most {room}" if room > 0 else "shorten the prompt, or draft less far"
             raise CannotDecode(
                 f"prompt {row} of {len(prompt)} tokens, {max_tokens} new ones and drafts of length {depth} pass the {name}'s"
-                f" {called} of {context}: give max-tokens of at most {max(context - len(prompt) - depth, 0)}"
+                f" {called} of {context}: {remedy}"
             )

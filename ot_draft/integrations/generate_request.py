@@ -79,6 +79,8 @@ def processed(
     for processor in processors:
         name = type(processor).__name__
         known = type(processor).__module__.startswith("transformers.") and name in STATELESS
+        if not known and type(processor).__module__.startswith("transformers."):
+            raise CannotDecode(f"{name} looks at the whole batch, runs a model, or remembers its calls: leave it out")
         if not known and type(processor) not in stateless:
             raise CannotDecode(
                 f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
@@ -124,11 +126,22 @@ def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tens
 
 def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
     """The prompts without their padding. CannotDecode for inputs of the model that the engine does not pass on."""
+    if not input_ids.shape[-1]:
+        raise CannotDecode("the prompts have no token: give at least one, for example the token that begins a text")
     unknown = [name for name, value in inputs.items() if value is not None and name not in PREPARED]
     if unknown:
         raise CannotDecode(f"{unknown[0]} is not passed on to the models: give input_ids and attention_mask only")
     for name in CACHE_NAMES:
-        if (cache := inputs.get(name)) is not None and cache.get_seq_length() > 0:
+        if (cache := inputs.get(name)) is None:
+            continue
+        try:
+            held = cache.get_seq_length()
+        except (ValueError, AttributeError):  # of layers without positions, as in Mamba; or no cache at all
+            raise CannotDecode(
+                f"{name} is a {type(cache).__name__} without positions, whose state cannot go back to where a draft was refused:"
+                " take a model with plain attention, such as Llama, Qwen or GPT-2"
+            ) from None
+        if held > 0:
             raise CannotDecode(f"{name} holds tokens already: give the whole prompt and no cache")
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask

@@ -46,6 +46,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "prompt 1 has 256 tokens, the target's context 256",
     ),
     "no room for new tokens": (lambda: start([[1] * 200], max_tokens=64), "max-tokens of at most 53"),
+    "no room for any": (lambda: start([[1] * 255], max_tokens=1), "shorten the prompt, or draft less far"),
     "no prompt": (lambda: start([]), "no prompt"),
     "empty prompt": (lambda: start([[1], []]), "prompt 1 has no token"),
     "token outside the vocabulary": (lambda: start([[1, 8]]), "token 8: the vocabulary is 0 .. 7"),

@@ -146,3 +146,13 @@ def test_a_family_that_reads_a_tree_otherwise_is_named() -> None:
         model = tiny(name)
         with pytest.raises(CannotDecode, match=told):
             plain(model, custom_generate=multi_draft(copy.deepcopy(model)))
+
+
+@pytest.mark.parametrize("kind", ["Mamba", "Mamba2", "FalconMamba"])
+def test_a_state_without_positions_is_refused_in_one_line(kind: str) -> None:
+    sizes = {"num_heads": 4, "head_dim": 16, "n_groups": 1} if kind == "Mamba2" else {}
+    config = getattr(transformers, f"{kind}Config")
+    small = {"vocab_size": N, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 4}
+    model = getattr(transformers, f"{kind}ForCausalLM")(config(**small, **sizes, **ENDS)).eval()
+    with pytest.raises(CannotDecode, match="cannot go back to where a draft was refused"):
+        plain(model, custom_generate=multi_draft(model))

@@ -341,6 +341,7 @@ def _own() -> Any:
 
 REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"num_beams": 2}, "beam search was asked for"),
+    (lambda: {"encoder_repetition_penalty": 1.2}, "EncoderRepetitionPenaltyLogitsProcessor looks at the whole batch"),
     (lambda: {"logits_processor": _own()}, r"stateless=\(function,\)"),
     (lambda: {"return_dict_in_generate": True, "output_scores": True}, "output_scores is set"),
     (lambda: {CACHE: _a_cache_with_a_prompt()}, f"{CACHE} holds tokens"),
