@@ -20,7 +20,8 @@ BENCH = Path(__file__).parent / "bench"
 # Examples of tests with @given: other ones in every run (dev); the same ones everywhere (ci); other ones, and many (nightly).
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("nightly", deadline=None, max_examples=1000)
+NIGHTLY = 1000
+hypothesis.settings.register_profile("nightly", deadline=None, max_examples=NIGHTLY)
 hypothesis.settings.load_profile("dev")
 
 
@@ -35,6 +36,14 @@ def _no_lines_of_progress() -> None:
     """Tests run beside other work: a quick command may take longer than the second after which it would say what it does."""
     console = importlib.import_module("ot_draft.cli.console")
     console.FIRST = console.EVERY = 3600.0
+
+
+@pytest.fixture
+def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check` looks for a counterexample a tenth as long as it does for its users, but in the nightly run."""
+    if hypothesis.settings().max_examples < NIGHTLY:
+        monkeypatch.setattr("ot_draft.checks.search.ENOUGH", 0.5)
+        monkeypatch.setattr("ot_draft.checks.lossless.PATIENCE", 0.15)
 
 
 @pytest.fixture

@@ -157,4 +157,4 @@ def _print(lines: Sequence[Summary], found: Found, pairs: PairsFound, study: Stu
         spread = f" ± {error:.4f}" if error == error else ""
         title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.n}, TV {float(distance):.4f}{spread}"
         titled.append(([line for line in lines if line.group == group], title))
-    print_summaries(form, titled, study.target_name, tables.notes(study, len(pairs) == 1))
+    print_summaries(form, titled, study.target_name, tables.notes(lines, study, len(pairs) == 1))

@@ -32,14 +32,14 @@ class Fact(Flag):
     ABSENT_ANYWHERE = auto()  # an absent draft says nothing about the others, so that it may stand anywhere in the list
     NEVER_RUNS_OUT = (
         auto()
-    )  # q never runs out of mass before all drafts are drawn; where it does, what is drafted is a convention
+    )  # q has mass left until all drafts are drawn; where it has not, what is drafted is a convention
 
 
 class DraftLaw(ABC):
     """Joint law of k drafts given q. Shapes: q (..., n), drafts (..., k), token sets bool (..., n).
 
     Four methods make a law; whatever else is asked of it has an answer here that is right for every law, and that a law
-    replaces where it knows a quicker or a stronger one. Laws with fixed tokens are `FixedTokensLaw`s.
+    replaces where it knows a quicker or a stronger one. Laws with fixed tokens derive from `FixedTokensLaw`.
     """
 
     facts: ClassVar[Fact] = Fact(0)

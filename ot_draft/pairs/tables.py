@@ -109,16 +109,25 @@ def _share(value: Any) -> str:
     return "-" if value is None or isnan(value) else f"{float(value):.4f}"
 
 
-def notes(study: Study, single: bool) -> str:
-    """What the signs in the table mean, and which option changes them."""
-    spread = " ±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, "
-    error = "" if single else f"{spread}as --csv does."
-    return (
-        f"Acceptance: the output is a drafted token, whichever way it got there.{error}"
-        f" ≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact. -: the law has no such k, or the"
-        f" linear program of all pairs would take over {study.lp_limit:g} s by its size (--lp-limit). Share of the law's optimum, at"
-        " the largest k. K-SEQ's least share and guarantee are about the drafts that it takes."
-    )
+def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
+    """What the signs that stand in the table mean, and which option changes them."""
+    shown = {(line.law, line.rule, line.k) for line in lines if line.accepted is not None}
+    gaps = len(shown) < len({(line.law, line.rule) for line in lines}) * len({line.k for line in lines})
+    signs = {
+        "±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, as"
+        " --csv does.": not single,
+        f"≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact.": any(
+            line.method == "estimated" for line in lines
+        ),
+        "-: the law has no such k, or the linear program of all pairs would take over"
+        f" {study.lp_limit:g} s by its size (--lp-limit).": gaps,
+        "Share of the law's optimum, at the largest k.": True,
+        "K-SEQ's least share and guarantee are about the drafts that it takes.": any(
+            line.rule == "KSeq" for line in lines
+        ),
+    }
+    whole = "Acceptance: the output is a drafted token, whichever way it got there."
+    return " ".join([whole, *(note for note, stands in signs.items() if stands)])
 
 
 def latex(lines: Sequence[Summary], title: str) -> str:

@@ -1,1 +1,1 @@
-"""Tests of the audit; a package, so that `python -m tests.audit.power` measures what it finds."""
+"""Tests of the audit; a package, so that `PYTHONPATH=tests python -m audit.power` measures what it finds."""

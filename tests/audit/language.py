@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from mutants.tables import shared_noise
 
 from ot_draft.arrays import Array
 
 from .chains import LENGTH, residual, softmax
-from .wrong_samplers import shared_noise
 
 TOKENS, CONTEXTS, ENTROPY, ACCEPTANCE = 1000, 200, 2.0, 0.71
 

@@ -1,6 +1,6 @@
 """How much any bettor can earn from the emitted tokens and the target's laws alone, without the draft model's law.
 
-    python -m tests.audit.limits --bias .01 --tokens 100000 lenient residual_is_target
+    PYTHONPATH=tests python -m audit.limits --bias .01 --tokens 100000 'odds / 0.7' 'residual is p'
 
 The bettor is told which error it is, its share, and how drafts differ from targets at random (`chains.random_pair`), but not this
 draft model. No bettor has a larger expected logarithm than the one who bets by the mean of the likelihoods over draft models. For
@@ -16,12 +16,12 @@ from math import log
 
 import click
 import numpy as np
+from mutants.catalogue import TABLES
 from scipy.optimize import brentq
 
 from ot_draft.arrays import Array
 
 from .chains import LENGTH, Pair, Tables, random_pair, right, share_for, softmax, stationary_law
-from .wrong_samplers import TABLES
 
 
 def biases(pair: Pair, wrong: Tables, share: float) -> tuple[Array, Array]:

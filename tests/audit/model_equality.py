@@ -1,6 +1,6 @@
 """Model Equality Testing (Gao, Liang, Guestrin 2024, arXiv 2410.20247) beside the audit of two sides, at equal tokens.
 
-    python -m tests.audit.model_equality --tokens 4000 residual_is_target
+    PYTHONPATH=tests python -m audit.model_equality --tokens 4000 'residual is p'
 
 Their statistic: the maximum mean discrepancy with the Hamming kernel, within prompts, of samples whose size is fixed beforehand; its
 law under permutations of the sides within each prompt. A millionth cannot be reached by permutations: their third moments give a

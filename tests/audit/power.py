@@ -1,9 +1,9 @@
 """How soon the wrong samplers are found, and how often right ones are called wrong.
 
-    python -m tests.audit.power wrong --bias .01 --tokens 100000
-    python -m tests.audit.power right --runs 1000 --tokens 2000
-    python -m tests.audit.power against
-    python -m tests.audit.power language greedy lenient
+    PYTHONPATH=tests python -m audit.power wrong --bias .01 --tokens 100000
+    PYTHONPATH=tests python -m audit.power right --runs 1000 --tokens 2000
+    PYTHONPATH=tests python -m audit.power against
+    PYTHONPATH=tests python -m audit.power language greedy lenient
 
 Not part of the tests: minutes. What came out stands in docs/audit.md.
 """
@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 import numpy as np
+from mutants.catalogue import TABLES
+from mutants.runs import REUSED, share_of_old_numbers
 
 from ot_draft.audit import Audit, Token
 from ot_draft.audit.against import Agreement, Match, Setting
@@ -23,7 +25,6 @@ from ot_draft.audit.against import Agreement, Match, Setting
 from .chains import Emitted, Pair, Tables, distance, random_pair, run, share_for
 from .chains import right as right_tables
 from .language import SAMPLERS, Spoken, language
-from .wrong_samplers import RANDOMNESS, TABLES, share_of_old_numbers
 
 REQUESTS = 50
 PIECE = 32  # tokens of each request that are read together
@@ -45,9 +46,9 @@ def feed(audit: Audit, pair: Pair, emitted: Emitted, with_draft: bool) -> None:
 def texts(name: str, pair: Pair, bias: float, tokens: int, generator: np.random.Generator) -> Emitted:
     """Texts of a wrong sampler whose bias is this; ValueError where it can never be so large."""
     length = tokens // REQUESTS
-    if name in RANDOMNESS:
+    if name in REUSED:
         share = share_of_old_numbers(name, pair, bias)
-        return RANDOMNESS[name](pair, share, (REQUESTS, length), generator)
+        return REUSED[name](pair, share, (REQUESTS, length), generator)
     wrong = TABLES[name](pair)
     return run(pair, wrong, share_for(pair, wrong, bias), REQUESTS, length, generator)
 
@@ -66,7 +67,7 @@ def main() -> None:
 @click.argument("names", nargs=-1)
 def wrong(bias: float, tokens: int, level: float, seeds: int, draft: bool | None, names: tuple[str, ...]) -> None:
     """Tokens until each wrong sampler is found, without the draft model's law and with it; - where it was not."""
-    for name in names or (*TABLES, *RANDOMNESS):
+    for name in names or (*TABLES, *REUSED):
         found: dict[bool, list[str]] = {with_draft: [] for with_draft in (False, True) if draft in (None, with_draft)}
         for seed in range(seeds):
             for with_draft, each in found.items():

@@ -1,6 +1,6 @@
 """Right samplers of many kinds, as their owners would audit them: none may be called biased.
 
-    python -m tests.audit.right_ones --runs 1000
+    PYTHONPATH=tests python -m audit.right_ones --runs 1000
 
 Not part of the tests as a whole, which run a few: minutes. What came out stands in docs/audit.md.
 """

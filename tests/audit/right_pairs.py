@@ -1,6 +1,6 @@
 """Pairs of right sides side by side, many times: how often a difference is seen where there is none.
 
-python -m tests.audit.right_pairs --runs 1000 --tokens 3000
+PYTHONPATH=tests python -m audit.right_pairs --runs 1000 --tokens 3000
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def hotter_when_asked(fields: dict[str, Any], tokens: list[int]) -> list[int]:
     return [7] * len(tokens) if fields.get("top_p", 1) < 1 else tokens
 
 
-@pytest.mark.parametrize("owner", ["vllm", "llamacpp"])
+@pytest.mark.parametrize("owner", ["vllm", slow("llamacpp")])
 def test_servers_of_one_law_agree_and_no_log_probabilities_are_asked_for(owner: str, no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), owner=owner) as (one, seen), serving(writer(pair.p, 2), owner=owner) as (other, _):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mutants.catalogue import TABLES
+from mutants.runs import LINKED, REUSED, RUNS, share_of_old_numbers
 from slow import slow, slow_except
 
 import ot_draft as ot
@@ -17,12 +19,10 @@ from ot_draft.audit.wealth import Wealth
 from . import right_ones
 from .chains import Pair, as_log, distance, inverse, random_pair, right, run, share_for
 from .power import REQUESTS, feed
-from .wrong_numbers import LINKED, NUMBERS
-from .wrong_samplers import RANDOMNESS, TABLES, share_of_old_numbers
 
 SEED = 1
-SMALL = {"noise_of_the_draft_again", "odds_bent_by_context"}  # biases of 2 and 3 %, other ones in every context
-WITHOUT_DRAFT = set(NUMBERS) - set(LINKED)  # of plain sampling
+SMALL = {"the draft's noise again", "odds bent by the context"}  # biases of 2 and 3 %, other ones in every context
+WITHOUT_DRAFT = set(RUNS) - set(LINKED)  # of plain sampling
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +33,21 @@ def pair() -> Pair:
 @pytest.mark.parametrize(
     "name",
     slow_except(
-        [*TABLES, *NUMBERS],
-        "target_of_another_temperature",
-        "residual_is_target",
-        "residual_without_the_draft",
-        "residual_greedy",
-        "repetition_penalty",
-        "recovery_with_the_tests_number",
-        "the_last_row_of_a_batch",
+        [*TABLES, *RUNS],
+        "p tempered by 0.9",
+        "residual is p",
+        "residual is p without the draft",
+        "residual greedy",
+        "the last token's mass in p halved",
+        "recovery with the test's number",
+        "the last row of a batch",
     ),
 )
 def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Path) -> None:
     """At its full strength or 10 % total variation a token, whichever is less, at the level 1e-6."""
     generator = np.random.default_rng(SEED)
-    if name in NUMBERS:
-        emitted = NUMBERS[name](pair, generator)
+    if name in RUNS:
+        emitted = RUNS[name](pair, generator)
     else:
         wrong = TABLES[name](pair)
         share, length = min(1.0, 0.1 / distance(pair, wrong)), 800 if name in SMALL else 480
@@ -61,11 +61,11 @@ def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Pa
     assert "What gave it away" in str(verdict)
 
 
-@pytest.mark.parametrize("name", RANDOMNESS)
+@pytest.mark.parametrize("name", REUSED)
 def test_random_numbers_used_twice_are_found(name: str, pair: Pair) -> None:
     audit = Audit()
     share = share_of_old_numbers(name, pair, 0.1)
-    feed(audit, pair, RANDOMNESS[name](pair, share, (REQUESTS, 200), np.random.default_rng(SEED)), with_draft=False)
+    feed(audit, pair, REUSED[name](pair, share, (REQUESTS, 200), np.random.default_rng(SEED)), with_draft=False)
     verdict = audit.verdict()
     assert verdict.biased, verdict
     assert verdict.findings[0].family in {"neighbours", "requests"}
@@ -75,7 +75,7 @@ def test_random_numbers_used_twice_are_found(name: str, pair: Pair) -> None:
 def test_the_bias_of_a_wrong_sampler_is_what_is_said(pair: Pair) -> None:
     """The enumerated distance of two of them against the frequencies of a long run."""
     assert distance(pair, right(pair)) < 1e-12
-    for name in ("lenient", "bonus_greedy"):
+    for name in ("odds / 0.7", "last token greedy"):
         wrong = TABLES[name](pair)
         assert distance(pair, wrong, share_for(pair, wrong, 0.01)) == pytest.approx(0.01, rel=1e-3)
         emitted = run(pair, wrong, 1.0, 400, 500, np.random.default_rng(0))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from mutants.catalogue import TABLES
 
 from ot_draft.audit import CannotAudit
 from ot_draft.audit.reported import Reported
 from ot_draft.cli import main
 
 from .chains import random_pair, right, run
-from .wrong_samplers import TABLES
 
 
 def audit(*words: str) -> Result:
@@ -45,13 +45,13 @@ def test_a_log_in_lines(dense: bool, tmp_path: Path) -> None:
     done = audit(str(log), "--json", "-")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["tokens"] == 1200
-    log.write_text("\n".join(map(json.dumps, lines("bonus_greedy", 4000, dense))))
+    log.write_text("\n".join(map(json.dumps, lines("last token greedy", 4000, dense))))
     done = audit(str(log))
     assert done.exit_code == 1 and "biased" in done.output, done.output
 
 
 def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) -> None:
-    text = "\n".join(map(json.dumps, lines("bonus_greedy", 4000, dense=True))).encode()
+    text = "\n".join(map(json.dumps, lines("last token greedy", 4000, dense=True))).encode()
     for name in ("log.jsonl.gz", "log.jsonl"):  # by its bytes, not by its name
         (tmp_path / name).write_bytes(gzip.compress(text))
         done = audit(str(tmp_path / name))
@@ -66,7 +66,7 @@ def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) ->
 
 
 def test_a_log_in_arrays(tmp_path: Path) -> None:
-    entries = lines("always_taken", 6000, dense=True)
+    entries = lines("every draft taken", 6000, dense=True)
     token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "law"))
     np.savez(tmp_path / "dense.npz", token=token, law=law)
     ids = np.argsort(-law, axis=1)[:, :8]
@@ -115,7 +115,7 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     bad = ["{", '{"token": 1}', '{"token": 1, "law": [0, 0]}', '{"token": 1, "law": [1e999, 0]}', "[" * 100_000, "\\ud800",
            '{"token": 1180591620717411303424, "law": [0.5, 0.5]}', '{"token": 1, "token": 2, "law": [0.5, 0.5]}']  # fmt: skip
     good = [json.dumps(entry) for entry in lines(None, 4000, dense=True)]
-    wrong = [json.dumps(entry) for entry in lines("bonus_greedy", 8000, dense=True)]
+    wrong = [json.dumps(entry) for entry in lines("last token greedy", 8000, dense=True)]
     log = tmp_path / "log.jsonl"
     log.write_bytes("\n".join([good[0], *bad, *bad, *good[1:]]).encode() + b'\n{"token": 1, "law": "\xff"}\n{"tok')
     done = audit(str(log), "--json", "-")

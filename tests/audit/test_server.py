@@ -16,13 +16,14 @@ from zlib import crc32
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from mutants.catalogue import TABLES
+from slow import slow
 
 from ot_draft.arrays import Array
 from ot_draft.cli import main
 
 from .chains import Pair, Tables, random_pair, right, run
 from .completions_server import Generate, Handler, columns, completion, entries, serving
-from .wrong_samplers import TABLES
 
 pytest.importorskip("httpx")
 N = 32
@@ -85,7 +86,7 @@ def test_a_right_server_passes(style: Callable[..., Any], owner: str, tmp_path: 
     assert "authorization" not in {name.lower() for name in headers}
 
 
-@pytest.mark.parametrize("name", ["greedy_draft", "always_taken", "bonus_of_the_row_before"])
+@pytest.mark.parametrize("name", [slow("greedy drafts"), slow("every draft taken"), "last token of the place before"])
 def test_a_wrong_server_is_found(name: str) -> None:
     with serving(sampler(TABLES[name])) as (url, _):
         done = audit(url, "--tokens", "12000", "--length", "128", "--concurrency", "8")

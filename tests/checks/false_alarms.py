@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from mutants import Step, chosen, plain_residual
+from mutants.step import Step, chosen, plain_residual
 
 import ot_draft as ot
 from ot_draft.checks.corners import corner_problems

@@ -1,6 +1,6 @@
 """On which corner each mistake shows most: `python tests/checks/mutant_table.py`, from the root of the repository.
 
-For every planted mistake that changes the law of one token: the corner where the fewest calls show it, the total variation distance
+For every mutant mistake that changes the law of one token: the corner where the fewest calls show it, the total variation distance
 there, on how many corners it is more than 0.003, and after how many calls for this problem, about, check_sampler finds it. All by
 simulation, with a fixed seed.
 """
@@ -12,21 +12,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from planted import OF_LAW, Planted
+from mutants.catalogue import LAW, Mutant, of
+from mutants.step import Step
 
 import ot_draft as ot
 from ot_draft.checks.corners import corner_problems
 
+OF_LAW = [mutant for mutant in of("sampler") if mutant.found["sampler"] == LAW and type(mutant.step()) is Step]
 LOG_LIMIT = np.log(5e12)  # where the log e-value decides: about 1,000 tests, 1e-9, five concentrations
 FLOOR = 0.003  # distances below are noise here
 
 
-def emitted(planted: Planted, problem: ot.Problem, rows: int, generator: np.random.Generator) -> Any:
+def emitted(mutant: Mutant, problem: ot.Problem, rows: int, generator: np.random.Generator) -> Any:
     """Shares of the tokens that come out."""
-    step, counts, batch = planted.make(), np.zeros(problem.n), max(1, min(rows, 2_000_000 // problem.n))
+    step, counts, batch = mutant.step(), np.zeros(problem.n), max(1, min(rows, 2_000_000 // problem.n))
     for _ in range(max(1, rows // batch)):
         p, q = (np.tile(law, (batch, 1)) for law in (problem.p, problem.q))
         token, _ = step.verify(p, q, step.draft(q, problem.k, generator), generator)
@@ -51,16 +53,16 @@ def main() -> None:
     rows, generator = options.parse_args().rows, np.random.default_rng(0)
     corners = corner_problems(ot.IID())
     print("| mistake | corner | distance there | corners with more than 0.003 | calls |\n|---|---|---|---|---|")
-    for planted in OF_LAW:
+    for mutant in OF_LAW:
         seen = {}
         for label, problem in corners.items():
             few = max(1000, min(rows, 10_000_000 // problem.n))
-            seen[label] = information(emitted(planted, problem, few, generator), problem.p)
+            seen[label] = information(emitted(mutant, problem, few, generator), problem.p)
         best = max(seen, key=lambda label: seen[label][1])
         distance, nats = seen[best]
         calls = "impossible token" if nats == np.inf else f"{LOG_LIMIT / nats:,.0f}" if nats > 0 else "not seen"
         wide = sum(far > FLOOR for far, _ in seen.values())
-        print(f"| {planted.name} | {best} | {distance:.3f} | {wide} of {len(seen)} | {calls} |", flush=True)
+        print(f"| {mutant.name} | {best} | {distance:.3f} | {wide} of {len(seen)} | {calls} |", flush=True)
 
 
 if __name__ == "__main__":

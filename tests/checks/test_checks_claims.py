@@ -15,6 +15,8 @@ from ot_draft.checks import check_rule, parametrize_with_rule_checks
 from ot_draft.checks.properties import ALL, CLAIMS
 from ot_draft.checks.report import PropertyOutcome
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FALSE = [
     ("maximal", ot.rules.NaiveTarget()),
     ("maximal", ot.rules.KSeq(factor=4)),

@@ -30,6 +30,8 @@ USER_TEST = """
 import ot_draft as ot
 from ot_draft.checks import parametrize_with_rule_checks
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 class Forgetful(ot.SelectionRule):
     law = ot.IID()
 
@@ -47,7 +49,7 @@ def test_rule(rule, check):
 """
 
 
-@parametrize_with_rule_checks(ot.rules.ALL, max_examples=25)
+@parametrize_with_rule_checks(ot.rules.ALL, max_examples=10)
 def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
     """The one place where every rule meets every kind of pair, of array and of batch."""
     check(rule)

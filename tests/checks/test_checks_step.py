@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from false_alarms import kinds
-from mutants import Step, chosen, plain_residual
-from planted import PLANTED, Planted
+from mutants.catalogue import CHECKED, Mutant, of
+from mutants.step import Step, chosen, plain_residual, ratio
 from slow import slow, slow_except
 
 import ot_draft as ot
@@ -23,9 +23,9 @@ TWO = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6
 
 
 @pytest.mark.parametrize(
-    "planted",
+    ("form", "mutant"),
     slow_except(
-        PLANTED,
+        [(form, mutant) for form in CHECKED for mutant in of(form)],
         "sampler-uniforms of 4 bits",
         "sampler-residual is p",
         "sampler-rows 64 apart share",
@@ -33,14 +33,14 @@ TWO = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6
         "sampler-n > 64: the 64 likeliest only",
         "step-sorted drafts",
         "step-drafts of the last row are those of the first",
-        "path-path: residual of the first place",
-        "path-path: residual is p",
-        name=lambda planted: f"{planted.form}-{planted.name}",
+        "path-residual of the first place",
+        "path-residual is p",
+        name=lambda case: f"{case[0]}-{case[1].name}",
     ),
 )
-def test_a_planted_mistake_is_found(planted: Planted) -> None:
-    report = planted.report()
-    assert not report.passed and {each.name for each in report.failures} & set(planted.by), report
+def test_a_planted_mistake_is_found(form: str, mutant: Mutant) -> None:
+    report = mutant.report(form)
+    assert not report.passed and {each.name for each in report.failures} & set(mutant.found[form]), report
     assert all(each.reason for each in report.failures)
 
 
@@ -160,8 +160,10 @@ def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
 
 
 def test_a_method_is_called_again_by_the_code() -> None:
-    code = ot.check_step(Step(odds=np.sqrt).path, TWO, path=True, batched=True, seconds=None).code
-    assert ".path, problems=" in code and "from mutants import Step" in code
+    code = ot.check_step(
+        Step(odds=lambda *masses: np.sqrt(ratio(*masses))).path, TWO, path=True, batched=True, seconds=None
+    ).code
+    assert ".path, problems=" in code and "from mutants.step import Step" in code
 
 
 def test_the_model_of_a_path_renumbers_tokens_and_no_more() -> None:

@@ -13,6 +13,8 @@ from ot_draft.arrays import is_torch, to_host
 from ot_draft.checks.search import Range
 from ot_draft.checks.strategies import MOST_ROWS, all_together
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 When = Callable[[Any, Any, Any], Any]
 
 

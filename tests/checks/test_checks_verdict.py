@@ -23,6 +23,8 @@ from ot_draft.checks.answers import Answers, PropertyOutcome
 from ot_draft.checks.properties import ALL, CLAIMS, LOSSLESS, ROBUST
 from ot_draft.checks.report_files import json_text
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 Decide = Callable[[Any, Any, Any], Any]
 
 

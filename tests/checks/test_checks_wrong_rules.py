@@ -1,170 +1,29 @@
-"""Wrong rules made by combining where a rule goes wrong with what it does there: each is refuted in the first lines."""
+"""Rules that go wrong at some place only are refuted in the first lines of a report; right rules of every kind never are."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from mutants.catalogue import Mutant, of
+from mutants.rules import FIRST_LINES, Own
 from slow import slow, slow_except
 
 import ot_draft as ot
-from ot_draft.arrays import as_number, gather, is_exact, is_torch, namespace, normalise, to_host, where
+from ot_draft.arrays import is_torch, normalise
 from ot_draft.checks import lossless, search
 from ot_draft.checks.properties import FLOATS, LOSSLESS, choose
 from ot_draft.checks.report import check_property
 from ot_draft.checks.search import Drawn
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 Array = Any
-Where = Callable[["Wrong", Array, Array, Array], Any]  # a bool, or bool (..., 1): the rows in which the rule goes wrong
-What = Callable[[ot.Selection, Array, Array, Array], ot.Selection]
-
-
-class Wrong(ot.SelectionRule):
-    """Recursive rejection, and something else where it goes wrong."""
-
-    law = ot.IID()
-
-    def __init__(self, where_: Where, what: What) -> None:
-        self.where, self.what, self.calls, self.last = where_, what, 0, 0.0
-
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
-        self.calls += 1
-        right = ot.rules.RecursiveRejection()(p, q, drafts)
-        here = self.where(self, p, q, drafts)
-        self.last = 0.0 if not p.size else float(to_host(p).reshape(-1)[0]) if not (is_torch(p) and p.is_meta) else 0.0
-        wrong = self.what(right, p, q, drafts)
-        if isinstance(here, bool):
-            return wrong if here else right
-        return ot.Selection(where(here, wrong.accept, right.accept), where(here, wrong.residual, right.residual))
-
-
-def residual_is_p(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept, p + 0 * right.residual)
-
-
-def accepts_less(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept * 99 / 100, right.residual)
-
-
-def residual_is_uniform(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept, (0 * right.residual + as_number(right.residual >= 0, p)) / p.shape[-1])
-
-
-def swapped(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.RecursiveRejection()(q, p, drafts)
-
-
-def next_draft(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    """Off by one: the acceptance of the token beside the draft."""
-    return ot.Selection(ot.rules.RecursiveRejection()(p, q, (drafts + 1) % p.shape[-1]).accept, right.residual)
-
-
-def residual_rolled(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    n = p.shape[-1]
-    return ot.Selection(right.accept, right.residual[..., [n - 1, *range(n - 1)]])
-
-
-def whole(condition: Callable[..., bool]) -> Where:
-    """A place in sizes, types or memory: the same for all rows."""
-    return lambda rule, p, q, drafts: bool(condition(rule, p, q, drafts))
-
-
-def rows(p: Array) -> int:
-    return int(np.prod(p.shape[:-1]))
-
-
-def steps(x: Array) -> tuple[int, ...]:
-    """From one number to the next in memory, along every axis."""
-    return tuple(x.stride()) if is_torch(x) else tuple(step // x.itemsize for step in x.strides)
-
-
-def axes(p: Array) -> int:
-    return sum(size > 1 for size in p.shape[:-1])
-
-
-def beyond_row_7(rule: Wrong, p: Array, q: Array, drafts: Array) -> Any:
-    first = np.arange(p.shape[0]) >= 8 if p.ndim > 1 else np.zeros(1, dtype=bool)
-    return _there(first.reshape(-1, *[1] * max(0, p.ndim - 1)), p)
-
-
-def last_row(rule: Wrong, p: Array, q: Array, drafts: Array) -> Any:
-    last = np.arange(rows(p)).reshape(*p.shape[:-1], 1) == rows(p) - 1 if rows(p) > 3 else np.zeros(1, dtype=bool)
-    return _there(last, p)
-
-
-def _there(x: Array, p: Array) -> Any:
-    return namespace(p).as_tensor(x, device=p.device) if is_torch(p) else x
-
-
-def some(x: Array) -> Array:
-    """bool (..., n) -> bool (..., 1)."""
-    return x.any(-1)[..., None]
-
-
-PLACES: dict[str, Where] = {
-    "n > 6": whole(lambda rule, p, q, drafts: p.shape[-1] > 6),
-    "n > 60": whole(lambda rule, p, q, drafts: p.shape[-1] > 60),
-    "n > 500": whole(lambda rule, p, q, drafts: p.shape[-1] > 500),
-    "n = 64": whole(lambda rule, p, q, drafts: p.shape[-1] == 64),
-    "k > 5": whole(lambda rule, p, q, drafts: drafts.shape[-1] > 5),
-    "k = 8": whole(lambda rule, p, q, drafts: drafts.shape[-1] == 8),
-    "n >= 4, k >= 4": whole(lambda rule, p, q, drafts: p.shape[-1] >= 4 <= drafts.shape[-1]),
-    "n >= 30, k >= 3": whole(lambda rule, p, q, drafts: p.shape[-1] >= 30 and drafts.shape[-1] >= 3),
-    "rows beyond 7": beyond_row_7,
-    "last row": last_row,
-    "batch >= 16": whole(lambda rule, p, q, drafts: rows(p) >= 16),
-    "two axes": whole(lambda rule, p, q, drafts: axes(p) == 2),
-    "three axes": whole(lambda rule, p, q, drafts: axes(p) >= 3),
-    "no axes": whole(lambda rule, p, q, drafts: p.ndim == 1),
-    "strides": whole(
-        lambda rule, p, q, drafts: (
-            p.ndim > 0 and not is_torch(p) and abs(p.strides[-1]) > p.itemsize and p.shape[-1] > 1
-        )
-    ),
-    "no axes, nor of the drafts": whole(lambda rule, p, q, drafts: p.ndim == 1 == drafts.ndim),
-    "steps of q only": whole(lambda rule, p, q, drafts: steps(q) != steps(p) and p.shape == q.shape),
-    "steps of the drafts": whole(lambda rule, p, q, drafts: drafts.ndim and drafts.shape[-1] > 1 != steps(drafts)[-1]),
-    "steps of -1": whole(lambda rule, p, q, drafts: p.ndim and p.shape[-1] > 1 and steps(p)[-1] < 0),
-    "one row for all requests": whole(lambda rule, p, q, drafts: p.ndim > 1 and p.shape[0] > 1 and steps(p)[0] == 0),
-    "p and q in one array": whole(lambda rule, p, q, drafts: not is_torch(p) and np.may_share_memory(p, q)),
-    "drafts of 32 bits": whole(lambda rule, p, q, drafts: "int32" in str(drafts.dtype)),
-    "all requests have one p": whole(
-        lambda rule, p, q, drafts: (
-            p.ndim == 2 and len(p) > 1 and bool((p == p[:1]).all()) and not bool((q == q[:1]).all())
-        )
-    ),
-    "drafts that are one in 64 bits": lambda rule, p, q, drafts: (
-        (drafts[..., 1:] % 64 == drafts[..., :1] % 64) & (drafts[..., 1:] != drafts[..., :1])
-    ).any(-1)[..., None],
-    "small q": lambda rule, p, q, drafts: some((q > 0) & (q * 10**9 > 1) & (q * 10**4 < 1)),
-    "tiny q": lambda rule, p, q, drafts: some((q > 0) & (q * 10**10 < 1)),
-    "small p": lambda rule, p, q, drafts: some((p > 0) & (p * 10**6 < 1)),
-    "small draft": lambda rule, p, q, drafts: some(
-        (drafts >= 0) & (gather(q, drafts) * 10**5 < 1) & (gather(q, drafts) > 0)
-    ),
-    "many zeros in q": lambda rule, p, q, drafts: as_number(q == 0, q).sum(-1)[..., None] >= 5,
-    "zero at the end": lambda rule, p, q, drafts: (q[..., -1:] == 0) & (q[..., :1] > 0) & (p[..., -1:] > 0),
-    "one-hot q": lambda rule, p, q, drafts: some((q == 1) & (p < 1)),
-    "all drafts equal": lambda rule, p, q, drafts: (
-        (drafts == drafts[..., :1]).all(-1)[..., None] & (drafts.shape[-1] > 3)
-    ),
-    "tokens from 100 on": lambda rule, p, q, drafts: some(drafts >= 100),
-    "after 5,000 calls": whole(lambda rule, p, q, drafts: rule.calls > 5_000),
-    "every 50th call": whole(lambda rule, p, q, drafts: rule.calls % 50 == 0),
-    "after another p": whole(lambda rule, p, q, drafts: rule.last == 0.5),
-    "float64": whole(lambda rule, p, q, drafts: "float64" in str(p.dtype)),
-    "float32": whole(lambda rule, p, q, drafts: "float32" in str(p.dtype)),
-    "Fractions, n > 6": whole(lambda rule, p, q, drafts: is_exact(p) and p.shape[-1] > 6),
-    "floats, n > 6": whole(lambda rule, p, q, drafts: not is_exact(p) and p.shape[-1] > 6),
-    "torch": whole(lambda rule, p, q, drafts: is_torch(p)),
-    "torch float32": whole(lambda rule, p, q, drafts: is_torch(p) and "32" in str(p.dtype)),
-}
-ERRORS: list[What] = [residual_is_p, accepts_less, residual_is_uniform, swapped, next_draft, residual_rolled]
-CASES = [(place, ERRORS[(turn + shift) % len(ERRORS)]) for turn, place in enumerate(PLACES) for shift in (0, 1)]
 
 
 def refute(rule: ot.SelectionRule) -> None:
@@ -176,115 +35,22 @@ def refute(rule: ot.SelectionRule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "what"),
+    "mutant",
     slow_except(
-        CASES,
-        "n > 6-residual_is_p",
-        "zero at the end-residual_rolled",
-        name=lambda case: f"{case[0]}-{case[1].__name__}",
+        [each for each in of("rule") if each.found["rule"] == FIRST_LINES],
+        "n > 6: residual is p",
+        "zero at the end: residual rolled",
+        "small p dropped",
+        name=attrgetter("name"),
     ),
 )
-def test_a_wrong_rule_is_refuted_in_the_first_lines(place: str, what: What) -> None:
-    if place.startswith("torch"):
+def test_a_wrong_rule_is_refuted_in_the_first_lines(mutant: Mutant) -> None:
+    if mutant.name.startswith("torch"):
         pytest.importorskip("torch")
-    refute(Wrong(PLACES[place], what))
+    refute(mutant.rule())
 
 
-class Own(Wrong):
-    """A wrong rule of one function."""
-
-    def __init__(self, decide: Callable[..., ot.Selection]) -> None:
-        self.decide = decide
-
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
-        return self.decide(p, q, drafts, ot.rules.RecursiveRejection())
-
-
-def small_residual_dropped(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    right = rule(p, q, drafts)
-    kept = where(right.residual * 10**4 < 1, 0 * right.residual, right.residual)
-    return ot.Selection(right.accept, normalise(kept, p + 0 * kept))
-
-
-def small_p_dropped(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    return rule(normalise(where(p * 10**6 < 1, 0 * p, p), p), q, drafts)
-
-
-def off_by_a_millionth_in_floats(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    right = rule(p, q, drafts)
-    return right if is_exact(p) else ot.Selection(right.accept * (1 - 1e-6), right.residual)
-
-
-def p_overwritten(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    right = rule(p, q, drafts)
-    if p.shape[-1] > 2 and not (isinstance(p, np.ndarray) and not p.flags.writeable):
-        p[...] = 0 * p + q
-    return right
-
-
-def q_sorted_in_place(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    right = rule(p, q, drafts)
-    q[..., :1] = q[..., -1:]
-    return right
-
-
-def in_float32(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    if is_exact(p) or is_torch(p):
-        return rule(p, q, drafts)
-    right = rule(p.astype("f4"), q.astype("f4"), drafts)
-    return ot.Selection(right.accept.astype(p.dtype), right.residual.astype(p.dtype))
-
-
-def epsilon_added(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    """As in many engines: division by q + 1e-8."""
-    return rule(p, q if is_exact(p) else (q + 1e-8) / (q + 1e-8).sum(-1)[..., None], drafts)
-
-
-def memory_of_addresses() -> Callable[..., ot.Selection]:
-    known: dict[Any, Any] = {}
-
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-        key = (id(p), id(q), p.shape, drafts.shape, str(p.dtype), drafts.tolist().__repr__())
-        return known.setdefault(key, (p, q, rule(p, q, drafts)))[2]
-
-    return remembers
-
-
-def memory_of_shapes_and_p() -> Callable[..., ot.Selection]:
-    known: dict[Any, Any] = {}
-
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-        key = (str(p.tolist()), p.shape, q.shape, str(drafts.tolist()), str(p.dtype))
-        return known.setdefault(key, rule(p, q, drafts))
-
-    return remembers
-
-
-def memory_of_rounded_p() -> Callable[..., ot.Selection]:
-    known: dict[Any, Any] = {}
-
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-        near = to_host(p).astype(float).round(6).tolist()
-        key = (str(near), str(q.tolist()), p.shape, q.shape, str(drafts.tolist()), str(p.dtype))
-        return known.setdefault(key, rule(p, q, drafts))
-
-    return remembers
-
-
-OWN = [
-    small_residual_dropped, small_p_dropped, off_by_a_millionth_in_floats, p_overwritten, q_sorted_in_place, in_float32,
-    epsilon_added, memory_of_addresses(), memory_of_shapes_and_p(), memory_of_rounded_p(),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "decide", slow_except(OWN, "small_p_dropped", name=lambda decide: decide.__qualname__.split(".")[0])
-)
-def test_a_wrong_rule_of_its_own_kind_is_refuted(decide: Callable[..., ot.Selection]) -> None:
-    refute(Own(decide))
-
-
-class Own2(Own):
+class Right(Own):
     """A right rule of one function."""
 
 
@@ -348,7 +114,7 @@ def refuted(rule: ot.SelectionRule, seed: int) -> bool:
 
 def right_rules() -> list[ot.SelectionRule]:
     """All of the library, and five of other kinds."""
-    return [*ot.rules.ALL, *(Own2(make()) for make in RIGHT.values())]
+    return [*ot.rules.ALL, *(Right(make()) for make in RIGHT.values())]
 
 
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])

@@ -14,12 +14,14 @@ from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
+from slow import slow
 
 from ot_draft.checks.properties import LOSSLESS as LOSSLESS_PROPERTIES
 from ot_draft.checks.source import fraction_source, number, rule_source
 from ot_draft.cli import main
 from ot_draft.cli.rule_target import rule_at
 
+pytestmark = pytest.mark.usefixtures("short_searches")
 RULES = '''
 from dataclasses import dataclass
 from numbers_of_mine import HUNDRED
@@ -121,8 +123,8 @@ def test_right_rules_pass_with_status_0() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["mine.py:Forgetful", "mine.py:Scaled(percent=50)", "mine.py:made", "mine.py:scaled", "mine.py:Plain(70)",
-     "mine:Scaled(50, law=WithoutReplacement())", "KSeq(factor=1)", "ot_draft.rules:KSeq(law=WithoutReplacement())"],
+    ["mine.py:Forgetful", slow("mine.py:Scaled(percent=50)"), "mine.py:made", slow("mine.py:scaled"), slow("mine.py:Plain(70)"),
+     slow("mine:Scaled(50, law=WithoutReplacement())"), slow("KSeq(factor=1)"), "ot_draft.rules:KSeq(law=WithoutReplacement())"],
 )  # fmt: skip
 def test_the_printed_counterexample_runs_and_shows_the_wrong_law(folder: Path, target: str) -> None:
     result = law_of(str(folder / target) if target.startswith("mine.py") else target)

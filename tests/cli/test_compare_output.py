@@ -85,6 +85,8 @@ def test_small_linear_programs_are_solved_and_the_option_is_named(tmp_path: Path
     without = compare(*options, "--lp-limit", 0).stdout
     (line,) = [line for line in without.splitlines() if "linear program)" in line]
     assert " - " in line and "--lp-limit" in without
+    whole = compare("--p", "1/2,1/2", "--q", "3/4,1/4", "--k", 2, "--rules", "Optimal", "--law", "iid").stdout
+    assert not any(sign in whole for sign in ("--lp-limit", "--samples", "±", "K-SEQ"))  # what the table does not show
 
 
 def test_programs_beyond_every_solver_are_left_out_whatever_the_limit(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from contributing import example
 from slow import slow, slow_except
 
 import ot_draft as ot
@@ -56,6 +57,14 @@ def test_every_verdict_comes_out_with_every_control(name: str) -> None:
         note = pages.note(work, one)
         assert [line[:2] for line in note] == ["1.", "2.", "3.", "4.", "5."]
     assert work.claim in pages.record(work, reasoning, judged)
+
+
+def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("A work of the court", monkeypatch)
+    (one,) = judge_work(module.WORK)
+    assert one.sound and one.confirmed and one.repair_holds and one.example.total_variation > 0
+    monkeypatch.setattr(module, "usual_test", lambda p, q, x: 1)
+    assert not judge_work(module.WORK)[0].confirmed  # the second program has another law
 
 
 @pytest.mark.parametrize("one", [*NOT[:6], *map(slow, NOT[6:])], ids=lambda form: form.name)

@@ -271,8 +271,8 @@ def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
     [
         ("EAGLE-2", _siblings_see_each_other),
         slow("EAGLE-2", _rows_are_not_moved),
-        ("DySpec", _nodes_stand_one_too_far),
-        ("DySpec", _trees_of_other_texts_are_verified),
+        slow("DySpec", _nodes_stand_one_too_far),
+        slow("DySpec", _trees_of_other_texts_are_verified),
         ("SpecDec++", _the_last_draw_knows_its_token),
     ],
 )

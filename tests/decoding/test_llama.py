@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slow import slow_except
 from tiny_folders import save_tiny_pair
 from tiny_models import tiny_llama, tiny_state_pair
 
@@ -41,8 +42,8 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 FEW = {
     "rtol": 0.0,
-    "atol": 5e-5,
-}  # of numbers up to 7: transformers' own passes in float32 are as far from those in float64
+    "atol": 1e-4,
+}  # of numbers up to 20: transformers' own passes in float32 are as far from those in float64
 
 
 def llama(layers: int = 3, **changes: Any) -> Any:
@@ -152,7 +153,7 @@ TREES = {
 
 
 @pytest.mark.parametrize("reads_states", [False, True])
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", slow_except(TREES, "several"))
 def test_texts_are_those_of_transformers_and_of_the_reference(tree: str, reads_states: bool, tmp_path: Path) -> None:
     plain, own = states_pair(tmp_path, reads_states)
     assert type(own.draft.backbone).__module__ != type(plain.draft.backbone).__module__

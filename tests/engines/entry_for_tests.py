@@ -9,8 +9,8 @@ KEPT: list[Any] = []
 
 
 def plugin() -> None:
-    """Called by vLLM; PLANTED_FOR_TESTS is "mend" or one of planted_in_plugin.PLANTED."""
-    from planted_in_plugin import planted
+    """Called by vLLM; PLANTED_FOR_TESTS is "mend" or one of mutants.plugin.PLANTED."""
+    from mutants.plugin import planted
 
     from ot_draft.integrations import vllm_mends
 

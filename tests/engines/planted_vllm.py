@@ -25,7 +25,8 @@ from ot_draft.integrations.chains import CHAIN_RULES
 
 __all__ = ["BUGS", "LACKS", "complete", "counters", "own_tests", "plant", "start", "step", "stop"]
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "integrations")]
+HERE = Path(__file__).parent
+sys.path[:0] = [str(folder) for folder in (HERE, HERE.parent, HERE.parent / "integrations")]
 OWN = "own"
 REQUESTS = 4000
 PLANTED = ExitStack()
@@ -77,7 +78,7 @@ def sampler(name: str) -> Iterator[None]:
                 mock.patch.object(host, "rejection_sample", partial(vllm.rejection_sample, rule=CHAIN_RULES[rule]))
             )
             if error:
-                from planted_in_plugin import planted
+                from mutants.plugin import planted
 
                 stack.enter_context(planted(error))
         elif error in BUGS:

@@ -50,7 +50,7 @@ def test_right_servers_agree(rule: str, drafts: str, pair: Any, plain: str, prom
     assert not verdict["left_out"]
 
 
-@pytest.mark.parametrize("error", ["no residual", "threshold scaled", "q of another temperature"])
+@pytest.mark.parametrize("error", ["residual is p", "odds x 2", "q cubed"])
 def test_a_planted_error_is_found(error: str, pair: Any, plain: str, prompts: Path, tmp_path: Path) -> None:
     more = {"OT_DRAFT_VLLM": "SpeculativeSampling", "PLANTED_FOR_TESTS": error}
     status, verdict, said = compared(pair, plain, prompts, tmp_path, "probabilistic", more, "--tokens", "30000")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engine_cases import HERE, RULES
-from planted_in_plugin import PLANTED
+from mutants.plugin import PLANTED
 
 from ot_draft.conform import suite
 from ot_draft.conform.kinds import KINDS, PLAIN

@@ -62,7 +62,7 @@ def test_no_bias_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp
         assert status == 0, said
 
 
-@pytest.mark.parametrize("case", ["SpeculativeSampling, no residual"])
+@pytest.mark.parametrize("case", ["SpeculativeSampling, residual is p"])
 def test_a_planted_error_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
     rule, error = case.split(", ")
     more = {"OT_DRAFT_VLLM": rule, "PLANTED_FOR_TESTS": error}

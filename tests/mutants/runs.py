@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from audit.chains import LENGTH, Emitted, Pair, inverse, right
 
 from ot_draft.arrays import Array
-
-from .chains import LENGTH, Emitted, Pair, inverse, right
 
 TOKENS = 40_000
 ROWS = 8  # requests of a batch
@@ -215,19 +214,19 @@ def _column(fresh: Array, which: int, values: Array) -> Array:
 
 
 LINKED: dict[str, Run] = {
-    "recovery_with_the_drafts_number": _linked(lambda fresh, before, place: _column(fresh, 2, fresh[:, 0])),
-    "test_with_the_drafts_number": _linked(lambda fresh, before, place: _column(fresh, 1, fresh[:, 0])),
-    "recovery_with_the_tests_number": _linked(lambda fresh, before, place: _column(fresh, 2, fresh[:, 1])),
-    "one_test_number_a_step": _linked(
+    "recovery with the draft's number": _linked(lambda fresh, before, place: _column(fresh, 2, fresh[:, 0])),
+    "test with the draft's number": _linked(lambda fresh, before, place: _column(fresh, 1, fresh[:, 0])),
+    "recovery with the test's number": _linked(lambda fresh, before, place: _column(fresh, 2, fresh[:, 1])),
+    "one test number a step": _linked(
         lambda fresh, before, place: _column(fresh, 1, np.where(place > 0, before[:, 1], fresh[:, 1]))
     ),
-    "one_draft_number_a_step": _linked(
+    "one draft number a step": _linked(
         lambda fresh, before, place: _column(fresh, 0, np.where(place > 0, before[:, 0], fresh[:, 0]))
     ),
-    "recovery_with_the_last_recovery": _linked(lambda fresh, before, place: _column(fresh, 2, before[:, 2])),
+    "recovery with the last recovery": _linked(lambda fresh, before, place: _column(fresh, 2, before[:, 2])),
 }
-NUMBERS: dict[str, Run] = LINKED | {
-    make.__name__: make
+RUNS: dict[str, Run] = LINKED | {
+    make.__name__.replace("_", " "): make
     for make in (
         replicas_with_one_seed, replicas_with_one_seed_and_one_prompt, one_number_for_the_batch, a_batch_of_64_in_two_halves,
         a_batch_drawn_without_replacement, the_number_before_mirrored, numbers_of_seven_bits, numbers_that_are_zero_too_often,
@@ -236,3 +235,69 @@ NUMBERS: dict[str, Run] = LINKED | {
         the_first_token_is_greedy, the_last_row_of_a_batch, after_rare_tokens, repeats_a_token, a_token_of_the_row_above, a_uniform_token,
     )
 }  # fmt: skip
+
+
+def _along(
+    pair: Pair, share: float, shape: tuple[int, int], generator: np.random.Generator, old: Callable[[Array, Array], Array]
+) -> Emitted:  # fmt: skip
+    """Plain sampling by inverse transform, (requests, length), where a `share` of the tokens use an old random number.
+
+    old(numbers of the tokens before, fresh numbers of this position): the old ones (R,), NaN where there is none.
+    """
+    requests, length = shape
+    last, before = generator.integers(pair.n, size=requests), np.full(requests, np.nan)
+    columns: list[tuple[Array, Array, Array]] = []
+    for _ in range(length):
+        fresh = generator.random(requests)
+        numbers = old(before, fresh)
+        used = (generator.random(requests) < share) & ~np.isnan(numbers)
+        before = np.where(used, np.nan_to_num(numbers), fresh)
+        token = inverse(pair.p[last], before)
+        columns.append((token, np.full(requests, -1), last))
+        last = token
+    return Emitted(*(np.stack(column, axis=1) for column in zip(*columns, strict=True)))
+
+
+def number_of_the_token_before(
+    pair: Pair, share: float, shape: tuple[int, int], generator: np.random.Generator
+) -> Emitted:
+    """A share of the tokens is drawn with the random number of the token before."""
+    return _along(pair, share, shape, generator, lambda before, fresh: before)
+
+
+def number_of_the_request_beside(
+    pair: Pair, share: float, shape: tuple[int, int], generator: np.random.Generator
+) -> Emitted:
+    """A seed shared between requests: a share of every second request's tokens is drawn with its neighbour's number."""
+
+    def beside(before: Array, fresh: Array) -> Array:
+        numbers = np.full_like(fresh, np.nan)
+        numbers[1::2] = fresh[: len(fresh) - 1 : 2]
+        return numbers
+
+    return _along(pair, share, shape, generator, beside)
+
+
+REUSED = {make.__name__.replace("_", " "): make for make in (number_of_the_token_before, number_of_the_request_beside)}
+
+
+def share_of_old_numbers(name: str, pair: Pair, bias: float) -> float:
+    """The share that gives this mean total variation a token, given the token that the old number drew.
+
+    Given that token's interval W the old number is uniform in W, and the new token x has probability |I_x and W| / |W|; enumerated
+    over the last tokens of both and over W.
+    """
+    law = np.linalg.matrix_power(pair.p, 200)[0]
+    end = pair.p.cumsum(1)
+    start, lengths = end - pair.p, pair.p[:, None, None, :]
+    low = np.maximum(start[:, None, None, :], start[None, :, :, None])
+    common = np.maximum(np.minimum(end[:, None, None, :], end[None, :, :, None]) - low, 0)
+    there = common / pair.p[None, :, :, None]  # now's last token, then's last token, then's token, now's token
+    distance = np.abs(there - lengths).sum(-1) / 2
+    if name == "number of the token before":
+        whole = np.einsum("a,ax,xax->", law, pair.p, distance)
+    else:
+        whole = np.einsum("c,a,ax,cax->", law, law, pair.p, distance) / 2
+    if whole < bias:
+        raise ValueError(f"all tokens with old numbers differ by {whole:.4f} only")
+    return bias / float(whole)

@@ -1,4 +1,4 @@
-"""Right and wrong ways to draft and to verify, in batches: one plain implementation whose parts can be replaced by wrong ones.
+"""One plain way to draft and to verify, in batches, each part of which can be exchanged for a wrong one.
 
 Drafts are i.i.d.; verification is recursive rejection, which with one draft is speculative sampling.
 """
@@ -27,10 +27,6 @@ def last_of(law: Array) -> Array:
     return law.shape[-1] - 1 - (law[:, ::-1] > 0).argmax(-1)
 
 
-def at(law: Array, tokens: Array) -> Array:
-    return np.take_along_axis(law, tokens[:, None], -1)[:, 0]
-
-
 def normal(law: Array, otherwise: Array) -> Array:
     mass = law.sum(-1, keepdims=True)
     return np.where(mass > 0, law / np.where(mass > 0, mass, 1), otherwise)
@@ -48,27 +44,44 @@ def same(*given: Any) -> Any:
     return given[0]
 
 
+def ratio(p_x: Array, q_x: Array, p: Array) -> Array:
+    """p / q of the drafted token: 0 for 0 / 0."""
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(p_x / q_x, nan=0.0, posinf=np.inf)
+
+
+def row_before(law: Array) -> Array:
+    return np.roll(law, 1, axis=0)
+
+
 @dataclass
 class Step:
-    """A step. Replaceable: the uniforms of the acceptance tests (m, k) and of recovery (m,), the laws seen by the draft and by
-    the verification, the odds of acceptance, the residual, what a refused draft leaves, and what is done to the outcome.
+    """A step. Every field is a part that can be exchanged.
 
+    tests, recovery: the uniforms of the acceptance tests (m, k) and of recovery (m,).
+    drafted: the law that drafts are drawn from, of q. p_seen, q_seen: the law that is verified with, of it and of the row before.
+    odds: of the drafted token's p and q, (m, 1) or (m, n), and the row p (m, n): taken where u is below.
+    residual: the law in a refused draft's place, of p and q. without_draft: whether the refused draft is left out of it.
+    updates: whether the next draft is tested against it. last: the law of the token after a whole path, of p, q and the p before.
     race: whether the recovered token is the first of exponential arrivals, as in vLLM; shared: those of the draft again.
+    after: what is done to the outcome. generator: what is done to the generator.
+    place_of_residual, place_of_q: in a path, the place whose laws are taken for those of place t.
     """
 
     tests: Uniforms = fresh
     recovery: Uniforms = fresh
     drafted: Callable[[Array], Array] = same
-    q_seen: Callable[[Array], Array] = same
-    p_seen: Callable[[Array], Array] = same
-    odds: Callable[[Array], Array] = same
+    q_seen: Callable[[Array, Array], Array] = same
+    p_seen: Callable[[Array, Array], Array] = same
+    odds: Callable[[Array, Array, Array], Array] = ratio
     residual: Callable[[Array, Array], Array] = plain_residual
+    without_draft: bool = False
     updates: bool = True
+    last: Callable[[Array, Array, Array], Array] | None = None
     race: bool = False
     shared: bool = False
     after: Callable[..., tuple[Array, Array, Array]] = same
     generator: Callable[[Any], Any] = same
-    bonus: int = 0  # place behind the last whose law the bonus token has
     place_of_residual: Callable[[int], int] = same
     place_of_q: Callable[[int], int] = same
 
@@ -77,17 +90,21 @@ class Step:
 
     def verify(self, p: Array, q: Array, drafts: Array, generator: Any, noise: Array = None) -> tuple[Array, Array]:
         """Token (m,) and the place of the draft taken, -1 for none: (m,)."""
-        p, q = self.p_seen(p), self.q_seen(q)
+        if self.p_seen is not same:
+            p = self.p_seen(p, row_before(p))
+        if self.q_seen is not same:
+            q = self.q_seen(q, row_before(q))
         m, k = drafts.shape
         u = self.tests(generator, (m, k))
         taken = np.full(m, -1)
         for i in range(k):
-            x = drafts[:, i]
-            with np.errstate(all="ignore"):
-                ratio = np.nan_to_num(at(p, x) / at(q, x), nan=0.0, posinf=np.inf)
-            taken = np.where((taken < 0) & (u[:, i] < self.odds(ratio)), i, taken)
+            x = drafts[:, i : i + 1]
+            odds = self.odds(*(np.take_along_axis(law, x, -1) for law in (p, q)), p)[:, 0]
+            taken = np.where((taken < 0) & (u[:, i] < odds), i, taken)
             if self.updates or i == k - 1:
                 p = self.residual(p, q)
+            if self.without_draft:
+                p = normal(p * (np.arange(p.shape[-1]) != x), p)
         if self.race:
             arrival = generator.exponential(size=p.shape) if noise is None else noise
             recovered = (p / arrival).argmax(-1)
@@ -138,7 +155,8 @@ class Step:
                 found = np.where(taken < 0, chosen(left, self.recovery(generator, (len(found),))), found)
             stops = (length < 0) & (taken < 0)
             token, length = np.where(stops, found, token), np.where(stops, t, length)
-        last = chosen(laws_p[k + self.bonus], self.recovery(generator, (len(drafts),)))
+        whole = laws_p[k] if self.last is None else self.last(laws_p[k], q(drafts), laws_p[k - 1])
+        last = chosen(whole, self.recovery(generator, (len(drafts),)))
         token, length = np.where(length < 0, last, token), np.where(length < 0, k, length)
         outcome = drafts, np.arange(k) < length[:, None], token
         return outcome if self.after is same else self.after(*outcome)

@@ -1,4 +1,4 @@
-"""Errors to plant in the plugin for vLLM's first model runner; each is one that an implementation of these rules could have."""
+"""A planted fault inside the plugin for vLLM's first model runner: a part of it exchanged while a test runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from unittest import mock
 from ot_draft.integrations import vllm
 from ot_draft.integrations.chains import Chains
 
-PLANTED = (
-    "residual of the wrong row",
-    "threshold scaled",
-    "bonus is the last draft",
-    "stale q",
-    "q of another temperature",
-    "no residual",
-    "one uniform used twice",
-)
+from .catalogue import of
 
 
 @contextmanager
@@ -33,17 +25,17 @@ def _in(owner: Any, name: str, value: Any) -> Any:
     return mock.patch.object(owner, name, value)
 
 
-def _wrong_row() -> Any:
+def _next_row() -> Any:
     node = Chains.node
     return _in(Chains, "node", lambda chains, accepted: (node(chains, accepted) + 1) % len(chains.p))
 
 
-def _scaled() -> Any:
+def _odds(factor: float) -> Any:
     ratios = Chains.ratios.func  # type: ignore[attr-defined]
-    return _in(Chains, "ratios", property(lambda chains: 2 * ratios(chains)))
+    return _in(Chains, "ratios", property(lambda chains: factor * ratios(chains)))
 
 
-def _bonus() -> Any:
+def _last_draft() -> Any:
     sampled = vllm._Step.sampled
 
     def wrong(step: Any, rule: Any, uniforms: Any) -> Any:
@@ -55,7 +47,7 @@ def _bonus() -> Any:
     return _in(vllm._Step, "sampled", wrong)
 
 
-def _with_q(change: Any) -> Any:
+def _q_seen(change: Any) -> Any:
     sampled = vllm._Step.sampled
 
     def wrong(step: Any, rule: Any, uniforms: Any) -> Any:
@@ -64,11 +56,11 @@ def _with_q(change: Any) -> Any:
     return _in(vllm._Step, "sampled", wrong)
 
 
-def _sharper(q: Any) -> Any:
+def _cubed(q: Any) -> Any:
     return q**3 / (q**3).sum(-1, keepdim=True)
 
 
-def _no_residual() -> Any:
+def _residual_is_p() -> Any:
     def wrong(chains: Chains, accepted: Any, weight: Any, uniform: Any) -> Any:
         return chains.p[chains.node(accepted)].multinomial(1)
 
@@ -87,11 +79,12 @@ def _twice() -> Any:
 
 
 PATCHES = {
-    "residual of the wrong row": _wrong_row,
-    "threshold scaled": _scaled,
-    "bonus is the last draft": _bonus,
-    "stale q": lambda: _with_q(lambda q: q.roll(1, 0)),
-    "q of another temperature": lambda: _with_q(_sharper),
-    "no residual": _no_residual,
-    "one uniform used twice": _twice,
+    "residual of the next row": _next_row,
+    "odds x 2": lambda: _odds(2),
+    "last token is the last draft": _last_draft,
+    "q of the row before": lambda: _q_seen(lambda q: q.roll(1, 0)),
+    "q cubed": lambda: _q_seen(_cubed),
+    "residual is p": _residual_is_p,
+    "every uniform used twice": _twice,
 }
+PLANTED = tuple(mutant.name for mutant in of("plugin"))
