@@ -175,7 +175,7 @@ BAD_FILES = {
     "broken.json": ('{"p": [1', "cannot be read"),
     "list.json": ("[1, 2]", "give one object"),
     "no_q.json": ('{"p": [1.0]}', "has no q"),
-    "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "among exact fractions"),
+    "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "among masses that are texts"),
     "text.json": ('{"p": ["half", "1/2"], "q": ["1/2", "1/2"]}', "'half' is no mass"),
     "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "row 1: p sums to 0.9"),
     "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1: mass -0.5 is negative"),
