@@ -20,14 +20,14 @@ LARGEST = torch.finfo(torch.float16).max
 ROWS = 16  # the number of rows that the layout is made for; it serves 1 to 512 about equally well
 
 
-class Layout:
+class PackedWeight:
     """A weight in oneDNN's layout, which torch can neither copy nor store: a copy is laid out anew."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
 
     def __reduce__(self) -> Any:
-        return Layout, (self.weight.to_dense(),)
+        return PackedWeight, (self.weight.to_dense(),)
 
 
 class PackedLinear(nn.Module):
@@ -39,7 +39,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bytes_read = 4 * linear.weight.numel()
-        self._layout, self.bias = Layout(linear.weight.detach()), linear.bias
+        self._layout, self.bias = PackedWeight(linear.weight.detach()), linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""

@@ -130,7 +130,7 @@ class ModelDrafter(Drafter):
     def _grow(self, uniforms: Tensor) -> Grown:
         growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
         self.without_law.zero_()
-        seen, depth = Seen(len(self._read), last, uniforms.device), 0
+        seen, depth = SlotVisibility(len(self._read), last, uniforms.device), 0
         read = torch.full(self._read.shape[:2], -1, device=uniforms.device)  # tokens by slot
         above = torch.full_like(read, last)
         while growing.levels:
@@ -162,7 +162,7 @@ class ModelDrafter(Drafter):
         return whole
 
 
-class Seen:
+class SlotVisibility:
     """Nodes that each node of the draft model sees, slot by slot, while trees grow. rows: bool (B, M + 1, M), the last one scratch."""
 
     def __init__(self, batch: int, slots: int, device: torch.device) -> None:

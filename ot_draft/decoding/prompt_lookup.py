@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class History(Sequence[Sequence[int]]):
         self.active = [True] * len(self._texts)
         self._found: dict[TokenSource | None, list[Match]] = {}
 
-    def __getitem__(self, row):  # type: ignore[no-untyped-def]
+    def __getitem__(self, row: Any) -> Any:
         return self._texts[row]
 
     def __len__(self) -> int:

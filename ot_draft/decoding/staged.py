@@ -23,6 +23,7 @@ from .cache import Texts
 from .drafters import Drafter, ModelDrafter
 from .reader import Reader
 
+AHEAD = 3  # tokens that the third model drafts at a time
 RULE = ot.paths.BlockVerification()  # by which the draft model takes what the third one drafts
 
 
@@ -30,11 +31,12 @@ RULE = ot.paths.BlockVerification()  # by which the draft model takes what the t
 class StagedPath(ot.paths.FixedTree):
     """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
 
-    ahead: int = 3
+    ahead: int = AHEAD
 
     @classmethod
-    def of(cls, length: int, ahead: int) -> StagedPath:
-        """A path of so many tokens. CannotDecode for none, or for pieces that are longer than it."""
+    def of(cls, length: int, ahead: int | None = None) -> StagedPath:
+        """A path of so many tokens, in pieces of AHEAD or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
+        ahead = min(AHEAD, length) if ahead is None else ahead
         if not 1 <= ahead <= length:
             raise CannotDecode(
                 f"a path of {length} tokens in pieces of {ahead}: give pieces of at least 1, at most the path"

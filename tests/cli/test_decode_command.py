@@ -26,8 +26,8 @@ from llm_demo.models.load import load_pair, missing_packages  # noqa: E402
 from ot_draft.cli import main  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
 from ot_draft.cli.decode.live import (  # noqa: E402
+    LiveView,
     Pieces,
-    View,
     stream,
 )
 from ot_draft.cli.decode.table import why  # noqa: E402
@@ -227,7 +227,7 @@ def test_live_view_in_a_terminal(models: list[str]) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=200, color_system="truecolor")
     steps = decode_steps(pair, [pair.encode("a b")], method.drafting, DecodeOptions(max_tokens=12))
-    passed = list(stream(console, View(pair, "a b"), steps))
+    passed = list(stream(console, LiveView(pair, "a b"), steps))
     text = pair.text([token for step in passed for token in step.tokens(0)])
     assert len(text.split()) == 12 and "tokens/s" in out.getvalue()
     assert "38;2;0;158;115m" in out.getvalue()  # the colour of accepted tokens

@@ -30,7 +30,7 @@ from ot_draft.decoding import (  # noqa: E402
 )
 from ot_draft.decoding.cache import tree_mask  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
-from ot_draft.decoding.drafters import ModelDrafter, Seen  # noqa: E402
+from ot_draft.decoding.drafters import ModelDrafter, SlotVisibility  # noqa: E402
 from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
@@ -114,13 +114,13 @@ def _draft_rows_are_not_moved(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_draft_sees_all_that_was_read(patch: pytest.MonkeyPatch) -> None:
-    made = Seen.add
+    made = SlotVisibility.add
 
-    def add(self: Seen, slots: Any, above: Any) -> Any:
+    def add(self: SlotVisibility, slots: Any, above: Any) -> Any:
         made(self, slots, above)
         return torch.ones_like(self.rows[:, :1]).expand(-1, slots.shape[1], -1)
 
-    patch.setattr(Seen, "add", add)
+    patch.setattr(SlotVisibility, "add", add)
 
 
 def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
     for row, length in enumerate(lengths.tolist()):
         assert visible[row, :, :length].all() and not visible[row, :, length + 6 :].any()
         assert torch.equal(visible[row, :, length : length + 6], sees[row])
-    seen = Seen(2, 6, torch.device("cpu"))
+    seen = SlotVisibility(2, 6, torch.device("cpu"))
     first = seen.add(torch.tensor([[1, 2], [1, -1]]), torch.tensor([[0, 0], [0, 0]]))
     second = seen.add(torch.tensor([[3], [2]]), torch.tensor([[1], [1]]))
     assert torch.equal(torch.cat((first[0], second[0])), sees[0, 1:4])

@@ -111,7 +111,7 @@ class Speed:
         )
 
 
-class View:
+class LiveView:
     """One text as it is shown: what was given, and every token in the colour of its origin."""
 
     def __init__(self, pair: Pair, prompt: str) -> None:
@@ -133,7 +133,7 @@ class View:
         return Group(self.text, Text(self.speed.line, style="bold"))
 
 
-def stream(console: Console, view: View, steps: Iterable[Step]) -> Iterator[Step]:
+def stream(console: Console, view: LiveView, steps: Iterable[Step]) -> Iterator[Step]:
     """Show a text while its steps pass through; plain text, piece by piece, where the console is no terminal."""
     if not console.is_terminal:
         for step in steps:
@@ -155,7 +155,7 @@ def coloured(console: Console) -> AbstractContextManager[object]:
     return console.use_theme(Theme({origin: f"not dim {colour}" for origin, colour in colours.items()}))
 
 
-def picture(views: Sequence[View], title: str, width: int = 100) -> str:
+def picture(views: Sequence[LiveView], title: str, width: int = 100) -> str:
     """The live view of whole texts as an SVG picture, which names no font of the network."""
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
     with coloured(console):

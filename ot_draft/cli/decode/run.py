@@ -20,7 +20,7 @@ from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
 from ..embedded import load_models
 from ..plan import read_costs
-from .live import View, coloured, legend, picture, stream
+from .live import LiveView, coloured, legend, picture, stream
 from .options import DraftOptions, OutputOptions
 from .page import PageText, page
 from .settings import DecodeSettings
@@ -122,7 +122,7 @@ def show(job: Job, method: Method) -> None:
             console.print(legend())
     baseline = PlainBaseline(job, method)
     pages = [] if output.html is None else [PageText(prompt, job.pair, method) for prompt in job.prompts]
-    views = [View(job.pair, prompt) for prompt in job.prompts]
+    views = [LiveView(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
         steps = decode_steps(job.pair, [job.tokens[number]], method.policy, replace(job.options, rows=[number]))
         steps = _recorded(steps, trace, number, len(job.tokens[number]))

@@ -121,7 +121,7 @@ def now(device: torch.device) -> float:
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedText:
     """tokens of one text; calls of the target, the one that read the prompt included; seconds of all calls but this one."""
 
     tokens: list[int]
@@ -137,7 +137,7 @@ def generate(
     decoding: DecodeOptions,
     seed: int,
     lookup: PromptLookup | None = None,
-) -> Generated:
+) -> GeneratedText:
     """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
 
     length: drafted tokens a call, kept constant as in our own runs. decoding: of which sampling and max_tokens are taken.
@@ -160,7 +160,7 @@ def generate(
     finally:
         hook.remove()
         logging.set_verbosity(verbosity)
-    return Generated(texts[0, len(prompt) :].tolist(), calls.count, seconds)
+    return GeneratedText(texts[0, len(prompt) :].tolist(), calls.count, seconds)
 
 
 def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: DecodeOptions) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def lookup_method(lookup: PromptLookup | None = None) -> Method:
 
 def chain_method(length: int) -> Method:
     """One path of a draft model that has a draft of its own, by block verification on both levels."""
-    tree = StagedPath.of(length, min(length, 3))
+    tree = StagedPath.of(length)
     return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, ot.paths.BlockVerification()))
 
 

@@ -18,7 +18,7 @@ from ..pair import Pair
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup
 from ..step import Step
-from .acceptance import Acceptance, Expected, Key
+from .acceptance import AcceptanceCounts, Expected, Key
 from .costs import GivenCosts, MeasuredCosts, StepCosts
 from .rehearsal import rehearse
 
@@ -70,7 +70,7 @@ class Auto(Policy):
     costs: ot.paths.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
     rehearsal: float = 0.5
-    acceptance: Acceptance = field(default_factory=Acceptance, repr=False, compare=False)
+    acceptance: AcceptanceCounts = field(default_factory=AcceptanceCounts, repr=False, compare=False)
     measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
     menu: tuple[Drafting, ...] = field(default=(PLAIN,), init=False, repr=False, compare=False)  # of a run
 

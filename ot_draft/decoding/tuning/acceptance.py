@@ -66,7 +66,7 @@ def _power(paths: int, reached: float) -> float:
     return float((1 + (paths - 1) * reached) ** GROWS)
 
 
-class Acceptance:
+class AcceptanceCounts:
     """P(a draft at a depth is accepted | those above it were), by source. step: number of steps so far."""
 
     def __init__(self) -> None:
