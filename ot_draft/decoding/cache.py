@@ -8,6 +8,7 @@ lies further back is left over from earlier steps and is hidden by the attention
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -19,10 +20,31 @@ from torch import Tensor
 STRETCH = 16  # slots by which the live part grows; fused attention kernels want a multiple of 8
 
 
-class SlotCache:
-    """Keys and values of all layers, (B, heads, S, width) each, with as much of transformers' Cache as a model calls.
+class Cache(ABC):
+    """What a model has read of a batch of texts, in S slots a text.
 
     live: number of slots that passes look at, all of them unless `narrow` says otherwise.
+    """
+
+    def __init__(self, slots_per_row: int) -> None:
+        self.slots_per_row = self.live = slots_per_row
+
+    def narrow(self, needed: int) -> None:
+        """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time."""
+        self.live = min(needed + -needed % STRETCH, self.slots_per_row)
+
+    @abstractmethod
+    def move(self, sources: Tensor, destinations: Tensor) -> None:
+        """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
+
+    @abstractmethod
+    def states_at(self, slots: Tensor) -> Tensor:
+        """The hidden states that were kept in slots (B, L): (B, L, width)."""
+
+
+class SlotCache(Cache):
+    """Keys and values of all layers, (B, heads, S, width) each, with as much of transformers' Cache as a model calls.
+
     It writes where `slots` (B, T) says, which is set before every forward pass: of fixed shape, into
     memory that is taken once and never moves (CUDA graphs keep its address).
     """
@@ -31,7 +53,7 @@ class SlotCache:
 
     def __init__(self, slots_per_row: int, layers: int = 1) -> None:
         """layers: for so many layers that are alike, memory is taken in one piece, which is moved in one piece."""
-        self.slots_per_row = self.live = slots_per_row
+        super().__init__(slots_per_row)
         self.layers = layers
         self.slots: Tensor | None = None
         self.keys: dict[int, Tensor] = {}  # by number of the layer
@@ -59,14 +81,9 @@ class SlotCache:
         self._write(self._states[0], states[:, None])
 
     def states_at(self, slots: Tensor) -> Tensor:
-        """Hidden states in slots (B, L): (B, L, width)."""
         assert self._states is not None
         kept = self._states[0, :, 0]
         return kept[self._rows_of(slots, kept.device), slots.to(kept.device)]
-
-    def narrow(self, needed: int) -> None:
-        """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time."""
-        self.live = min(needed + -needed % STRETCH, self.slots_per_row)
 
     def _write(self, memory: Tensor, new: Tensor) -> None:
         """New (B, heads, T, width) to where `slots` says. By indices: `scatter_` converts the whole memory where it is of 16 bits."""
@@ -91,7 +108,6 @@ class SlotCache:
         return free.pop()
 
     def move(self, sources: Tensor, destinations: Tensor) -> None:
-        """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
         for piece in self._pieces:
             along, rows = piece.transpose(2, 3), self._rows_of(sources, piece.device)
             kept = along[:, rows, sources.to(piece.device)]  # a copy: sources and destinations may overlap
@@ -126,26 +142,20 @@ def _cache_name(forward: Callable[..., Any]) -> str:
     return next((name for name in CACHE_NAMES if name in taken), CACHE_NAMES[0])
 
 
-def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int, dtype: torch.dtype) -> Tensor:
-    """Additive mask (B, 1, W, S) of nodes that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
+def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int) -> Tensor:
+    """Bool (B, W, S): what nodes see that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
     edge = torch.zeros_like(sees[..., :1])
     # The first column stands for the context, the last for what lies behind the tree.
     seen = torch.cat((~edge, sees, edge), -1)
     behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
     column = (behind + 1).clamp(0, seen.shape[-1] - 1)
-    seen = seen.gather(2, column[:, None].expand(-1, sees.shape[1], -1))
-    mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
-    # The lowest number instead of -inf: a row that sees nothing must not turn into NaN.
-    return mask.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
+    return seen.gather(2, column[:, None].expand(-1, sees.shape[1], -1))
 
 
-def causal_mask(tokens: int, slots_per_row: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Additive mask (1, 1, T, S) for T tokens that fill an empty cache from slot 0 on."""
+def causal_mask(tokens: int, slots_per_row: int, device: torch.device) -> Tensor:
+    """Bool (1, T, S): what T tokens see that fill an empty cache from slot 0 on."""
     slots = torch.arange(slots_per_row, device=device)
-    hidden = slots > torch.arange(tokens, device=device)[:, None]
-    return torch.zeros((1, 1, tokens, slots_per_row), dtype=dtype, device=device).masked_fill(
-        hidden, torch.finfo(dtype).min
-    )
+    return (slots <= torch.arange(tokens, device=device)[:, None])[None]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
-from .cache import SlotCache, Texts
+from .cache import Cache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
 from .drafting import Drafting
-from .language_model import LanguageModel
+from .passes import Passes
 from .policy import Policy
 from .prompt_lookup import History
 from .reader import Reader
@@ -49,7 +49,7 @@ class DecodeState:
     @classmethod
     def of(
         cls,
-        models: Sequence[LanguageModel | None],
+        models: Sequence[Passes | None],
         prompts: Sequence[Sequence[int]],
         draftings: Sequence[Drafting],
         sampling: tuple[NodeLaws, NodeLaws],
@@ -61,7 +61,7 @@ class DecodeState:
         slots += max(drafting.tree.length for drafting in draftings)
         slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
-        caches = [SlotCache(slots, model.layers) for model in models if model is not None]
+        caches = [model.cache(slots) for model in models if model is not None]
         readers = [
             Reader(model, cache, laws, texts, caches[0])
             for model, cache, laws in zip(filter(None, models), caches, (*sampling, sampling[-1]), strict=False)
@@ -213,7 +213,7 @@ class Engine:
         used = self.bounds.size
         return drafter.tokens[:, :used], drafter.parents[:, :used].clamp(max=used)
 
-    def _move(self, cache: SlotCache, slots: Tensor, depths: Tensor) -> None:
+    def _move(self, cache: Cache, slots: Tensor, depths: Tensor) -> None:
         """Bring the rows in these slots of the trees (B, L) to the front, one a depth."""
         lengths = self.texts.lengths[:, None]
         # What was not accepted stays where it is: moving nothing keeps the shape fixed.

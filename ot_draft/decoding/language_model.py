@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..errors import CannotDecode
 from .cache import SlotCache, causal_mask, with_cache
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft, features_of
+from .passes import Passes
 
 # What bounds a text, in tokens: as configurations call it, and as messages do.
 LIMITS = {
@@ -23,17 +25,11 @@ LIMITS = {
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
-class LanguageModel:
-    """Target or draft as the engine calls it: a causal language model of transformers.
+class LanguageModel(Passes):
+    """A causal language model of transformers, or of this package's own in torch.
 
-    n: size of the vocabulary that both models are brought to. Logits of tokens from n on are dropped (models of one family
-    pad their embeddings differently); tokens that this model does not score have probability 0.
-    keeps: after how many layers of a target its hidden states are to be kept in its cache, for a draft that `reads` them; the last
-    ones are kept with them; none where it is empty.
+    Logits of tokens from n on are dropped: models of one family pad their embeddings differently.
     """
-
-    reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
-    shares_cache = False  # whether it reads texts in the target's cache, as the target left them there
 
     def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
         self.model, self.n, self.keeps = model, n, tuple(keeps)
@@ -70,19 +66,13 @@ class LanguageModel:
             )
 
     @property
-    def spread(self) -> bool:
+    def spread(self) -> bool:  # type: ignore[override]
         """Whether its layers stand on several devices or are split between processes: no CUDA graph holds such a pass."""
         return len({weight.device for weight in self.model.parameters()}) > 1 or split_between_processes(self.model)
 
-    @property
-    def layers(self) -> int:
-        """Number of layers whose cache may be one piece of memory: 1 where they stand on several devices."""
-        return 1 if self.spread else int(getattr(self.config, "num_hidden_layers", 1))
-
-    @property
-    def context(self) -> int | None:
-        """Number of tokens that a text may have, None if the model names no limit."""
-        return self.limit[0]
+    def cache(self, slots: int) -> SlotCache:
+        """One piece of memory for all layers, where they stand on one device."""
+        return SlotCache(slots, 1 if self.spread else int(getattr(self.config, "num_hidden_layers", 1)))
 
     @property
     def limit(self) -> tuple[int | None, str]:
@@ -102,20 +92,15 @@ class LanguageModel:
         tokens: Tensor,
         slots: Tensor,
         positions: Tensor,
-        mask: Tensor,
+        sees: Tensor,
         last: int = 0,
         before: Tensor | None = None,
     ) -> Tensor:
-        """Logits (B, T, n or fewer) of what follows each token, or of the last few tokens only.
-
-        tokens, slots, positions: (B, T); an absent token (-1) is read as token 0, its logits mean nothing; a token
-        that only the other model knows is read as the last one.
-        mask: (B or 1, 1, T, S), additive.
-        before: (B, T, width), for a draft that reads hidden states: what it is given of the place before each token.
-        """
         cache.slots = slots
         tokens = tokens.clamp(0, self.embedded - 1)
-        return self._read(cache, tokens, last, before, attention_mask=mask, position_ids=positions)
+        return self._read(
+            cache, tokens, last, before, attention_mask=additive(sees, self.dtype), position_ids=positions
+        )
 
     def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
         """One pass of the model."""
@@ -128,35 +113,8 @@ class LanguageModel:
             cache.keep_states(self._features(output.hidden_states))
         return output.logits[..., : self.n].to(self.device)
 
-    def before(self, target: SlotCache, places: Tensor) -> Tensor | None:
-        """Features that it is given of the place before each token of the texts, int (B, T), that the target has passed: nothing."""
-        return None
-
-    def before_drafted(self, own: SlotCache, slots: Tensor) -> Tensor | None:
-        """The same of drafted tokens whose parents are in these slots (B, T) of its own cache: nothing."""
-        return None
-
-    def commit(self, root: int, length: int) -> int:
-        """Number of tokens of a text that need not be read again after a step: root is the place of its root, length what it has now.
-
-        The last two are read in every step.
-        """
-        return length - 2
-
-    def reads_again(self, drafted: int) -> int:
-        """Number of tokens before the last two that it reads in every step, where a step drafts so many at most."""
-        return 0
-
-    def target_context(self, target: Any, text: Sequence[int], room: int) -> Any:
-        """Features of the target along a text, for `logits_along` of texts of up to `room` tokens that begin so: nothing."""
-        return None
-
     def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
-        """Logits (rows, n or fewer) of the token at each place of a text, given those before it: passes without a cache.
-
-        places: increasing, from 1 on; the last one may be the text's end. What stands behind it is not read.
-        context: what `target_context` says of the text's first tokens. What comes later counts as drafted.
-        """
+        """In passes without a cache."""
         last = torch.tensor(places, device=self.device) - 1
         return self._at_places(self._along(text[: places[-1]]), last, context)
 
@@ -164,7 +122,6 @@ class LanguageModel:
         return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
 
     def features_along(self, text: Sequence[int]) -> Tensor:
-        """Features that a draft that reads hidden states is given of every token of a text: (T, f); of a target that keeps them."""
         if not text:
             return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size, dtype=self.dtype, device=self.device)
         output = self.model(self._along(text), logits_to_keep=1, output_hidden_states=True)
@@ -176,26 +133,6 @@ class LanguageModel:
     def _features(self, hidden: Sequence[Tensor]) -> Tensor:
         features = features_of(hidden, self.keeps, getattr(self.config, "rms_norm_eps", 1e-6))
         return features.to(self.device)
-
-    def spread_logits(self, logits: Tensor) -> Tensor:
-        """Logits (..., n or fewer) on the whole vocabulary (..., n), -inf at tokens that this model does not score."""
-        if self.scored is None:
-            return logits
-        whole = logits.new_full((*logits.shape[:-1], self.n), float("-inf"))
-        return whole.index_copy_(-1, self.scored, logits)
-
-    def spread_masses(self, masses: Tensor) -> Tensor:
-        """Masses (..., n or fewer) on the whole vocabulary (..., n), 0 at tokens that this model does not score."""
-        if self.scored is None or masses.shape[-1] == self.n:
-            return masses
-        return masses.new_zeros(*masses.shape[:-1], self.n).index_copy_(-1, self.scored, masses)
-
-    def store(self, masses: Tensor, into: Tensor) -> None:
-        """Write masses (B, T, n or fewer) into rows (B, T, n) that hold 0 wherever this model scores nothing."""
-        if self.scored is None or masses.shape[-1] == self.n:
-            into.copy_(masses)
-        else:
-            into.index_copy_(-1, self.scored, masses)
 
 
 class SubsetModel(LanguageModel):
@@ -281,11 +218,11 @@ class SelfModel(LanguageModel):
     def target_context(self, target: Any, text: Sequence[int], room: int) -> tuple[SlotCache, int]:
         """A cache in which the target has read the text, and how long that is."""
         model, known = language_model(target, self.n), len(text)
-        cache = SlotCache(known + room, model.layers)
+        cache = model.cache(known + room)
         if known:
             slots = torch.arange(known, device=model.device)[None]
-            mask = causal_mask(known, cache.live, model.dtype, model.device)
-            model.logits(cache, model._along(text), slots, slots, mask, last=1)
+            sees = causal_mask(known, cache.live, model.device)
+            model.logits(cache, model._along(text), slots, slots, sees, last=1)
         return cache, known
 
     def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
@@ -294,11 +231,19 @@ class SelfModel(LanguageModel):
         # Of what it reads itself, a token sees itself and what was drafted before: the rest is in the cache, by the target.
         own = (places == places[:, None]) | ((places >= known) & (places <= places[:, None]))
         sees = torch.cat((torch.arange(known, device=last.device) < places[:, None], own), 1)
-        mask = torch.full((len(places), cache.live), torch.finfo(self.dtype).min, dtype=self.dtype, device=last.device)
-        mask[:, : sees.shape[1]].masked_fill_(sees, 0)
+        sees = pad(sees, (0, cache.live - sees.shape[1]))
         slots = known + torch.arange(len(places), device=last.device)
-        logits = self.logits(cache, tokens[:, places], slots[None], places[None], mask[None, None])
+        logits = self.logits(cache, tokens[:, places], slots[None], places[None], sees[None])
         return logits[0, torch.searchsorted(places, last)]
+
+
+def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
+    """What is seen, bool (B, T, S), as attention takes it: (B, 1, T, S), 0 where it is seen.
+
+    The lowest number elsewhere instead of -inf: a row that sees nothing must not turn into NaN.
+    """
+    hidden = torch.zeros((), dtype=dtype, device=sees.device).expand(sees.shape)
+    return hidden.masked_fill(~sees, torch.finfo(dtype).min)[:, None]
 
 
 def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> LanguageModel:

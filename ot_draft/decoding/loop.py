@@ -15,8 +15,9 @@ from ..laws.fixed_tokens import carries_n_fixed
 from .cache import Texts
 from .drafting import Drafting
 from .engine import DecodeState, Engine, Engines
-from .language_model import LanguageModel, language_model
+from .language_model import language_model
 from .pair import Pair
+from .passes import Passes
 from .policy import Policy
 from .probe import check_reads_trees
 from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
@@ -161,7 +162,7 @@ def _warm_up(draftings: frozenset[Drafting], n: int) -> None:
         drafting.warm_up(n)
 
 
-def _third(pair: Pair, n: int) -> LanguageModel:
+def _third(pair: Pair, n: int) -> Passes:
     """The draft model's own draft; CannotDecode where there is none that can be asked."""
     if pair.third is None:
         raise CannotDecode("nobody drafts for the draft model: give a chain of two drafts, chain:Q,R")

@@ -15,8 +15,9 @@ import ot_draft as ot
 
 from .. import arrays as xp
 from ..errors import CannotDecode
-from .cache import SlotCache, Texts
+from .cache import Texts
 from .language_model import LanguageModel
+from .passes import Passes
 from .reader import Reader
 from .sampling import SamplingParams
 
@@ -48,13 +49,15 @@ FAILURES = (
 _known: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # of every model that was tried, what was found
 
 
-def check_reads_trees(model: LanguageModel) -> None:
+def check_reads_trees(model: Passes) -> None:
     """CannotDecode where its laws at the nodes of a small tree, in a batch of two, are not those along the text without a cache."""
     model.check_reads_trees()
+    if type(model) is not LanguageModel:
+        return  # this package's own ones are read as they are meant to be
     module = type(model.model).__module__
     tried = module.startswith("transformers.") and getattr(model.config, "model_type", None) in TRIED
-    if type(model) is not LanguageModel or module.startswith("ot_draft.") or tried:
-        return  # this package's own ones are read as they are meant to be
+    if module.startswith("ot_draft.") or tried:
+        return
     if model.model not in _known:
         _known[model.model] = _found(model)
     if _known[model.model]:
@@ -71,7 +74,7 @@ def _found(model: LanguageModel) -> str:
     layout = ot.paths.FixedTree(shape).bounds.layout(parents)
     sees, depths = (xp.from_view(xp.copy(x), drafted) for x in (layout.sees, layout.depths))
     slots = max(map(len, prompts)) + len(PARENTS) + 8
-    cache = SlotCache(slots + -slots % 8, model.layers)
+    cache = model.cache(slots + -slots % 8)
     reader = Reader(model, cache, SamplingParams(), Texts.after(prompts, (), 1, 3, model.device), cache)
     try:
         reader.prefill(prompts)
@@ -87,7 +90,7 @@ def _found(model: LanguageModel) -> str:
     return f"reads a small tree otherwise than a text, its laws being {far:.2g} off in total variation"
 
 
-def _off(model: LanguageModel, prompt: list[int], tokens: list[int], laws: Tensor) -> float:
+def _off(model: Passes, prompt: list[int], tokens: list[int], laws: Tensor) -> float:
     """The largest total variation between a law on the way down the tree and the same one along the text."""
     text = [*prompt, *(tokens[node - 1] for node in WAY[1:])]
     places = [len(prompt) + place for place in range(len(WAY))]

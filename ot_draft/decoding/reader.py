@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ..paths.drafting.growing import Growing
-from .cache import SlotCache, Texts, causal_mask, tree_mask
-from .language_model import LanguageModel
+from .cache import Cache, Texts, causal_mask, tree_mask
+from .passes import Passes
 from .sampling import NodeLaws, NodeLogits, Way
 
 
@@ -20,11 +20,11 @@ class Reader:
     read: (B,) how many tokens of each text the target has in the cache, for a draft that shares it, and writes behind them only.
     """
 
-    model: LanguageModel
-    cache: SlotCache
+    model: Passes
+    cache: Cache
     sampling: NodeLaws
     texts: Texts
-    target_cache: SlotCache
+    target_cache: Cache
     read: Tensor | None = None
 
     @property
@@ -46,10 +46,10 @@ class Reader:
         tokens = torch.tensor(filled, dtype=torch.int64, device=device)
         slots = torch.arange(longest, device=device).expand_as(tokens)
         self.cache.narrow(longest)
-        mask = causal_mask(longest, self.cache.live, self.model.dtype, device)
+        sees = causal_mask(longest, self.cache.live, device)
         if longest:
             before = self.model.before(self.target_cache, slots)
-            self.model.logits(self.cache, tokens, slots, slots, mask, last=1, before=before)
+            self.model.logits(self.cache, tokens, slots, slots, sees, last=1, before=before)
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:
@@ -62,11 +62,9 @@ class Reader:
         # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
         places = lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)
         places = places.clamp(min=0 if self.read is None else self.read[:, None])
-        mask = torch.zeros(1, dtype=self.model.dtype, device=self.model.device).expand(*places.shape, len(slots))
-        hidden = (slots > places[..., None]).to(mask.device)
-        mask = mask.masked_fill(hidden, torch.finfo(mask.dtype).min)[:, None]
+        sees = (slots <= places[..., None]).to(self.model.device)
         tokens, before = self.texts.tokens.gather(1, places), self.model.before(self.target_cache, places)
-        return self.model.logits(self.cache, tokens, places, places, mask, last=1, before=before)
+        return self.model.logits(self.cache, tokens, places, places, sees, last=1, before=before)
 
     def read_level(self, growing: Growing, sees: Tensor, slots: Tensor, depth: int) -> Tensor:
         """Logits (B, W, n or fewer) behind the present level of growing trees, which is to stand in these slots behind the texts.
@@ -76,8 +74,9 @@ class Reader:
         lengths = self.texts.lengths[:, None]
         positions = (lengths + depth).expand_as(slots)
         before = self.model.before_drafted(self.cache, lengths + growing.above)
-        mask = self._tree_mask(sees)
-        return self.model.logits(self.cache, growing.read, lengths + slots, positions, mask, before=before)
+        return self.model.logits(
+            self.cache, growing.read, lengths + slots, positions, self._tree_mask(sees), before=before
+        )
 
     def read_tree(self, tokens: Tensor, parents: Tensor, sees: Tensor, depths: Tensor) -> tuple[Tensor, Tensor]:
         """Laws (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one pass; see `laws`.
@@ -91,7 +90,7 @@ class Reader:
             tokens=torch.cat((self.texts.last[:, None], tokens), 1),
             slots=lengths + nodes,
             positions=lengths + depths,
-            mask=self._tree_mask(sees),
+            sees=self._tree_mask(sees),
         )
         return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(sees.shape[1])))
 
@@ -103,7 +102,7 @@ class Reader:
         return self.sampling.drawable(NodeLogits(logits, self.model, self.texts, drafted, ways))
 
     def _tree_mask(self, sees: Tensor) -> Tensor:
-        return tree_mask(sees, self.texts.lengths, self.cache.live, self.model.dtype).to(self.model.device)
+        return tree_mask(sees, self.texts.lengths, self.cache.live).to(self.model.device)
 
 
 def ways_to(parents: Sequence[int], nodes: Sequence[int]) -> list[Way]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import defaults
 from ..errors import CannotDecode
 from .cache import Texts
-from .language_model import LanguageModel
+from .passes import Passes
 
 Way = tuple[int, ...]  # numbers of nodes
 
@@ -29,7 +29,7 @@ class NodeLogits:
     """
 
     values: Tensor
-    model: LanguageModel
+    model: Passes
     texts: Texts
     drafted: Tensor
     ways: Callable[[int], Sequence[Way]]
@@ -48,7 +48,7 @@ class NodeLaws(ABC):
         """
 
     @abstractmethod
-    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: Passes) -> Tensor:
         """The same for one text, slow and obvious: law (n,) of the token after tokens (1, t), from logits (m,)."""
 
     def drawable(self, logits: NodeLogits) -> tuple[Tensor, Tensor]:
@@ -97,7 +97,7 @@ class SamplingParams(NodeLaws):
     def laws(self, logits: NodeLogits) -> Tensor:
         return self.masses(logits.values)
 
-    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: Passes) -> Tensor:
         masses = self.masses(logits)
         whole = masses.new_zeros(model.n)
         model.store(masses, into=whole)
@@ -196,7 +196,7 @@ class ProcessedTexts(NodeLaws):
     def laws(self, logits: NodeLogits) -> Tensor:
         return laws_at_nodes(self.texts, logits)
 
-    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: LanguageModel) -> Tensor:
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: Passes) -> Tensor:
         return self.texts[row].law(tokens, model.spread_logits(logits[None]))[0]
 
 

@@ -35,10 +35,10 @@ def model(layers: int, ours: bool, short: bool) -> Any:
 def test_a_pass(benchmark: Any, layers: int, tokens: int, short: bool, ours: bool) -> None:
     reader, cache = LanguageModel(model(layers, ours, short), N), SlotCache(READ + 16, layers)
     slots = torch.arange(READ + tokens)[None]
-    mask = causal_mask(READ + tokens, READ + 16, torch.float32, torch.device("cpu"))
+    mask = causal_mask(READ + tokens, READ + 16, torch.device("cpu"))
     with torch.inference_mode():
         reader.logits(cache, slots % N, slots, slots, mask, last=1)
-        last, seen = slots[:, READ:], mask[:, :, READ:]
+        last, seen = slots[:, READ:], mask[:, READ:]
         benchmark(reader.logits, cache, last % N, last, last, seen)
 
 

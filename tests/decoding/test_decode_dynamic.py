@@ -263,7 +263,7 @@ def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
         for node in range(shape.size + 1):
             assert sees[row, node].nonzero()[:, 0].tolist() == [0, *shape.path(node)]
     lengths = torch.tensor([3, 1])
-    visible = tree_mask(sees, lengths, 12, torch.float32)[:, 0] == 0
+    visible = tree_mask(sees, lengths, 12)
     for row, length in enumerate(lengths.tolist()):
         assert visible[row, :, :length].all() and not visible[row, :, length + 6 :].any()
         assert torch.equal(visible[row, :, length : length + 6], sees[row])

@@ -230,11 +230,11 @@ def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
     made = LanguageModel.logits
 
     def logits(
-        self: LanguageModel, cache: Any, tokens: Any, slots: Any, positions: Any, mask: Any, last: int = 0, **more: Any
+        self: LanguageModel, cache: Any, tokens: Any, slots: Any, positions: Any, sees: Any, last: int = 0, **more: Any
     ) -> Any:
         verifies = not last and tokens.shape[1] > 1
         shifted = positions + (positions > positions[:, :1]) if verifies else positions
-        return made(self, cache, tokens, slots, shifted, mask, last, **more)
+        return made(self, cache, tokens, slots, shifted, sees, last, **more)
 
     patch.setattr(LanguageModel, "logits", logits)
 

@@ -61,10 +61,10 @@ def passes(model: Any) -> list[torch.Tensor]:
     reader, cache = LanguageModel(model, 11, keeps=(1,)), SlotCache(16, 3)
     texts = torch.arange(10).reshape(2, 5)
     slots = torch.arange(5).expand(2, -1)
-    first = reader.logits(cache, texts, slots, slots, causal_mask(5, 16, reader.dtype, torch.device("cpu")))
+    first = reader.logits(cache, texts, slots, slots, causal_mask(5, 16, torch.device("cpu")))
     lengths, depths = torch.tensor([4, 3]), torch.tensor([0, 1, 1, 2])
     sees = ot.paths.TreeShape((0, 0, 1)).layout(torch.zeros((2, 3), dtype=torch.int64)).sees
-    mask = tree_mask(torch.from_numpy(sees.copy()), lengths, 16, reader.dtype)
+    mask = tree_mask(torch.from_numpy(sees.copy()), lengths, 16)
     places = lengths[:, None] + torch.arange(4)
     nodes = torch.tensor([[4, 1, 2, 3], [8, 3, 2, 1]])
     behind = reader.logits(cache, nodes, places, lengths[:, None] + depths, mask)

@@ -35,11 +35,11 @@ class PrefixLogits:
             )
         self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
-        self._cache = SlotCache(self._length + SLOTS, self._model.layers)
+        self._cache: Any = self._model.cache(self._length + SLOTS)
         tokens = torch.tensor([list(context)], device=self._model.device)
         slots = torch.arange(self._length, device=tokens.device)[None]
-        mask = causal_mask(self._length, self._cache.live, self._model.dtype, tokens.device)
-        self._keep([()], self._read(tokens, slots, slots, mask, last=1))
+        sees = causal_mask(self._length, self._cache.live, tokens.device)
+        self._keep([()], self._read(tokens, slots, slots, sees, last=1))
 
     @property
     def read(self) -> int:
@@ -67,16 +67,14 @@ class PrefixLogits:
         sees[:, : self._length] = True
         for row, prefix in enumerate(prefixes):
             sees[row, [self._slots[prefix[: depth + 1]] for depth in range(len(prefix))]] = True
-        mask = torch.zeros(sees.shape, dtype=self._model.dtype)
-        mask = mask.masked_fill(~sees, torch.finfo(mask.dtype).min).to(device)
         slots = first + torch.arange(len(prefixes), device=device)
         positions = torch.tensor([self._length - 1 + len(prefix) for prefix in prefixes], device=device)
         tokens = torch.tensor([prefix[-1] for prefix in prefixes], device=device)
-        self._keep(prefixes, self._read(tokens[None], slots[None], positions[None], mask[None, None]))
+        self._keep(prefixes, self._read(tokens[None], slots[None], positions[None], sees[None].to(device)))
 
     @torch.inference_mode()
-    def _read(self, tokens: Tensor, slots: Tensor, positions: Tensor, mask: Tensor, last: int = 0) -> Tensor:
-        return self._model.spread_logits(self._model.logits(self._cache, tokens, slots, positions, mask, last))
+    def _read(self, tokens: Tensor, slots: Tensor, positions: Tensor, sees: Tensor, last: int = 0) -> Tensor:
+        return self._model.spread_logits(self._model.logits(self._cache, tokens, slots, positions, sees, last))
 
     def _keep(self, prefixes: list[Prefix], logits: Tensor) -> None:
         self._logits.update(zip(prefixes, logits[0], strict=True))
