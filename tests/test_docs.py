@@ -82,6 +82,10 @@ def test_command_of_a_document(line: str, slow: bool, tmp_path: Path, monkeypatc
     assert command is not None, f"no command is called {words[0]}"
     if isinstance(command, click.Group) and len(words) > 1:
         command = command.commands[words[1]]
+    else:
+        command = command.make_context(
+            words[0], words[1:], resilient_parsing=True
+        ).command  # `audit servers` is another
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
     if not slow:

@@ -214,8 +214,8 @@ def no_logprobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completions_server.Handler, "do_POST", post)
 
 
-def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-    result = CliRunner().invoke(main, ["audit", *arguments, "--json", "-"])
+def run(one: str, other: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+    result = CliRunner().invoke(main, ["audit", "servers", one, other, *arguments, "--json", "-"])
     return result.exit_code, json.loads(result.stdout) if result.stdout.startswith("{") else {"error": result.output}
 
 
@@ -227,7 +227,7 @@ def hotter_when_asked(fields: dict[str, Any], tokens: list[int]) -> list[int]:
 def test_servers_of_one_law_agree_and_no_log_probabilities_are_asked_for(owner: str, no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), owner=owner) as (one, seen), serving(writer(pair.p, 2), owner=owner) as (other, _):
-        status, record = run(one, "--against", other, "--tokens", "1500")
+        status, record = run(one, other, "--tokens", "1500")
     assert status == 0 and record["tokens"] >= 1500 and "no difference seen" in record["verdict"]
     assert not any("logprobs" in fields for *_, fields in seen.seen)
     assert dict(record["notes"])["compared"] == ("token ids" if owner == "vllm" else "pieces of text")
@@ -240,7 +240,7 @@ def test_a_server_that_is_silently_greedy_differs(owner: str, no_logprobs: None)
         serving(writer(greedy(*vars(pair).values()), 1), owner=owner) as (one, _),
         serving(writer(pair.p, 2), owner=owner) as (other, _),
     ):
-        status, record = run(one, "--against", other, "--tokens", "4000")
+        status, record = run(one, other, "--tokens", "4000")
     assert status == 1 and record["decided_at"] < 2_000
 
 
@@ -248,9 +248,7 @@ def test_the_setting_that_is_wrong_is_named(no_logprobs: None) -> None:
     pair = random_pair(0)
     spoiled = writer(pair.p, 1, hotter_when_asked)
     with serving(spoiled) as (one, _), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(
-            one, "--against", other, "--tokens", "20000", "--settings", "plain,top-p 0.8,temperature 0.6"
-        )
+        status, record = run(one, other, "--tokens", "20000", "--settings", "plain,top-p 0.8,temperature 0.6")
     assert status == 1 and record["settings"][0][0] == "top-p 0.8"
     assert all(log_e < 7 for name, _, log_e, _ in record["settings"] if name != "top-p 0.8")
 
@@ -264,7 +262,7 @@ def refuses_top_k(handler: Any, fields: dict[str, Any]) -> bool:
 def test_a_setting_that_a_server_refuses_is_left_out_and_named(no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=refuses_top_k) as (one, _), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, "--against", other, "--tokens", "1500", "--settings", "plain,top-k 5")
+        status, record = run(one, other, "--tokens", "1500", "--settings", "plain,top-k 5")
     assert status == 0 and record["left_out"][0][0] == "top-k 5"
 
 
@@ -277,7 +275,7 @@ def every_third(handler: Any, fields: dict[str, Any]) -> bool:
 def test_too_many_answers_that_cannot_be_read_decide_nothing(no_logprobs: None) -> None:
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=every_third) as (one, _), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, "--against", other, "--tokens", "1500", "--settings", "plain")
+        status, record = run(one, other, "--tokens", "1500", "--settings", "plain")
     assert status == 2 and "cannot be read" in record["undecided"]
 
 
@@ -286,7 +284,7 @@ def test_ends_that_come_too_early_are_seen(no_logprobs: None) -> None:
     pair = random_pair(0)
     early = writer(pair.p, 1, lambda fields, tokens: tokens[:1] if tokens[-1] % 3 == 0 else tokens)
     with serving(early, owner="llamacpp") as (one, _), serving(writer(pair.p, 2), owner="llamacpp") as (other, _):
-        status, _ = run(one, "--against", other, "--tokens", "8000")
+        status, _ = run(one, other, "--tokens", "8000")
     assert status == 1
 
 
@@ -322,7 +320,7 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
     """Least lengths are never above what is asked for; every seed is another."""
     pair = random_pair(0)
     with serving(writer(pair.p, 1)) as (one, seen), serving(writer(pair.p, 2)) as (other, _):
-        status, record = run(one, "--against", other, "--tokens", "1500", "--settings", "plain,at least 3 tokens,seeds")
+        status, record = run(one, other, "--tokens", "1500", "--settings", "plain,at least 3 tokens,seeds")
     asked = [fields for *_, fields in seen.seen if "max_tokens" in fields]
     assert status == 0 and not record["left_out"]
     least = [fields["max_tokens"] for fields in asked if fields.get("min_tokens")]
@@ -333,13 +331,13 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--against", "plain"], "second server"), (["--against", "http://127.0.0.1:9", "--temperature", "0.5"], "--settings"),
-     (["--against", "http://127.0.0.1:9", "--settings", "loud"], "--settings loud"),
-     (["--against", "http://127.0.0.1:9", "--html", "x.html"], "leave --html")],
+    [(["plain"], "second server"), (["http://127.0.0.1:9", "--temperature", "0.5"], "No such option '--temperature'"),
+     (["http://127.0.0.1:9", "--settings", "loud"], "--settings loud"), ([], "Missing argument 'URL2|plain'"),
+     (["http://127.0.0.1:9", "--html", "x.html"], "No such option '--html'")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, no_logprobs: None) -> None:
     with serving(writer(random_pair(0).p, 1)) as (one, _):
-        result = CliRunner().invoke(main, ["audit", one, *arguments])
+        result = CliRunner().invoke(main, ["audit", "servers", one, *arguments])
     assert result.exit_code == 2 and said in " ".join(result.output.split())
 
 

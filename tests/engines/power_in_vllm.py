@@ -118,7 +118,7 @@ def by_laws(side: Drafting, p: Model, q: Model, kind: str, tokens: int, with_dra
 
 
 def by_texts(side: Drafting, p: Model, kind: str, tokens: int, seed: int) -> int | None:
-    """Tokens of both sides until `--against` calls them different."""
+    """Tokens of both sides until `audit servers` calls them different."""
     plain = Plain(p, np.random.default_rng([seed, 3]))
     return Match(side, plain, [Setting(kind, p.prompts, 1.0)], seed=seed).until(tokens).decided_at
 

@@ -67,10 +67,10 @@ def changed(url: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Ite
         thread.join()
 
 
-def audited(url: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, verdict and what was printed."""
+def audited(subject: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+    """Exit status, verdict and what was printed. subject: an address; or "servers", and two of them come first among the options."""
     verdict = folder / "verdict.json"
-    command = [sys.executable, "-m", "ot_draft", "audit", url, "--json", str(verdict), "--level", "1e-6", *options]
+    command = [sys.executable, "-m", "ot_draft", "audit", subject, "--json", str(verdict), "--level", "1e-6", *options]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     found = json.loads(verdict.read_text()) if verdict.exists() else {}
     return done.returncode, found, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""`ot-draft audit --against` on real servers of llama.cpp: n-gram drafts beside none, and a proxy that changes requests."""
+"""`ot-draft audit servers` on real servers of llama.cpp: n-gram drafts beside none, and a proxy that changes requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_drafts_by_lookup_change_nothing(gguf: Path, prompts: Path, tmp_path: Pa
         (tmp_path / name).mkdir()
     with serving(gguf, "none", tmp_path / "plain") as plain, serving(gguf, "ngram", tmp_path / "ngram") as drafting:
         asked = ("--prompts", str(prompts), "--tokens", "1500", "--timeout", "300", "--lengths", "8")
-        status, verdict, said = audited(drafting, tmp_path, "--against", plain, *asked)
+        status, verdict, said = audited("servers", tmp_path, drafting, plain, *asked)
     assert status == 0, said
     (drafted,) = (note for name, note in verdict["notes"] if name == "drafted" and "first" in note)
     assert not drafted.startswith("0 "), "the comparison says nothing about drafts: there were none"
@@ -39,6 +39,6 @@ def test_a_server_that_is_asked_for_something_else_differs(
 ) -> None:
     with serving(gguf, "none", tmp_path) as url, changed(url, lambda fields: fields | changes) as other:
         asked = ("--tokens", "4000", "--timeout", "300")
-        status, verdict, said = audited(other, tmp_path, "--against", url, *asked)
+        status, verdict, said = audited("servers", tmp_path, other, url, *asked)
     assert status == 1, said
     assert verdict["decided_at"] < 3_000

@@ -1,4 +1,4 @@
-"""`ot-draft audit --against` on real servers of vLLM: drafting beside plain, right and with an error planted in the drafting one."""
+"""`ot-draft audit servers` on real servers of vLLM: drafting beside plain, right and with an error planted in the drafting one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compared(
         pair[0], speculative(drafts, pair[1]), folder, PLUGIN_FOR_TESTS=plugin_for_tests(folder), **more
     ) as url:
         asked = ("--model", "tiny", "--prompts", str(prompts), "--timeout", "300", *options)
-        return audited(url, folder, "--against", plain, *asked)
+        return audited("servers", folder, url, plain, *asked)
 
 
 @pytest.mark.parametrize("drafts", ["probabilistic", "ngram"])
@@ -71,5 +71,5 @@ def test_another_temperature_is_found(plain: str, prompts: Path, tmp_path: Path)
     """The same server behind a proxy."""
     with changed(plain, hotter) as url:
         asked = ("--model", "tiny", "--engine", "vllm", "--prompts", str(prompts), "--tokens", "20000")
-        status, _, said = audited(url, tmp_path, "--against", plain, *asked)
+        status, _, said = audited("servers", tmp_path, url, plain, *asked)
     assert status == 1, said

@@ -1,0 +1,92 @@
+"""What `ot-draft audit` and `ot-draft audit servers` have in common: options of servers, and how a verdict is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from .console import one_line, print_json, table_console
+from .options import Numbers
+from .refused import Refused
+
+Prompt = str | list[int]
+Notes = list[tuple[str, str]]
+ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
+UNDECIDED = 2  # exit status
+LONGEST = 65_536  # tokens of an answer
+
+
+FILE = click.Path(exists=True, dir_okay=False)
+
+
+class Prompts(click.ParamType):
+    """A file of prompts, one a line, empty lines apart; what begins as a JSON text or list is one."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: Any, context: Any) -> list[Prompt]:
+        path, prompts = Path(str(FILE.convert(value, param, context))), list["Prompt"]()
+        with one_line((OSError, UnicodeDecodeError)):
+            lines = path.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            prompt: Any = line
+            if line.lstrip()[0] in '["':
+                try:
+                    prompt = json.loads(line)
+                except ValueError as error:
+                    raise Refused(f"{path}, line {number}: begins like JSON and is none: {error}") from error
+            if not prompt or (type(prompt) is list and not all(type(token) is int for token in prompt)):
+                raise Refused(f"{path}, line {number}: give a text, or a list of token ids")
+            prompts.append(prompt)
+        if not prompts:
+            raise Refused(f"{path}: no prompt is in it")
+        return prompts
+
+
+def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of both commands: what servers are asked for, the level, the file of JSON."""
+    for option in reversed(
+        (
+            click.option("--model", default="", help="Name of the model, as the server has it [default: its first]."),
+            click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+                         help="Whose fields to send; openai: only the standard's."),
+            click.option("--prompts", type=Prompts(),
+                         help="Texts to continue, one a line; a line in JSON is a text, or token ids [default: some of our own]."),
+            click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="To read in all, at most."),
+            click.option("--lengths", "--length", type=Numbers(LONGEST),
+                         help="Tokens an answer, in turn [default: 16, and 256 in two waves of five; of two servers, 2 to 16]."),
+            click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True,
+                         help="Seconds an answer, from connecting to its last byte."),
+            click.option("--level", type=float, default=1e-6, show_default=True, help="Probability of a false alarm, ever."),
+            click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the bound."),
+            click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path),
+                         help="Write the verdict as JSON; -: print."),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def say(
+    record: dict[str, Any], json_file: Path | None, table: Table | None, notes: Notes, said: str, style: str
+) -> bool:
+    """Print a verdict, or its record as JSON in its place; whether it was the former."""
+    if json_file == Path("-"):
+        print_json(record)
+        return False
+    if json_file is not None:
+        json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    console = table_console(140)
+    if table is not None:
+        console.print(table)
+    for name, note in notes:
+        console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
+    console.print(said, style=style, highlight=False, markup=False)
+    return True

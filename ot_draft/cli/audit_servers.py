@@ -1,0 +1,98 @@
+"""`ot-draft audit servers A B`: whether two servers, or one with and without drafts, have one law, by their texts alone."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, closing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from ..audit.against import LENGTHS, PROMPTS, SETTINGS, WITHOUT_DRAFTS, Agreement, Match, Server, settings_of
+from ..audit.client import Client
+from ..audit.server import Plan, introduce
+from ..audit.verdict import e_value
+from ..errors import DraftSelectionError
+from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
+from .console import one_line, progress_bar
+from .options import can_write
+from .refused import Refused
+
+PLAIN = "plain"  # in the place of a second address: the same server, without drafts
+
+
+@click.command("servers")
+@click.argument("first", metavar="URL")
+@click.argument("second", metavar="URL2|plain")
+@options_of_servers
+@click.option("--settings", default="plain", show_default=True, help="What to compare, by commas, or all.")
+def servers(
+    first: str, second: str, model: str, engine: str, prompts: list[Prompt] | None, tokens: int, lengths: tuple[int, ...] | None,
+    timeout: float, level: float, confidence: float, json_file: Path | None, settings: str,
+) -> None:  # fmt: skip
+    """Whether two servers have one law: both are asked the same, and their texts are compared. No log-probabilities are asked for.
+
+    URL, URL2: OpenAI-compatible servers; plain: the first one without drafts, where a request can say so (llama.cpp). A key is read
+    from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Temperatures and truncations are compared by --settings.
+
+    Exit status: 0 if no difference was seen, 1 if there is one, 2 if it cannot be decided, 70 for an error of ours.
+    """
+    with one_line((DraftSelectionError, OSError)):
+        if json_file is not None and json_file != Path("-"):
+            can_write("--json", json_file)
+        chosen = list(SETTINGS) if settings == "all" else [name.strip() for name in settings.split(",")]
+        if unknown := [name for name in chosen if name not in SETTINGS]:
+            raise Refused(f"--settings {unknown[0]}: give all, or some of {', '.join(SETTINGS)}")
+        plan = Plan(prompts or PROMPTS, model=model, engine=engine)
+        with ExitStack() as opened:
+            one = _server(opened, first, plan, timeout)
+            other = (
+                _server(opened, first, plan, timeout, drafts=False)
+                if second == PLAIN
+                else _server(opened, second, plan, timeout)
+            )
+            ids = one.plan.engine == other.plan.engine == "vllm" and one.gives_ids() and other.gives_ids()
+            one, other = replace(one, ids=ids), replace(other, ids=ids)
+            match = Match(
+                one, other, settings_of(one, other, chosen, plan.prompts), level, confidence, lengths or LENGTHS
+            )
+            with progress_bar(tokens, "tokens of both sides") as advance:
+                agreement = match.until(tokens, lambda read: advance(to=read))
+        sides = (("first", one, first), ("second", other, second))
+        _write(agreement, _notes(sides, chosen, match, agreement), json_file)
+    sys.exit(1 if agreement.differs else UNDECIDED if agreement.undecided else 0)
+
+
+def _server(opened: ExitStack, url: str, plan: Plan, timeout: float, drafts: bool = True) -> Server:
+    client = opened.enter_context(closing(Client(url, timeout)))
+    plan = introduce(client, plan)[0]
+    if not drafts and plan.engine not in WITHOUT_DRAFTS:
+        raise Refused(
+            f"plain: a request to {plan.engine} cannot switch drafts off ({', '.join(WITHOUT_DRAFTS)} has such a field): "
+            "start a second server without them and give its address"
+        )
+    return Server(client, plan, fields={} if drafts else WITHOUT_DRAFTS[plan.engine])
+
+
+def _notes(sides: tuple[tuple[str, Server, str], ...], chosen: list[str], match: Match, agreement: Agreement) -> Notes:
+    """What was asked, and of whom."""
+    notes = [(which, f"{side.plan.model} at {address} ({side.plan.engine})") for which, side, address in sides]
+    notes.append(("compared", "token ids" if all(side.ids for _, side, _ in sides) else "pieces of text"))
+    notes += [("drafted", f"{side.drafted:,} tokens of the {which} side by its own count")
+              for which, side, _ in sides if side.drafted is not None]  # fmt: skip
+    missing = [name for name in chosen if name not in {each.name for each in match.settings}]
+    notes += [("not asked for", f"{name}: not a setting of both engines") for name in missing]
+    notes += [("not asked for", f"{name}: {why}") for name, why in agreement.left_out]
+    return notes + [("answer left out", f"{why} ({times} times)") for times, why in agreement.unreadable]
+
+
+def _write(agreement: Agreement, notes: Notes, json_file: Path | None) -> None:
+    title = f"{agreement.tokens:,} tokens of both sides"
+    table = Table("setting", "tokens of both", "e-value", "what won most", title=title, title_justify="left")
+    for name, tokens, log_e, context in agreement.settings:
+        table.add_row(name, f"{tokens:,}", e_value(log_e), context)
+    style = "bold red" if agreement.differs else "yellow" if agreement.undecided else "green"
+    record = {"notes": notes, **asdict(agreement), "verdict": str(agreement)}
+    say(record, json_file, table, notes, f"{agreement}.", style)
