@@ -62,7 +62,7 @@ Rows = list[dict[str, str]]
 
 # The rules read off programs lie on the lines of the optima; hybrid drafting with j chosen from q is added.
 ALL_BUT_PROGRAMS = (
-    *(rule for rule in ot.rules.ALL if not rule.solves),
+    *(rule for rule in ot.rules.ALL if not rule.cost.solves_program),
     ot.rules.Optimal(ot.Hybrid("auto")),
 )
 

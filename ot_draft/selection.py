@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
-from .laws import IID, DraftLaw
+from .laws import DraftLaw, Fact
 from .problem import Problem
 
 
@@ -31,6 +32,34 @@ class Selection:
         return taken + (1 - xp.total(self.accept)) * residual
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a rule costs beside arithmetic on the vocabulary.
+
+    solves_program: whether a program is solved for every pair (p, q), on the host, for small vocabularies. slow: whether one pair may take
+    seconds, so that the rule is compared only where it is named. seconds: of the linear program for drafts from q (n,) and k, by its size.
+    """
+
+    solves_program: bool = False
+    slow: bool = False
+    seconds: Callable[[Array, int], float] = field(default=lambda q, k: 0.0, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """How a rule takes the children of a tree's nodes.
+
+    valid_under: facts of a law that suffice for the output to keep the target's law, beside the rule's own law; None where it is valid
+    under its own only. any_number: whether nodes with the same tokens before them may have different numbers of drafts, because the rule
+    does not use the number. any_lists: whether the drafts of all nodes that hold the same tokens make one list under every law; i.i.d.
+    drafts do for every rule.
+    """
+
+    valid_under: Fact | None = None
+    any_number: bool = False
+    any_lists: bool = False
+
+
 class SelectionRule(ABC):
     """A selection rule: a function of (p, q, drafts), and the draft law under which it keeps the target's law.
 
@@ -41,83 +70,94 @@ class SelectionRule(ABC):
     law: DraftLaw
     # What the rule promises beyond validity, for `ot.check_rule`: "maximal", "optimal", "kseq_bound", "cover".
     claims: tuple[str, ...] = ()
-    # Whether a program is solved for every pair (p, q): on the host, for small vocabularies.
-    solves: ClassVar[bool] = False
-    # Whether one pair may take seconds, so that the rule is compared only where it is named.
-    slow: ClassVar[bool] = False
-    # Whether nodes with the same tokens before them may have different numbers of drafts: the rule does not use the number.
-    any_number: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """A formula holds for the call it was written for: a subclass with a call of its own does not inherit it."""
-        super().__init_subclass__(**options)
-        if "__call__" in vars(cls) and "closed_form" not in vars(cls):
-            cls.closed_form = SelectionRule.closed_form  # type: ignore[method-assign]
+    cost: Cost = Cost()
+    siblings: Siblings = Siblings()
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         """p, q: (..., n) target and draft distributions; drafts: int (..., k) token ids, -1 for an absent draft."""
 
-    @property
-    def budget(self) -> tuple[str, Any] | None:
-        """How far the output law may be from p: the name of a divergence and its bound; None for a rule that is lossless."""
-        return None
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
+        """(accepted, taken), (...) each, when k >= 1 drafts follow problem.law; None where no formula is known.
 
-    def kept_law(self, p: Array, q: Array, k: int) -> Array:
-        """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
-        return p
+        accepted: probability that the output is a drafted token, whichever way it got there; taken: that the rule takes a draft.
+        Exact on Fractions. optimum: (...) of the problem, where the caller knows it. The formula stands with the call: `with_closed_form`.
+        """
+        form = getattr(type(self).__call__, "closed_form", None)
+        return None if form is None else form(self, problem, optimum)
 
-    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        """What the rule decides for target(p, q, k, law) in the place of p, (..., n): `Toward` asks it."""
-        return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
+    def under(self, law: DraftLaw) -> SelectionRule | None:
+        """The rule for drafts of another law, whatever their number; None where there is none."""
+        return self if law == self.law else None
 
     @property
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
 
+
+ClosedForm = tuple[Array, Array]
+Call = TypeVar("Call", bound=Callable[..., Selection])
+
+
+def with_closed_form(form: Callable[..., ClosedForm | None]) -> Callable[[Call], Call]:
+    """A decorator that gives a rule's call the formula of its acceptance, form(self, problem, optimum).
+
+    It holds for this call alone: a subclass with a call of its own has none, or gives its own.
+    """
+
+    def mark(call: Call) -> Call:
+        setattr(call, "closed_form", form)  # noqa: B010  # functions have no such attribute for the type checker
+        return call
+
+    return mark
+
+
+@runtime_checkable
+class SiblingRule(Protocol):
+    """A rule to which fixed tokens and draws outside them may be given apart, with draws of several nodes."""
+
+    def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
+        """All drafts (..., j + r), and the selection among them; fixed: (..., j) fixed tokens; draws: (..., r), of any number."""
+
+
+@runtime_checkable
+class LossyRule(Protocol):
+    """A rule that is lossy on purpose."""
+
     @property
-    def label(self) -> str:
-        """Name in the words of a text."""
-        return self.name
+    def budget(self) -> tuple[str, Any] | None:
+        """How far the output law may be from p: the name of a divergence and its bound; None where nothing bounds it."""
 
-    def valid_under(self, law: DraftLaw, k: int) -> bool:
-        """Whether the output keeps the target's law when k drafts follow this law: here, where it is the rule's own."""
-        return law == self.law or law.plain(k) == self.law.plain(k)
+    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+        """The law that the output has in the place of p, with k draft positions: (..., n)."""
 
-    def under(self, law: DraftLaw) -> SelectionRule | None:
-        """The rule for drafts of another law, whatever their number; None where there is none."""
-        return self if law == self.law else None
 
-    def quick(self, law: DraftLaw) -> SelectionRule:
-        """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
-        return self
+@runtime_checkable
+class Approximable(Protocol):
+    """A rule, of tokens or of paths, that decoding runs in a quicker form, which loses a little acceptance."""
 
-    def merges(self, law: DraftLaw) -> bool:
-        """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
-        return isinstance(law, IID)
+    def approximate_for(self, law: DraftLaw) -> Any:
+        """The quicker form, for drafts of this law."""
 
-    @property
-    def takes_tops(self) -> bool:
-        """Whether fixed tokens and draws outside them may be given apart, with draws of several nodes: `select_beside`."""
-        return type(self).select_beside is not SelectionRule.select_beside
 
-    def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
-        """All drafts (..., j + r), and the selection among them; tops: (..., j) fixed ones; draws: (..., r), of any number."""
-        drafts = xp.concatenate((tops, draws))
-        return drafts, self(p, q, drafts)
+def kept_law(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
+    """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
+    return rule.kept_law(p, q, k) if isinstance(rule, LossyRule) else p
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
-        """(accepted, taken), (...) each, when k >= 1 drafts follow problem.law; None where no formula is known.
 
-        accepted: probability that the output is a drafted token, whichever way it got there; taken: that the rule takes a draft.
-        Exact on Fractions. optimum: (...) of the problem, where the caller knows it.
-        """
-        return None
+def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
+    """Whether the output keeps the target's law when k drafts follow this law."""
+    enough = rule.siblings.valid_under
+    return law == rule.law or law.plain(k) == rule.law.plain(k) or (enough is not None and enough in law.facts)
 
-    def program_seconds(self, q: Array, k: int) -> float:
-        """How long the linear program takes that the rule solves for drafts from q (n,), by its size; 0 where it solves none."""
-        return 0.0
+
+Rule = TypeVar("Rule")
+
+
+def approximate_for(rule: Rule, law: DraftLaw) -> Rule:
+    """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
+    return cast(Rule, rule.approximate_for(law)) if isinstance(rule, Approximable) else rule
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:

@@ -48,7 +48,7 @@ def test_the_optimum_of_an_empty_batch(law: ot.DraftLaw, kind: Any) -> None:
 
 
 # FromCoupling is a linear program over the sets of drafts: small n only
-LARGE = [rule for rule in ot.rules.ALL if not rule.solves]
+LARGE = [rule for rule in ot.rules.ALL if not rule.cost.solves_program]
 
 
 @pytest.mark.parametrize("rule", LARGE, ids=lambda rule: rule.name)

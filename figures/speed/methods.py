@@ -22,7 +22,7 @@ from ot_draft.lp import network_simplex
 from ot_draft.lp.program import Program, build
 
 RULES = {
-    **{rule.name: rule for rule in ot.rules.ALL if not rule.solves and is_defined(rule.law, 8)},
+    **{rule.name: rule for rule in ot.rules.ALL if not rule.cost.solves_program and is_defined(rule.law, 8)},
     "Optimal, 1024 classes": ot.rules.Optimal(classes=1024),
 }
 FIRST = (20, 2)  # (n, k) of the call that imports and compiles: numba takes no fewer than 17 tokens

@@ -330,7 +330,9 @@ def search(
     A counterexample that decides goes before one that does not. drawn: problems that were drawn for other properties of the
     same rule with the same settings; added to.
     """
-    few = {"cells": FEW_CELLS} if claim.large and rule.solves else {}  # a rule that solves a program for every problem
+    few = (
+        {"cells": FEW_CELLS} if claim.large and rule.cost.solves_program else {}
+    )  # a rule that solves a program for every problem
     cases, number = claim.cases(rule.law, **few), min(max_examples * (TIMES if claim.large else 1), claim.most)
     if isinstance(cases, list):
         return _first_failure(claim, rule, cases)
@@ -339,7 +341,7 @@ def search(
     if len(known) < number:
         known.clear()
         _run(cases, known.append, number, seed)
-    asked = [*known[:number], *([] if rule.solves else claim.together(rule.law))]
+    asked = [*known[:number], *([] if rule.cost.solves_program else claim.together(rule.law))]
     if claim.large:  # small ones first: a rule may enumerate the drafts itself
         asked = sorted(asked, key=lambda problem: (problem.n**problem.k, int(np.prod(problem.batch))))
     first = _first_failure(claim, rule, asked)

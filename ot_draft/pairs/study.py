@@ -28,7 +28,7 @@ from .pairs import PairsFound
 
 # Without those that take up to seconds a pair.
 DEFAULT_RULES: tuple[SelectionRule, ...] = (
-    *(rule for rule in rules.ALL if not rule.slow),
+    *(rule for rule in rules.ALL if not rule.cost.slow),
     rules.Optimal(Hybrid("auto")),
 )
 # Rules that choose among several i.i.d. drafts by p and q.
@@ -174,7 +174,7 @@ def _rule(
     study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
 ) -> Row:  # fmt: skip
     about = (None, problem.k, rule.name, rule.law.name)
-    if seconds is not None and max(rule.program_seconds(q, problem.k) for q in problem.q) > seconds:
+    if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, TOO_LARGE)
     found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
     return Row(*about, found.value, found.taken, found.error, best, found.method)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import ClassVar
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..lp.plan import Plan
 from ..lp.program import as_fractions, seconds
 from ..lp.solution import solve_program
 from ..problem import Problem
-from ..selection import Selection, SelectionRule
+from ..selection import ClosedForm, Cost, Selection, SelectionRule, with_closed_form
 from .by_pair import by_pair
 
 REMEMBERED = 64  # couplings of recently seen (p, q, number of drafts), so that a rule can be called draft by draft
@@ -31,8 +30,6 @@ class FromCoupling(SelectionRule):
     where some drafts are absent is solved for the drafts that are there. Source: SpecTr (Sun et al. 2023).
     """
 
-    label = "LP coupling"
-    solves: ClassVar[bool] = True
     law: DraftLaw = IID()
     solver: str = "flow"
 
@@ -40,19 +37,21 @@ class FromCoupling(SelectionRule):
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
         return ("optimal",) if self.solver == "flow" else ()
 
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]  # the program's size goes by the law
+        return Cost(solves_program=True, seconds=partial(seconds, self.law))
+
     def under(self, law: DraftLaw) -> FromCoupling:
         return replace(self, law=law)
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """The value of the linear program, by the rule's own solver; one pair."""
         if problem.batch or problem.law != self.law:
             return None
         acceptance = solve_program(problem, self.solver).acceptance
         return acceptance, acceptance
 
-    def program_seconds(self, q: Array, k: int) -> float:
-        return seconds(self.law, q, k)
-
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         return by_pair(p, q, drafts, self.law, self._select)
 

@@ -7,7 +7,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..laws import DraftLaw, Hub, Hybrid, outside
 from ..problem import Problem
-from ..selection import Selection, SelectionRule
+from ..selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from .coupling import attained_optimum, couple
 
 
@@ -24,10 +24,11 @@ class OneDraw(SelectionRule):
     def fixed(self, q: Array, drafts: Array) -> Array:
         """The drafts (..., k), -1 in the draw's place."""
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """The optimum of the law, and no residual on drafted tokens."""
         return attained_optimum(problem, optimum) if problem.law == self.law else None
 
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         fixed = self.fixed(q, drafts)
         drawn = xp.as_number((drafts >= 0) & (fixed < 0), p)
@@ -42,7 +43,6 @@ class Greedy(OneDraw):
     Source: Hu et al. 2025, 'Towards Optimal Multi-draft Speculative Decoding', greedy draft sampling.
     """
 
-    label = "greedy drafting"
     law: DraftLaw = Hybrid(top=-1)
 
     def fixed(self, q: Array, drafts: Array) -> Array:

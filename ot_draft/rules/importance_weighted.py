@@ -11,7 +11,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..laws import IID, DraftLaw
 from ..problem import Problem
-from ..selection import Selection, SelectionRule
+from ..selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from .coupling import couple
 
 STEP, LOW, HIGH = 0.25, np.log(1e-17), np.log(1e18)  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
@@ -37,12 +37,11 @@ class ImportanceWeighted(SelectionRule):
     Source: Khisti et al. 2024, 'Multi-draft speculative sampling: canonical architectures and theoretical limits'.
     """
 
-    label = "importance weighted"
     claims = ("maximal",)
     weights: Callable[[Array, Array], Array] = ratio
     law: DraftLaw = IID()
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """Taken: sum min(p, m). The residual hits a draft y other than the refused one, z, with probability
 
         k integral_0^inf A(t) [G(t)^(k-1) - (G(t) - q(y) e^(-t w(y)))^(k-1)] dt,   G = sum_z q(z) e^(-t w(z)),
@@ -64,6 +63,7 @@ class ImportanceWeighted(SelectionRule):
         residual = xp.normalise(xp.maximum(p - chosen_law, 0), p)
         return taken + (residual * hit).sum(-1), taken
 
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
         count = xp.total(xp.as_number(drafts >= 0, p))

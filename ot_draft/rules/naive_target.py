@@ -1,15 +1,14 @@
-"""Naive target sampling: draw from the target, and be glad if it was drafted."""
+"""Naive target sampling: draw from the target, and accept the draft if it coincides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw, marginals
+from ..laws import IID, DraftLaw, Fact, marginals
 from ..problem import Problem
-from ..selection import Selection, SelectionRule, first_time
+from ..selection import ClosedForm, Selection, SelectionRule, Siblings, first_time, with_closed_form
 
 
 @dataclass(frozen=True)
@@ -20,21 +19,14 @@ class NaiveTarget(SelectionRule):
     Source: the verification of SpecInfer's baseline and of EAGLE's greedy trees; Miao et al. 2024, section 4.3.
     """
 
-    label = "naive target sampling"
     claims = ("cover",)
-    any_number: ClassVar[bool] = True
+    siblings = Siblings(valid_under=Fact(0), any_number=True, any_lists=True)
     law: DraftLaw = IID()
-
-    def valid_under(self, law: DraftLaw, k: int) -> bool:
-        return True
 
     def under(self, law: DraftLaw) -> NaiveTarget:
         return replace(self, law=law)
 
-    def merges(self, law: DraftLaw) -> bool:
-        return True
-
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """sum_y p(y) P(y is drafted)."""
         drafted = marginals(problem.law, problem.q, problem.k)
         if drafted is None:
@@ -42,6 +34,7 @@ class NaiveTarget(SelectionRule):
         accepted = (problem.p * drafted).sum(-1)
         return accepted, accepted
 
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         accept = xp.where(first_time(drafts), xp.gather(p, drafts), 0)
         return Selection(accept, xp.normalise(xp.cleared(p, drafts), p))

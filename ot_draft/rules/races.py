@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..laws import IID, DraftLaw, WithoutReplacement
 from ..lp.program import as_fractions
-from ..selection import Selection, SelectionRule
+from ..selection import Cost, Selection, SelectionRule
 from .by_pair import by_pair
 
 Masses = tuple[Fraction, ...]
@@ -44,11 +43,8 @@ class GumbelCoupling(SelectionRule):
     race goes on among the other tokens at equal rates, as the draft law has it. Source: Daliri et al. 2024, for k = 1.
     """
 
-    solves: ClassVar[bool] = True
-    slow: ClassVar[bool] = True
+    cost = Cost(solves_program=True, slow=True)
     law: DraftLaw = WithoutReplacement()
-
-    label = "one race"
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         return by_pair(p, q, drafts, self.law, self._select)
@@ -81,8 +77,6 @@ class ListCoupling(GumbelCoupling):
     """
 
     law: DraftLaw = IID()
-
-    label = "a race a draft"
 
     def lists(self, drafts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return tuple((token,) for token in sorted(drafts))  # the lists are alike

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..arrays import Array
 from ..errors import SolverFailed
 from ..laws import DraftLaw, WithoutReplacement
 from ..optimum import cuts
-from ..selection import Selection, SelectionRule
+from ..selection import Cost, Selection, SelectionRule
 from .by_pair import by_pair
 from .coupling import couple
 
@@ -39,9 +39,7 @@ class RandomOrder(SelectionRule):
     do not always reach `tolerance` (figures/laws/without_replacement.py).
     """
 
-    label = "random order"
-    solves: ClassVar[bool] = True
-    slow: ClassVar[bool] = True
+    cost = Cost(solves_program=True, slow=True)
     claims = ("maximal",)  # the optimum is reached to the tolerance only
     law: DraftLaw = WithoutReplacement()
     tolerance: float = 1e-6

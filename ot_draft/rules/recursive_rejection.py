@@ -1,7 +1,6 @@
 """Recursive rejection, of i.i.d. drafts and of drafts drawn without replacement."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from ..arrays import Array
 from ..kernels import wanted
 from ..laws import IID, DraftLaw, WithoutReplacement, outside
 from ..problem import Problem
-from ..selection import Selection, SelectionRule, in_turn
+from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn, with_closed_form
 from .compiled import REORDERED, compiled
 
 COMPILE = 4096  # tokens from which on compiled passes pay
@@ -27,11 +26,10 @@ class RecursiveRejection(SelectionRule):
     Since p_i is proportional to (p - s_i q)+ with a growing s_i, the vocabulary is read once a draft, for one sum.
     """
 
-    label = "recursive rejection"
     claims = ("maximal", "cover")
     law: DraftLaw = IID()
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """1 - prod_i (1 - beta_i) with beta_i = sum min(p_i, q); a refused token has p_i < q, hence mass 0 from then on."""
         if not isinstance(problem.law, IID):
             return None
@@ -42,6 +40,7 @@ class RecursiveRejection(SelectionRule):
             target = xp.normalise(xp.maximum(target - q, 0), target)
         return 1 - refused, 1 - refused
 
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not drafts.shape[-1]:
             return Selection(xp.gather(p, drafts), p)
@@ -102,9 +101,8 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
     Source: Yang et al., multi-candidate speculative decoding, 2024; the fallback: Chen et al., Sequoia, 2024.
     """
 
-    label = "recursive rejection, without replacement"
     claims = ("maximal", "cover")
-    any_number: ClassVar[bool] = True
+    siblings = Siblings(any_number=True)
     law: DraftLaw = WithoutReplacement()
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:

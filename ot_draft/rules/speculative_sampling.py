@@ -1,13 +1,12 @@
 """Speculative sampling: the maximal coupling of one draft with the target."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
 from ..laws import IID, DraftLaw, Fact
 from ..problem import Problem
-from ..selection import Selection, SelectionRule
+from ..selection import ClosedForm, Selection, SelectionRule, Siblings, with_closed_form
 
 
 @dataclass(frozen=True)
@@ -18,18 +17,14 @@ class SpeculativeSampling(SelectionRule):
     Source: Leviathan et al. 2023, Theorem 1; Chen et al. 2023, Theorem 1.
     """
 
-    label = "speculative sampling"
     claims = ("maximal",)
-    any_number: ClassVar[bool] = True
+    siblings = Siblings(valid_under=Fact.FIRST_FOLLOWS_Q, any_number=True)
     law: DraftLaw = IID()
-
-    def valid_under(self, law: DraftLaw, k: int) -> bool:
-        return Fact.FIRST_FOLLOWS_Q in law.facts or super().valid_under(law, k)
 
     def under(self, law: DraftLaw) -> SelectionRule | None:
         return replace(self, law=law) if Fact.FIRST_FOLLOWS_Q in law.facts else super().under(law)
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """Taken: sum min(p, q). The residual (p - q)+ hits a token among the k - 1 drafts that were never looked at."""
         if not isinstance(problem.law, IID):
             return None
@@ -38,6 +33,7 @@ class SpeculativeSampling(SelectionRule):
         seen = xp.any_of(q, problem.k - 1)
         return taken + (xp.maximum(p - q, 0) * seen).sum(-1), taken
 
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         first = xp.first_present(drafts)
         ratio = xp.minimum(xp.divide(xp.gather(p, drafts), xp.gather(q, drafts), 0), 1)

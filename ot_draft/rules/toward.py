@@ -9,7 +9,8 @@ from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
-from ..selection import Selection, SelectionRule
+from ..selection import ClosedForm, Selection, SelectionRule
+from .optimal.rule import Optimal
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Toward(SelectionRule):
             raise InvalidArgument(f"Toward({self.target!r}, ...): give a target first, for example ot.targets.KL(0.02)")
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
             raise InvalidArgument(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
-        for name in ("law", "solves", "slow", "any_number"):  # what the rule says of itself holds here
+        for name in ("law", "cost", "siblings"):  # what the rule says of itself holds here
             object.__setattr__(self, name, getattr(self.rule, name))
 
     @property
@@ -49,22 +50,15 @@ class Toward(SelectionRule):
     def kept_law(self, p: Array, q: Array, k: int) -> Array:
         return self.target(p, q, k, self.law)
 
-    def valid_under(self, law: DraftLaw, k: int) -> bool:
-        return self.rule.valid_under(law, k)
-
     def under(self, law: DraftLaw) -> Toward | None:
         rule = self.rule.under(law)
         return None if rule is None else replace(self, rule=rule)
 
-    def merges(self, law: DraftLaw) -> bool:
-        return self.rule.merges(law)
-
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         kept = self.kept_law(problem.p, problem.q, problem.k)
         return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
-    def program_seconds(self, q: Array, k: int) -> float:
-        return self.rule.program_seconds(q, k)
-
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return self.rule.toward(self.target, p, q, drafts)
+        if isinstance(self.rule, Optimal):
+            return self.rule.toward(self.target, p, q, drafts)
+        return self.rule(self.kept_law(p, q, drafts.shape[-1]), q, drafts)

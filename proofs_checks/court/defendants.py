@@ -98,7 +98,7 @@ class OneToken:
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
         """With one draft exact, with two by random draft tuples; programs over the vocabulary are left out."""
         k = 2 if 2 in self.ks else self.ks[0]
-        if self.rule.solves:
+        if self.rule.cost.solves_program:
             return None
         law, n = self.drafted_by, p.shape[-1]
         optimum = float(np.mean(ot.optimal_acceptance(p, q, k, law)))

@@ -65,7 +65,7 @@ def test_the_table_shows_fractions_bounds_and_what_signs_mean() -> None:
 
 def test_every_rule_once_and_the_optimum_of_every_law() -> None:
     lines = summary(*BERNOULLI, "--k", 2)
-    known = {rule.name for rule in ot.rules.ALL if not rule.slow}
+    known = {rule.name for rule in ot.rules.ALL if not rule.cost.slow}
     assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *known}  # slow ones: when asked for only
     result = compare(*BERNOULLI, "--k", 2, "--csv").stdout
     for law in ("iid", "without-replacement", "greedy", "hub", "hybrid:auto"):

@@ -85,7 +85,9 @@ def real_pair() -> Any:
         return stored["p"][0, 3], stored["q"][0, 3]
 
 
-@pytest.mark.parametrize("rule", [rule for rule in ot.rules.ALL if not rule.solves], ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in ot.rules.ALL if not rule.cost.solves_program], ids=lambda rule: rule.name
+)
 def test_formulas_and_estimates_agree_on_a_real_pair(rule: ot.SelectionRule, real_pair: Any) -> None:
     k = 2 if isinstance(rule, ot.rules.SpecHub) else 8
     problem = ot.Problem(*real_pair, k, rule.law)

@@ -9,6 +9,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft import paths, targets
+from ot_draft.selection import approximate_for
 from ot_draft.targets.base import Target
 
 TARGETS = [
@@ -68,8 +69,8 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
         assert not np.allclose(toward.rule.output_law(tree, chosen), wanted)
     assert (toward.looks_ahead, paths.TowardPath(targets.KL(0.1), paths.Joint()).looks_ahead) == (False, True)
     assert paths.TowardPath(targets.KL(0.1), rule).law == ot.Hybrid(1)
-    quick = paths.TowardPath(targets.KL(0.1), rule).quick(ot.IID())
-    assert quick.rule == rule.quick(ot.IID()) and quick.target == targets.KL(0.1)
+    quick = paths.TowardPath(targets.KL(0.1), rule).approximate_for(ot.IID())
+    assert quick.rule == approximate_for(rule, ot.IID()) and quick.target == targets.KL(0.1)
 
 
 def test_what_is_no_target_and_uneven_shapes_are_refused() -> None:

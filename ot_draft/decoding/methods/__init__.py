@@ -9,6 +9,7 @@ import ot_draft as ot
 
 from ...errors import CannotDecode
 from ...laws import law_called
+from ...selection import approximate_for
 from ..drafting import Drafting
 from ..policy import Policy
 from ..prompt_lookup import PromptLookup
@@ -104,7 +105,9 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
         name = drawn.name
     tree = ot.paths.FixedTree(shape, drawn)
     drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
-    return Method.of(path_rule.command, name, path_rule.label, drafts, Drafting(tree, path_rule.quick(drawn)))
+    return Method.of(
+        path_rule.command, name, path_rule.label, drafts, Drafting(tree, approximate_for(path_rule, drawn))
+    )
 
 
 def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
@@ -144,7 +147,7 @@ def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: 
     lookup: for trees that take what is looked up. Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not
     lossless on these trees.
     """
-    path_rule = (tree.rule if rule is None else _rule_called(rule)).quick(tree.law)
+    path_rule = approximate_for(tree.rule if rule is None else _rule_called(rule), tree.law)
     drafting = Drafting.of(tree, path_rule, lookup)
     return Method.of(
         path_rule.command, tree.label, path_rule.label, f"{tree.label}, up to {tree.budget} nodes", drafting

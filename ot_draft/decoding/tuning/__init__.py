@@ -226,7 +226,7 @@ class Auto(Policy):
         found = [PLAIN]
         if self.model and pair.draft is not None:
             found += [_one_path(length) for length in ONE_PATH if length <= longest]
-            joint = ot.paths.Joint().quick(ot.IID())
+            joint = ot.paths.Joint()
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)

@@ -49,7 +49,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, model: bool, seconds: floa
     """
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
-    joint, block = ot.paths.Joint().quick(ot.IID()), ot.paths.BlockVerification()
+    joint, block = ot.paths.Joint(), ot.paths.BlockVerification()
     draftings = [Drafting.plain()] * PLAIN_STEPS
     for K, L, times in CHAINS if model else ():
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times

@@ -111,14 +111,10 @@ class PathRule(ABC):
         """The law that trees are drafted by for this rule unless another one is asked for."""
         return IID()
 
-    def quick(self, law: DraftLaw) -> PathRule:
-        """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
-        return self
-
     @property
     def solves(self) -> bool:
         """Whether a program is solved at every node: on the host, for small vocabularies."""
-        return self.selection is not None and self.selection.solves
+        return self.selection is not None and self.selection.cost.solves_program
 
     @property
     def name(self) -> str:

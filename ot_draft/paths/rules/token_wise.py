@@ -13,11 +13,25 @@ from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw
 from ...laws.fixed_tokens import law_at
 from ...rules import NaiveTarget
-from ...selection import Selection, SelectionRule
+from ...selection import Selection, SelectionRule, SiblingRule, approximate_for, valid_under
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse, split_tops
 from .walk import Draws, Survivors
+
+LABELS = {  # of selection rules, in the words of a text
+    "FromCoupling": "LP coupling",
+    "Greedy": "greedy drafting",
+    "GumbelCoupling": "one race",
+    "ImportanceWeighted": "importance weighted",
+    "KSeq": "K-SEQ",
+    "ListCoupling": "a race a draft",
+    "NaiveTarget": "naive target sampling",
+    "RandomOrder": "random order",
+    "RecursiveRejection": "recursive rejection",
+    "RecursiveRejectionWithoutReplacement": "recursive rejection, without replacement",
+    "SpeculativeSampling": "speculative sampling",
+}
 
 
 @dataclass(frozen=True)
@@ -52,8 +66,9 @@ class TokenWise(PathRule):
     def law(self) -> DraftLaw:
         return self.rule.law
 
-    def quick(self, law: DraftLaw) -> TokenWise:
-        return TokenWise(self.rule.quick(law))
+    def approximate_for(self, law: DraftLaw) -> TokenWise:
+        rule = approximate_for(self.rule, law)
+        return self if rule is self.rule else TokenWise(rule)
 
     @property
     def short_name(self) -> str:
@@ -61,13 +76,13 @@ class TokenWise(PathRule):
 
     @property
     def label(self) -> str:
-        return self.rule.label
+        return LABELS.get(self.rule.name, self.rule.name)
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
-        if not all(self.rule.valid_under(law, count) for count in bounds.branching):
+        if not all(valid_under(self.rule, law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        apart = self.rule.takes_tops and (not isinstance(law, FixedTokensLaw) or law.n_fixed_is_constant)
-        if not (self.rule.merges(law) or self.rule.any_number or apart or bounds.is_even):
+        apart = isinstance(self.rule, SiblingRule) and (not isinstance(law, FixedTokensLaw) or law.n_fixed_is_constant)
+        if not (self._one_list(law) or self.rule.siblings.any_number or apart or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
             )
@@ -103,19 +118,24 @@ class TokenWise(PathRule):
 
         def select() -> Array:
             p, q = nodes.target(prefix), nodes.draft(prefix)
-            if self._apart(law):
+            if apart := self._apart(law):
                 tops, draws = (xp.integers(x, p) for x in split_tops(law_at(law, prefix), q, tokens))
-                drafts, selection = self.rule.select_beside(p, q, tops, draws)
+                drafts, selection = apart.select_siblings(p, q, tops, draws)
             else:
-                drafts = xp.integers(sum(tokens, ()) if self.rule.merges(law) else max(tokens, key=len), p)
+                drafts = xp.integers(sum(tokens, ()) if self._one_list(law) else max(tokens, key=len), p)
                 selection = self.rule(p, q, drafts)
             return selection.output(drafts)
 
         return nodes.once(self, (law, prefix, "output", tokens), select)
 
-    def _apart(self, law: DraftLaw) -> bool:
-        """Whether top tokens, once, and the draws of all nodes are given to the rule apart."""
-        return self.rule.takes_tops and isinstance(law, FixedFirst) and not isinstance(law, IID)
+    def _one_list(self, law: DraftLaw) -> bool:
+        """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
+        return self.rule.siblings.any_lists or isinstance(law, IID)
+
+    def _apart(self, law: DraftLaw) -> SiblingRule | None:
+        """The rule, where top tokens, once, and the draws of all nodes are given to it apart."""
+        there = isinstance(law, FixedFirst) and not isinstance(law, IID)
+        return self.rule if there and isinstance(self.rule, SiblingRule) else None
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)
@@ -142,10 +162,10 @@ class TokenWise(PathRule):
     def _offer(self, survivors: Survivors, p: Array, q: Array) -> tuple[Array, Selection]:
         """Drafts (B, k) as in `_output`, and what the rule makes of them."""
         law = survivors.tree.law
-        if self._apart(law):
+        if apart := self._apart(law):
             tops, drawn = (xp.from_view(x, p) for x in survivors.tops_and_draws(q))
-            return self.rule.select_beside(p, q, tops, drawn)
-        drafts = xp.from_view(survivors.drafts() if self.rule.merges(law) else survivors.first_drafts(), p)
+            return apart.select_siblings(p, q, tops, drawn)
+        drafts = xp.from_view(survivors.drafts() if self._one_list(law) else survivors.first_drafts(), p)
         return drafts, self.rule(p, q, drafts)
 
     def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:
@@ -179,9 +199,6 @@ class NaivePath(TokenWise):
     @property
     def command(self) -> str:
         return "naive"
-
-    def quick(self, law: DraftLaw) -> NaivePath:
-        return self
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         """Every shape and every law will do."""

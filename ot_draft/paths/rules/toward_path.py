@@ -10,6 +10,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
+from ...selection import approximate_for
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule
@@ -73,8 +74,8 @@ class TowardPath(PathRule):
     def solves(self) -> bool:
         return self.rule.solves
 
-    def quick(self, law: DraftLaw) -> TowardPath:
-        return replace(self, rule=self.rule.quick(law))
+    def approximate_for(self, law: DraftLaw) -> TowardPath:
+        return replace(self, rule=approximate_for(self.rule, law))
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if bounds.children_by_level is None:

@@ -9,7 +9,7 @@ from ...errors import InvalidArgument
 from ...kernels import wanted
 from ...laws import IID, DraftLaw
 from ...problem import Problem
-from ...selection import Selection, SelectionRule, in_turn
+from ...selection import ClosedForm, Selection, SelectionRule, in_turn, with_closed_form
 from .division_factor import division_factor
 
 
@@ -26,7 +26,6 @@ class KSeq(SelectionRule):
     Source: Sun et al., SpecTr, NeurIPS 2023, Algorithm 2 and Theorem 1.
     """
 
-    label = "K-SEQ"
     factor: float | Fraction | None = None
     law: DraftLaw = IID()
 
@@ -40,7 +39,7 @@ class KSeq(SelectionRule):
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
         return ("maximal", "kseq_bound") if self.factor is None else ()
 
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """Taken: 1 - (1 - beta)^k. With the smallest valid factor the residual lies where no draft is refused, so that is all.
 
         With any other factor, P(all refused, y among them) = (1 - beta)^k - (1 - beta - P(the draft is y and refused))^k.
@@ -58,6 +57,7 @@ class KSeq(SelectionRule):
         missed = refused**k - xp.maximum(refused - q + take, 0) ** k
         return taken[..., 0] + (residual * missed).sum(-1), taken[..., 0]
 
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if self.factor is None and wanted(p, drafts):
             from ...kernels.excess import k_seq

@@ -11,7 +11,7 @@ from ...errors import InvalidArgument
 from ...kernels import wanted
 from ...laws import IID, DraftLaw, FixedFirst, Hybrid, outside
 from ...problem import Problem
-from ...selection import Selection, SelectionRule
+from ...selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from ..coupling import attained_optimum, couple
 from . import device, host
 from .classes import CLASSES, KERNELS
@@ -50,10 +50,20 @@ class Optimal(SelectionRule):
     def under(self, law: DraftLaw) -> Optimal | None:
         return replace(self, law=law) if isinstance(law, FixedFirst) else None
 
-    def quick(self, law: DraftLaw) -> SelectionRule:
+    def approximate_for(self, law: DraftLaw) -> Optimal:
         # Without classes it sorts the vocabulary, which takes a tenth of a step.
         return replace(self, law=law, classes=CLASSES) if isinstance(law, FixedFirst) else self
 
+    def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
+        """What the rule attains: the optimum of the law, or with classes what they leave of it."""
+        if problem.law != self.law:
+            return None
+        if self.classes is None:
+            return attained_optimum(problem, optimum)
+        attained = self.attained(problem)
+        return attained, attained
+
+    @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if isinstance(self.law, IID):
             computed = backend(p, drafts, self.classes)
@@ -68,25 +78,17 @@ class Optimal(SelectionRule):
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        """What the rule decides for target(p, q, k, law) in the place of p, in classes of tokens where the target can be had by classes."""
         by_groups = isinstance(self.law, IID) and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or backend(p, drafts, self.classes) is not host:
-            return super().toward(target, p, q, drafts)
+            return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
         return host.select_toward(target, p, q, drafts, self.classes)
 
-    def select_beside(self, p: Array, q: Array, tops: Array, draws: Array) -> tuple[Array, Selection]:
-        choice, selected = select_draft(xp.cleared(p, tops), outside(q, tops), draws, self.classes)
-        drafts, fixed = xp.concatenate((tops, draws)), xp.concatenate((tops, 0 * draws - 1))
-        choice = xp.concatenate((xp.as_number(tops < -1, p), choice))
-        return drafts, couple(p, selected, choice, drafts, fixed)
-
-    def closed_form(self, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:
-        """What the rule attains: the optimum of the law, or with classes what they leave of it."""
-        if problem.law != self.law:
-            return None
-        if self.classes is None:
-            return attained_optimum(problem, optimum)
-        attained = self.attained(problem)
-        return attained, attained
+    def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
+        choice, selected = select_draft(xp.cleared(p, fixed), outside(q, fixed), draws, self.classes)
+        drafts, of_fixed = xp.concatenate((fixed, draws)), xp.concatenate((fixed, 0 * draws - 1))
+        choice = xp.concatenate((xp.as_number(fixed < -1, p), choice))
+        return drafts, couple(p, selected, choice, drafts, of_fixed)
 
     def attained(self, problem: Problem) -> Array:
         """Acceptance (...) as the rule really selects, with its classes and its rounding: p(T) + sum outside T of min(p, m).
