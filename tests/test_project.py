@@ -161,9 +161,10 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.paths.model",
     "ot_draft.paths.rules.joint",
     "ot_draft.paths.tree",
-    "ot_draft.rules.lossy",
     "ot_draft.rules.optimal.host",
     "ot_draft.rules.races",
+    "ot_draft.selection",
+    "ot_draft.targets.base",
 )
 
 

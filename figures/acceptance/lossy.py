@@ -8,10 +8,11 @@ import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from ot_draft import IID, Hybrid, Problem, evaluate, frontier, optimal_acceptance, rules, targets
+from ot_draft import IID, Hybrid, Problem, evaluate, frontier, optimal_acceptance, rules
 from ot_draft.bias import bias_of
 from ot_draft.laws import FixedFirst
 from ot_draft.pairs import read_pairs
+from proofs_checks.lossy import engine_rules, published_targets
 
 FILE = style.DATA / "smollm2_pairs.npz"
 TOP = 4  # drafts of SGLang's rule: the draft model's top tokens
@@ -36,19 +37,21 @@ with infinite KL are left out."""
 def lossy_rules() -> dict[str, Any]:
     """The rules that are compared, for one draft, by the name that the figure prints."""
     toward, first = rules.Toward, rules.SpeculativeSampling()
-    named: dict[str, Any] = {f"lenience {value:g}": rules.lossy.LenientSampling(value) for value in (0.9, 0.7, 0.5)}
-    named |= {f"lenience {value:g}, from p": rules.lossy.LenientSampling(value, "target") for value in (0.7, 0.5)}
-    named |= {f"ensemble {value:g}": toward(targets.Ensemble(value), first) for value in (0.9, 0.7)}
-    named |= {f"cascade {name} {value:g}": toward(targets.Cascade(name, value), first) for name, value in CASCADES}
-    named["typical (vLLM)"] = rules.lossy.TypicalAcceptance()
-    named["typical, greedy"] = rules.lossy.TypicalAcceptance(fallback="greedy")
-    named["relaxed (TensorRT-LLM)"] = rules.lossy.RelaxedAcceptance()
+    named: dict[str, Any] = {f"lenience {value:g}": engine_rules.LenientSampling(value) for value in (0.9, 0.7, 0.5)}
+    named |= {f"lenience {value:g}, from p": engine_rules.LenientSampling(value, "target") for value in (0.7, 0.5)}
+    named |= {f"ensemble {value:g}": toward(published_targets.Ensemble(value), first) for value in (0.9, 0.7)}
+    named |= {
+        f"cascade {name} {value:g}": toward(published_targets.Cascade(name, value), first) for name, value in CASCADES
+    }
+    named["typical (vLLM)"] = engine_rules.TypicalAcceptance()
+    named["typical, greedy"] = engine_rules.TypicalAcceptance(fallback="greedy")
+    named["relaxed (TensorRT-LLM)"] = engine_rules.RelaxedAcceptance()
     return named
 
 
 CASCADES = (("opt", 0.1), ("chow", 0.5), ("token-v3", 0.2))
 THRESHOLDS = ((1, 0.9), (1, 0.5), (0.3, 1))
-TREES = {f"SGLang {single:g}, {both:g}": rules.lossy.TwoThresholds(single, both) for single, both in THRESHOLDS}
+TREES = {f"SGLang {single:g}, {both:g}": engine_rules.TwoThresholds(single, both) for single, both in THRESHOLDS}
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:

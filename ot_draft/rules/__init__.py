@@ -1,6 +1,5 @@
-"""Selection rules, one file each; `ALL` lists one instance of every lossless one. `lossy` has those of engines, `Toward` any target."""
+"""Selection rules, one file each; `ALL` lists one instance of every lossless one. `Toward` is lossy, for any target."""
 
-from . import lossy
 from .from_coupling import FromCoupling
 from .greedy import Greedy, SpecHub
 from .importance_weighted import ImportanceWeighted
@@ -45,5 +44,4 @@ __all__ = [
     "SpecHub",
     "SpeculativeSampling",
     "Toward",
-    "lossy",
 ]

@@ -3,15 +3,11 @@
 from .closed_forms import Ratio, TotalVariation
 from .divergence import KL, ChiSquared, ReverseKL
 from .frontier import Frontier, frontier
-from .published import Cascade, Ensemble, Lenience
 
 __all__ = [
     "KL",
-    "Cascade",
     "ChiSquared",
-    "Ensemble",
     "Frontier",
-    "Lenience",
     "Ratio",
     "ReverseKL",
     "TotalVariation",

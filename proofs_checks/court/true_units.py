@@ -20,7 +20,7 @@ import numpy as np
 import ot_draft as ot
 from ot_draft import targets
 from ot_draft.bias import bias_of
-from ot_draft.rules import lossy
+from proofs_checks.lossy import engine_rules, published_targets
 
 from . import pages
 from .rules import Single
@@ -49,15 +49,15 @@ class Knob:
 
 KNOBS = (
     Knob("Cactus, delta", Cactus, (0.02, 0.1, 1.0), (0.0, 1.0)),
-    Knob("lenience, 1 - l", lambda x: lossy.LenientSampling(1 - x), (0.1, 0.5), (0.0, 0.99)),
-    Knob("lenience with p for the rest, 1 - l", lambda x: lossy.LenientSampling(1 - x, "target"), (0.5,)),
+    Knob("lenience, 1 - l", lambda x: engine_rules.LenientSampling(1 - x), (0.1, 0.5), (0.0, 0.99)),
+    Knob("lenience with p for the rest, 1 - l", lambda x: engine_rules.LenientSampling(1 - x, "target"), (0.5,)),
     Knob("EARS, beta", lambda beta: Single(lambda p, q: loosened(p, q, beta)), (0.25,), (0.0, 1.0)),
-    Knob("SGLang, 1 - threshold_acc", lambda x: lossy.TwoThresholds(1, 1 - x), (0.5,), (0.0, 0.99)),
-    Knob("ensemble (DIVERSED), 1 - w", lambda x: toward(targets.Ensemble(1 - x)), (0.1, 0.5), (0.0, 1.0)),
-    Knob("cascade opt, alpha", lambda x: toward(targets.Cascade("opt", x)), (0.1,)),
-    Knob("typical (Medusa), alpha", lambda x: lossy.TypicalAcceptance(0.3, x), (0.09,)),
-    Knob("typical (vLLM until 0.8), alpha", lambda x: lossy.TypicalAcceptance(0.09, x), (0.3,)),
-    Knob("relaxed (TensorRT-LLM), delta", lambda x: lossy.RelaxedAcceptance(10, x), (0.6,)),
+    Knob("SGLang, 1 - threshold_acc", lambda x: engine_rules.TwoThresholds(1, 1 - x), (0.5,), (0.0, 0.99)),
+    Knob("ensemble (DIVERSED), 1 - w", lambda x: toward(published_targets.Ensemble(1 - x)), (0.1, 0.5), (0.0, 1.0)),
+    Knob("cascade opt, alpha", lambda x: toward(published_targets.Cascade("opt", x)), (0.1,)),
+    Knob("typical (Medusa), alpha", lambda x: engine_rules.TypicalAcceptance(0.3, x), (0.09,)),
+    Knob("typical (vLLM until 0.8), alpha", lambda x: engine_rules.TypicalAcceptance(0.09, x), (0.3,)),
+    Knob("relaxed (TensorRT-LLM), delta", lambda x: engine_rules.RelaxedAcceptance(10, x), (0.6,)),
     Knob("sigmoid (Wagner)", lambda x: SIGMOID.rule, (1.0,)),
     Knob("the best, KL budget", lambda x: toward(targets.KL(x)), (0.02,), (0.0, 1.0)),
 )

@@ -27,6 +27,7 @@ import numpy as np
 import ot_draft as ot
 from ot_draft import targets
 from ot_draft.bias import bias_of, divergence
+from proofs_checks.lossy import engine_rules, published_targets
 
 from ..checking import check
 from ..random_cases import Case, draw
@@ -60,7 +61,7 @@ def lenience(case: Case, error: str) -> bool:
     """No token above p/l, and sum min(q, p/l) accepted, which is the frontier of that ratio."""
     p, q = _masses(case)
     factor = 1 / LENIENCES[case.seed % len(LENIENCES)]
-    rule = ot.rules.lossy.LenientSampling(1 / factor, "target" if error == FROM_TARGET else "excess")
+    rule = engine_rules.LenientSampling(1 / factor, "target" if error == FROM_TARGET else "excess")
     result = ot.evaluate(rule, case.problem(ot.IID()))
     best = ot.optimal_acceptance(targets.Ratio(factor=factor)(p, q, 1), q, 1)
     bounded = (result.output <= p * (factor * Fraction(3, 4) if error == TIGHTER else factor)).all()
@@ -77,7 +78,7 @@ def ensemble(case: Case, error: str) -> bool:
     """The ensemble of p and q has alpha(p) + TV, for the number of drafts of the case (one where `error` says so)."""
     case = replace(case, k=1) if error == ONE_DRAFT else case
     p, q = _masses(case)
-    r = targets.Ensemble(HALF)(p, q)
+    r = published_targets.Ensemble(HALF)(p, q)
     lossless = ot.optimal_acceptance(p, q, case.k)
     return ot.optimal_acceptance(r, q, case.k) == min(1, lossless + bias_of(r, p).total_variation)
 
@@ -85,7 +86,7 @@ def ensemble(case: Case, error: str) -> bool:
 def ensemble_under_chi_squared(case: Case, error: str) -> bool:
     """No law of the family that is nearer to p, under chi-squared (TV where `error` says so), accepts as much as the ensemble."""
     p, q = _masses(case)
-    r = targets.Ensemble(HALF)(p, q)
+    r = published_targets.Ensemble(HALF)(p, q)
     name = "tv" if error == ONLY_TV else "chi-squared"
     accepted, spent = ot.optimal_acceptance(r, q, 1), divergence(name, r, p)
     other = targets.TotalVariation(bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
@@ -98,7 +99,7 @@ def cascade(case: Case, error: str) -> bool:
     p, q = _masses(case)
     distance = bias_of(q, p).total_variation
     for alpha in ALPHAS:
-        chosen = targets.Cascade("opt", alpha)(p, q)
+        chosen = published_targets.Cascade("opt", alpha)(p, q)
         deferred = 1 - max(p) + (0 if error == LOWER else alpha * distance)
         taken = 1 - max(q)
         if not (chosen == (q if taken <= deferred else p)).all():
@@ -109,7 +110,7 @@ def cascade(case: Case, error: str) -> bool:
 def token_cascade(case: Case, error: str) -> bool:
     """The token-specific cascade lies on the TV frontier (only where r lies between p and q, where `error` says so)."""
     p, q = _masses(case)
-    r = targets.Cascade("token-v3", Fraction(1, 5))(p, q)
+    r = published_targets.Cascade("token-v3", Fraction(1, 5))(p, q)
     if error == BETWEEN and not ((np.minimum(p, q) <= r) & (r <= np.maximum(p, q))).all():
         return True
     lossless = ot.optimal_acceptance(p, q, 1)

@@ -26,7 +26,7 @@ import numpy as np
 import ot_draft as ot
 from ot_draft import targets
 from ot_draft.bias import bias_of
-from ot_draft.rules import lossy
+from proofs_checks.lossy import engine_rules, published_targets
 
 from ..checking import check
 from ..random_cases import Case
@@ -37,7 +37,7 @@ __all__ = ["STATEMENTS", "check"]
 EPS, FACTOR = Fraction(1, 11), Fraction(5, 3)
 DOUBLED, DRAFT_ONLY, UNCAPPED = "twice eps", "m for one draft", "not capped at 1"
 UNSCALED, REVERSED, ENGINE_BETTER = "b p not scaled", "the chain reversed", "p in the place of the output law"
-RULES = lossy.ALL
+RULES = engine_rules.ALL
 
 
 def _cuts(case: Case) -> tuple[Any, Any, Any]:
@@ -114,7 +114,7 @@ def retargeted(case: Case, error: str) -> bool:
         targets.TotalVariation(EPS),
         targets.Ratio(factor=FACTOR),
         targets.KL(0.05),
-        targets.Lenience(Fraction(1, 2)),
+        published_targets.Lenience(Fraction(1, 2)),
     ):
         rule = ot.rules.Toward(target, ot.rules.KSeq() if error == DRAFT_ONLY else ot.rules.Optimal())
         result, kept = ot.evaluate(rule, problem), rule.kept_law(problem.p, problem.q, problem.k)

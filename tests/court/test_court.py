@@ -27,6 +27,7 @@ from proofs_checks.court.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.court.rules import chain
 from proofs_checks.court.trial import judge
 from proofs_checks.court.works import cactus, eagle, hsd, sglang, vllm
+from proofs_checks.lossy import engine_rules
 
 F = Fraction
 FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
@@ -124,13 +125,13 @@ def test_a_verdict_other_than_the_recorded_one_is_not_sound() -> None:
     assert one.verdict == LOSSLESS and not one.sound
     broken = biased("repair that repairs nothing", OneToken(ot.rules.SpeculativeSampling(), (1,), TOP),
                     by_hand.single(by_hand.usual_test, by_hand.usual_residual, by_hand.mode), "a line",
-                    OneToken(ot.rules.lossy.LenientSampling(), (1,)), "a fix")  # fmt: skip
+                    OneToken(engine_rules.LenientSampling(), (1,)), "a fix")  # fmt: skip
     assert not judge(broken).sound
 
 
 def test_the_command_fails_where_a_verdict_is_not_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     work, said = REGISTER["leviathan"]
-    wrong = replace(work, forms=(Form("claimed", OneToken(ot.rules.lossy.LenientSampling(), (1,)), "nothing"),))
+    wrong = replace(work, forms=(Form("claimed", OneToken(engine_rules.LenientSampling(), (1,)), "nothing"),))
     monkeypatch.setitem(REGISTER, "leviathan", (wrong, said))
     result = CliRunner().invoke(main, ["court", "leviathan"])
     assert result.exit_code == 1 and "NOT AS RECORDED" in result.output

@@ -17,6 +17,7 @@ from chances import chance
 from tiny_models import tiny_pair
 
 from ot_draft import paths, rules, targets
+from proofs_checks.lossy import published_targets
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -127,7 +128,7 @@ def test_a_planted_error_is_rejected(
     "rule",
     [
         paths.TowardPath(TV, paths.Joint()),
-        paths.TowardPath(targets.Ensemble(0.2), paths.TokenWise(rules.KSeq())),
+        paths.TowardPath(published_targets.Ensemble(0.2), paths.TokenWise(rules.KSeq())),
     ],
 )
 def test_the_first_token_of_the_engine_follows_the_target_of_the_rule(rule: paths.TowardPath) -> None:

@@ -11,11 +11,12 @@ import ot_draft as ot
 from ot_draft import paths, targets
 from ot_draft.selection import approximate_for
 from ot_draft.targets.base import Target
+from proofs_checks.lossy import published_targets
 
 TARGETS = [
     targets.TotalVariation(Fraction(1, 8)),
     targets.Ratio(factor=Fraction(3, 2)),
-    targets.Lenience(Fraction(1, 2)),
+    published_targets.Lenience(Fraction(1, 2)),
 ]
 RULES = [paths.Joint(), paths.TokenWise(ot.rules.KSeq()), paths.Traversal()]
 
@@ -61,8 +62,8 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
     first, second = (q / p).argmax(-1)[0, :2]  # not taken for certain
     tree = shape.tree(np.array([[first, first, second, second]]), p, q)
     rule = paths.TokenWise(ot.rules.Optimal(law=ot.Hybrid(1)))
-    toward = paths.TowardPath(targets.Ensemble(0.3), paths.TokenWise(ot.rules.KSeq()))
-    r = targets.Ensemble(0.3)(p, q)
+    toward = paths.TowardPath(published_targets.Ensemble(0.3), paths.TokenWise(ot.rules.KSeq()))
+    r = published_targets.Ensemble(0.3)(p, q)
     for chosen in (np.empty((1, 0), dtype=np.int64), np.array([[first]])):
         wanted = toward.rule.output_law(shape.tree(tree.tokens, r, q), chosen)
         assert np.allclose(toward.output_law(tree, chosen), wanted)

@@ -13,6 +13,7 @@ import ot_draft as ot
 from ot_draft import rules, targets
 from ot_draft.bias import bias_of, divergence
 from ot_draft.targets.base import Target
+from proofs_checks.lossy import engine_rules, published_targets
 
 torch = pytest.importorskip("torch")
 
@@ -21,9 +22,9 @@ TARGETS = [
     targets.Ratio(factor=F(4, 3)),
     targets.KL(0.03),
     targets.ReverseKL(0.03),
-    targets.Lenience(F(1, 2)),
-    targets.Ensemble(F(2, 3)),
-    *(targets.Cascade(name, F(1, 5)) for name in ("chow", "diff", "opt", "token-v1", "token-v2", "token-v3")),
+    published_targets.Lenience(F(1, 2)),
+    published_targets.Ensemble(F(2, 3)),
+    *(published_targets.Cascade(name, F(1, 5)) for name in ("chow", "diff", "opt", "token-v1", "token-v2", "token-v3")),
 ]
 RULES = [rules.Optimal(), rules.KSeq(), rules.Optimal(ot.Hybrid(1)), rules.RecursiveRejectionWithoutReplacement()]
 
@@ -113,7 +114,7 @@ def test_groups_on_a_device_keep_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
         assert (ot.optimal_acceptance(best, q, 4) - ot.optimal_acceptance(r, q, 4)).max() < 1e-3
 
 
-@pytest.mark.parametrize("rule", rules.lossy.ALL, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", engine_rules.ALL, ids=lambda rule: rule.name)
 def test_an_engines_rule_lies_under_the_frontier(rule: ot.SelectionRule) -> None:
     biased = 0
     for p, q, k in problems(15, seed=5):
@@ -130,16 +131,18 @@ def test_an_engines_rule_lies_under_the_frontier(rule: ot.SelectionRule) -> None
 def test_output_laws_in_closed_form() -> None:
     p, q = np.array([F(1, 2), F(1, 4), F(1, 4)]), np.array([F(1, 4), F(1, 4), F(1, 2)])
     one = ot.Problem(p, q, 1)
-    assert (ot.evaluate(rules.lossy.LenientSampling(F(2, 3)), one).output == targets.Lenience(F(2, 3))(p, q)).all()
-    bar = ot.evaluate(rules.lossy.TypicalAcceptance(0.3, 10.0), one).output  # only token 0 passes
+    assert (
+        ot.evaluate(engine_rules.LenientSampling(F(2, 3)), one).output == published_targets.Lenience(F(2, 3))(p, q)
+    ).all()
+    bar = ot.evaluate(engine_rules.TypicalAcceptance(0.3, 10.0), one).output  # only token 0 passes
     assert list(bar) == [F(1, 4) + F(3, 4) * F(1, 2), F(3, 16), F(3, 16)]
     drafts = np.array([2, 1])
-    taken = rules.lossy.TwoThresholds(1, F(1, 2))(p, q, drafts)
+    taken = engine_rules.TwoThresholds(1, F(1, 2))(p, q, drafts)
     assert list(taken.accept) == [F(1, 2), F(1, 2)]
-    assert list(rules.lossy.TwoThresholds(F(1, 4), 1)(p, q, drafts).accept) == [1, 0]
-    naive = rules.lossy.TwoThresholds(1, 1)(p, q, drafts)
+    assert list(engine_rules.TwoThresholds(F(1, 4), 1)(p, q, drafts).accept) == [1, 0]
+    naive = engine_rules.TwoThresholds(1, 1)(p, q, drafts)
     assert (naive.output(drafts) == rules.NaiveTarget()(p, q, drafts).output(drafts)).all()
-    relaxed = ot.evaluate(rules.lossy.RelaxedAcceptance(2, F(1, 5)), one).output
+    relaxed = ot.evaluate(engine_rules.RelaxedAcceptance(2, F(1, 5)), one).output
     assert list(relaxed) == [1, 0, 0]
 
 
@@ -148,7 +151,7 @@ def test_the_ensemble_is_what_transformers_computes() -> None:
     if "assistant_ensemble_weight" not in utils._speculative_sampling.__code__.co_varnames:
         pytest.skip("this version of transformers has no ensemble mode")
     p, q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
-    kept = rules.Toward(targets.Ensemble(0.7), rules.SpeculativeSampling())
+    kept = rules.Toward(published_targets.Ensemble(0.7), rules.SpeculativeSampling())
     torch.manual_seed(0)
     generator, counts, calls = np.random.default_rng(0), np.zeros(3), 4000
     logits = [torch.tensor(np.log(x))[None, None] for x in (q, p)]
@@ -164,12 +167,12 @@ def test_the_ensemble_is_what_transformers_computes() -> None:
     [
         lambda: rules.Toward(rules.KSeq(), rules.KSeq()),
         lambda: rules.Toward(targets.KL(0.1), targets.KL(0.1)),
-        lambda: targets.Cascade("best", 0.1),
-        lambda: targets.Lenience(0),
-        lambda: rules.lossy.LenientSampling(2),
-        lambda: rules.lossy.TwoThresholds(1, 0),
-        lambda: rules.lossy.TypicalAcceptance(fallback="draft"),
-        lambda: rules.lossy.RelaxedAcceptance(0),
+        lambda: published_targets.Cascade("best", 0.1),
+        lambda: published_targets.Lenience(0),
+        lambda: engine_rules.LenientSampling(2),
+        lambda: engine_rules.TwoThresholds(1, 0),
+        lambda: engine_rules.TypicalAcceptance(fallback="draft"),
+        lambda: engine_rules.RelaxedAcceptance(0),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any) -> None:
@@ -187,7 +190,7 @@ def test_bias_is_exact_and_infinite_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal()), rules.lossy.LenientSampling()]
+    "rule", [rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal()), engine_rules.LenientSampling()]
 )
 def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) -> None:
     pytest.importorskip("hypothesis")

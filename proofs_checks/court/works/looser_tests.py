@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
 from ot_draft import arrays as xp
 from ot_draft import paths
+from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
 from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, AlongPath, Form, OneToken, Work, biased
@@ -98,9 +98,9 @@ TOLERANT = single(lambda p, q, x: ratio(p[x], q[x]) + BETA * (1 - max(p)), usual
 WORKS = (
     Work("lenience", "Lenience; SPEC-RL", "Leviathan et al. 2211.17192, A.5; SPEC-RL 2025", "the library's rules",
          "no token gets more than p/l (holds); rollouts near the policy", "as speculative sampling",
-         (biased("lenience 1/2", one(ot.rules.lossy.LenientSampling(HALF)), LENIENT, "accept with min(1, p / (l q))", SPECULATIVE, "l = 1",
+         (biased("lenience 1/2", one(engine_rules.LenientSampling(HALF)), LENIENT, "accept with min(1, p / (l q))", SPECULATIVE, "l = 1",
                  rests_on="exact enumeration; its bound: `prove lossy_claims`"),
-          biased("lenience 1/2, the rest from p", one(ot.rules.lossy.LenientSampling(HALF, "target")), FROM_TARGET,
+          biased("lenience 1/2, the rest from p", one(engine_rules.LenientSampling(HALF, "target")), FROM_TARGET,
                  "after a refusal a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
     Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n", "accuracy kept to 99 %; none about the law",
          "an entropy a token",

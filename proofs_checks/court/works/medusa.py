@@ -13,13 +13,13 @@ from itertools import product
 from math import exp, log, prod
 from typing import Any
 
-import ot_draft as ot
 from ot_draft import paths
+from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, mode, single
 from ..record import RUN, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Known, OneToken, Work, biased
 
-TYPICAL = partial(ot.rules.lossy.TypicalAcceptance, 0.3, 0.09)
+TYPICAL = partial(engine_rules.TypicalAcceptance, 0.3, 0.09)
 FIX = "draw the token from p, and take the draft if it is that token"
 PAIR = paths.TreeShape.by_level((2,))
 HALF, EIGHTH = Fraction(1, 2), Fraction(1, 8)

@@ -12,6 +12,7 @@ from typing import Any
 
 import ot_draft as ot
 from ot_draft import targets
+from proofs_checks.lossy import published_targets
 
 from ..by_hand import minus, single, usual_residual, usual_test
 from ..record import SPECULATIVE, OneToken, Work, biased
@@ -59,12 +60,13 @@ def toward(
 WORKS = (
     Work("cascades", "Speculative cascades (OPT)", "Narasimhan et al. 2025", "the library's target",
          "lossless for its own target, q or p by context", "one pass more than speculative sampling",
-         (toward("OPT, alpha = .1", targets.Cascade("opt", ALPHA), deferred, "the target is q where max q >= max p - alpha TV(p, q)",
+         (toward("OPT, alpha = .1", published_targets.Cascade("opt", ALPHA), deferred,
+                 "the target is q where max q >= max p - alpha TV(p, q)",
                  "always defer to p"),), on_purpose=True),
     Work("mentored", "Mentored decoding", "Tran-Thien 2023; Tran-Thien and Nock 2026", "the library's target",
          "most acceptance of one draft within a divergence (holds)", "a root search a token",
          (toward("r <= 3/2 p", targets.Ratio(factor=BOUND), clipped, "the target is clip(q, a p, b p)", "a = b = 1"),), on_purpose=True),
     Work("diversed", "DIVERSED, static ensemble", "2604.07622", "from its description; weight 1/2",
          "traces the frontier of acceptance and total variation (holds for one draft)", "one pass more",
-         (toward("weight 1/2", targets.Ensemble(HALF), mixed, "the target is w p + (1 - w) q", "w = 1"),), on_purpose=True),
+         (toward("weight 1/2", published_targets.Ensemble(HALF), mixed, "the target is w p + (1 - w) q", "w = 1"),), on_purpose=True),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 import ot_draft as ot
 from ot_draft import paths
+from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, mode, norm, ratio, single, without
 from ..record import READ, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
@@ -116,13 +117,13 @@ def one_coin_form(name: str, **others: Any) -> Any:
 WORKS = (
     Work("sglang", "SGLang", "", "code of the kernel and its caller, the first also with one coin; pulls",
          "lossless at thresholds 1", "none",
-         (Form("thresholds 1: a node", OneToken(ot.rules.lossy.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v",
+         (Form("thresholds 1: a node", OneToken(engine_rules.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v",
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
           Form("thresholds 1: tree", NAIVE_TREE, "a fresh coin at every node; exact checks",
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
           one_coin_form("coin used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD, seen=SEEN,
                         mended="pulls 7207, 7231, 7232 (sgl-kernel 0.1.9)"),
-          biased("threshold_acc = 1/2", OneToken(ot.rules.lossy.TwoThresholds(1, HALF), (1, 2)), thresholds,
+          biased("threshold_acc = 1/2", OneToken(engine_rules.TwoThresholds(1, HALF), (1, 2)), thresholds,
                  "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True,
                  when="CUDA, the flag below 1", seen=READ),
           biased("sampled requests verified greedily", GREEDY,

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .. import arrays as xp
-from ..arrays import Array
-from ..errors import InvalidArgument
-from ..laws import IID, DraftLaw, Hybrid
-from ..selection import Selection, SelectionRule, with_fields
+from ot_draft import IID, DraftLaw, Hybrid, InvalidArgument, Selection, SelectionRule
+from ot_draft import arrays as xp
+from ot_draft.arrays import Array
+from ot_draft.selection import with_fields
 
 
 class Lossy(SelectionRule):
@@ -35,7 +34,7 @@ RESIDUALS = ("excess", "target")
 class LenientSampling(Lossy):
     """Take the first draft with probability min(1, p / (l q)); else norm((p - q)+), or, with residual="target", a fresh draw from p.
 
-    Output law with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `ot.targets.Lenience`. With "target" the second
+    Output law with "excess": min(q, p/l) + (1 - its sum) norm((p - q)+), which is `published_targets.Lenience`. With "target" the second
     factor is p: tokens that were kept too often are drawn once more. Later drafts are ignored.
     Source: Leviathan et al. 2023, appendix A.5 ("excess"); SPEC-RL 2025 takes up rollouts of an older policy so, from p ("target").
     """

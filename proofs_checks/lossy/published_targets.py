@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from .. import arrays as xp
-from ..arrays import Array
-from ..bias import total_variation
-from ..errors import InvalidArgument
-from ..laws import DraftLaw
-from .base import Target, budget
+from ot_draft import DraftLaw, InvalidArgument
+from ot_draft import arrays as xp
+from ot_draft.arrays import Array
+from ot_draft.bias import total_variation
+from ot_draft.targets.base import Target, budget
 
 
 @dataclass(frozen=True)
