@@ -37,10 +37,10 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
     generator = np.random.default_rng(seed)
     shape = ot.paths.TreeShape.chains(K, L)
     tree = ot.paths.FixedTree(shape).draft(model, [()], generator.random((1, shape.size)))
-    uniforms = generator.random((1, max(rule.uniforms(shape) for rule in RULES)))
+    uniforms = generator.random((1, max(rule.n_uniforms(shape) for rule in RULES)))
     rows: list[dict[str, Any]] = []
     for rule in RULES:
-        selected = rule.select(tree, uniforms[:, : rule.uniforms(shape)])
+        selected = rule.select(tree, uniforms[:, : rule.n_uniforms(shape)])
         emitted = [int(token) for token in selected.tokens[0] if token >= 0]
         nodes: dict[tuple[int, ...], int] = {}
         for node in range(1, shape.size + 1):

@@ -100,7 +100,7 @@ def emitted(rule: Any, target: Any, model: Strung, trees: list[Drafted]) -> tupl
     tokens, spent = [], []
     for batch in trees:
         shape = batch.tree.shape(0)
-        found = toward.select(batch.tree, batch.uniforms[:, : toward.uniforms(shape)])
+        found = toward.select(batch.tree, batch.uniforms[:, : toward.n_uniforms(shape)])
         rows, inner = np.arange(len(batch.contexts))[:, None], np.arange(1, shape.length) <= found.length[:, None]
         below = made.spent[1][batch.contexts[rows, found.nodes[:, : shape.length - 1]]]
         spent.append(made.spent[paths][batch.contexts[:, 0]] + np.where(inner, below, 0.0).sum(-1))

@@ -46,7 +46,7 @@ WALKS = (ot.paths.TokenWise(ONE), *map(ot.paths.TokenWise, TOKEN_WISE), ot.paths
 
 def mean_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree, draws: int, generator: torch.Generator) -> float:
     """Mean accepted length of so many independent selections on one tree."""
-    uniforms = torch.rand(draws, rule.uniforms(tree.bounds), generator=generator, dtype=tree.p.dtype)
+    uniforms = torch.rand(draws, rule.n_uniforms(tree.bounds), generator=generator, dtype=tree.p.dtype)
     return float(rule.select(tree.repeated(draws), uniforms).length.double().mean())
 
 
@@ -59,7 +59,7 @@ def survival(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> np.ndarray:
         for laws in (tree.p, tree.q)
     )
     model = ot.paths.MarkovModel(targets, drafts, tree.bounds.length)
-    found = rule.lengths(model, PlainTree(shape, tuple(tokens), tree.law))
+    found = ot.paths.rules.lengths(rule, model, PlainTree(shape, tuple(tokens), tree.law))
     return np.array([sum(p for length, p in found.items() if length >= d) for d in range(1, tree.bounds.length + 1)])
 
 

@@ -14,6 +14,7 @@ from llm_demo.gpu.roofline import SWITCH
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, reference_decode
 from ot_draft.decoding.draft_models import StateDraft
 from ot_draft.laws import is_defined
+from ot_draft.paths import NaivePath
 
 Row = dict[str, Any]
 TINY = 1e-45  # the smallest float32
@@ -113,7 +114,7 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
             if children := shape.children(node):
                 count = len(children)
                 tokens[:, children.start - 1 : children.stop - 1] = ot.draw(law, q[:, node], count, generator)
-        uniforms = torch.rand(trees, rule.uniforms(shape), generator=generator, dtype=torch.float64)
+        uniforms = torch.rand(trees, rule.n_uniforms(shape), generator=generator, dtype=torch.float64)
         chosen = []
         for where in (torch.device("cpu"), device):
             tree = shape.tree(tokens.to(where), p.to(where), q.to(where), law)
@@ -124,7 +125,11 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
 
 DRAFTINGS = {
     "autoregressive": Drafting.plain(),
-    **{f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law) for rule, law in PATH_RULES if not rule.wants_tops},
+    **{
+        f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law)
+        for rule, law in PATH_RULES
+        if not isinstance(rule, NaivePath)
+    },
     **{f"dynamic, {name}": Drafting.of(make(6)) for name, make in ot.paths.drafting.ALL.items()},
 }
 

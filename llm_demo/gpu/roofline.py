@@ -88,7 +88,7 @@ def calls(p: Any, q: Any, drafts: Any) -> dict[str, Callable[[], Any]]:
     shape = ot.paths.TreeShape.chains(DRAFTS, 1)
     joint = ot.paths.Joint()
     tree = shape.tree(drafts, p[:, None].expand(-1, DRAFTS + 1, -1), q[:, None])
-    numbers = torch.rand(len(p), joint.uniforms(shape), device=p.device)
+    numbers = torch.rand(len(p), joint.n_uniforms(shape), device=p.device)
     k_seq, recursive, optimal = ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal(classes=256)
     return {
         "KSeq": lambda: k_seq(p, q, drafts),

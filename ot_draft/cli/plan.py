@@ -130,7 +130,11 @@ def _simulated(
 def path_rule(name: str) -> paths.PathRule:
     """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
     path = paths.TreeShape.chains(1, 1)
-    fit = [rule for rule in paths.rules.every() if rule.fits(path, IID()) and not rule.solves]
+    fit = [
+        rule
+        for rule in paths.rules.every()
+        if paths.rules.fits(rule, path, IID()) and not paths.rules.solves_program(rule)
+    ]
     try:
         return paths.rules.called(name, fit)
     except InvalidArgument as error:

@@ -117,7 +117,7 @@ class Drafting:
     @property
     def uniforms(self) -> int:
         """Random numbers of one step: those of the drafts, then those of the rule."""
-        return self.tree.draws + self.rule.uniforms(self.tree.bounds)
+        return self.tree.draws + self.rule.n_uniforms(self.tree.bounds)
 
     # Whether the numbers of a step depend on how many tokens its texts have emitted; no CUDA graph holds them then.
     by_place: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class Drafting:
     def select(self, tree: ot.paths.DraftTree, numbers: Any) -> PathSelection:
         """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
         first = self.tree.draws
-        return self.rule.select(tree, numbers[:, first : first + self.rule.uniforms(tree.bounds)])
+        return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)])
 
     def warm_up(self, n: int) -> None:
         """One step under uniform laws: what a rule imports or compiles at its first use is then no step's time."""

@@ -50,7 +50,7 @@ class StagedPath(ot.paths.FixedTree):
 
     @property
     def draws(self) -> int:
-        return self.length * (self.ahead + RULE.uniforms(self.piece.bounds))  # each piece brings a token at least
+        return self.length * (self.ahead + RULE.n_uniforms(self.piece.bounds))  # each piece brings a token at least
 
     @property
     def reads(self) -> int:

@@ -85,10 +85,6 @@ class RacePath(ot.paths.NaivePath):
 
     races: Any = None
 
-    @property
-    def command(self) -> str:
-        return "race"
-
     def _select(self, tree: DraftTree, draws: Any) -> PathSelection:
         return super()._select(tree, self.races)
 
@@ -107,7 +103,7 @@ class Watermarked(Drafting):
             raise CannotDecode("the watermark's key is empty: give some text")
         races = Races(key, paths, length)
         tree = ot.paths.FixedTree.chains(paths, length, RaceLaw(races))
-        if rule is not None and rule.looks_ahead:
+        if rule is not None and ot.paths.rules.looks_ahead(rule):
             raise CannotDecode(
                 f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
                 " selection rule, token by token, such as KSeq"

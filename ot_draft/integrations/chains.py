@@ -170,7 +170,7 @@ CHAIN_RULES = {
 
 def number_of_uniforms(rule: ChainRule, length: int) -> int:
     """How many uniforms the rule takes for a chain of this length."""
-    return rule.path.uniforms(TreeShape.chains(1, length))
+    return rule.path.n_uniforms(TreeShape.chains(1, length))
 
 
 def along_chains(rule: ChainRule, p: Array, q: Array, tokens: Array, uniforms: Array) -> Array:

@@ -207,7 +207,7 @@ class AlongPath:
 def accepted(rule: Any, model: Any, drafts: Any) -> float:
     """Expected number of accepted tokens, given the drafts."""
     if isinstance(rule, paths.PathRule):
-        return float(sum(length * mass for length, mass in rule.lengths(model, drafts).items()))
+        return float(sum(length * mass for length, mass in ot.paths.rules.lengths(rule, model, drafts).items()))
     return float(sum((len(text) - 1) * mass for text, mass in rule(model, drafts).items()))
 
 

@@ -51,7 +51,7 @@ def test_one_path_selection(
     generator = torch.Generator().manual_seed(91)
     tree = drafted(generator, equal)
     logits = torch.randn((K * L, N), generator=generator)
-    uniforms = cycle(torch.rand((SEEDS, 1, rule.uniforms(tree.bounds)), generator=generator))
+    uniforms = cycle(torch.rand((SEEDS, 1, rule.n_uniforms(tree.bounds)), generator=generator))
     lengths: list[Any] = []
     in_softmaxes(
         f"{rule.name}, {K} {'equal' if equal else 'drawn'} paths of {L}",

@@ -126,7 +126,7 @@ def test_the_chance_is_how_often_the_rule_takes_the_token(rule: str) -> None:
     draws = 600
     tree = step.tree(0).repeated(draws)
     generator = torch.Generator().manual_seed(1)
-    uniforms = torch.rand(draws, drafting.rule.uniforms(tree.bounds), generator=generator, dtype=torch.float64)
+    uniforms = torch.rand(draws, drafting.rule.n_uniforms(tree.bounds), generator=generator, dtype=torch.float64)
     taken = (drafting.rule.select(tree, uniforms).tokens[:, 0] == born.token).double().mean()
     assert abs(float(taken) - said) < 5 * (0.25 / draws) ** 0.5
 

@@ -69,7 +69,7 @@ def test_trees_with_fixed_tokens_are_exact() -> None:
         for rule in (paths.Joint(), paths.TokenWise(ot.rules.Optimal(law)), paths.Traversal(), paths.NaivePath()):
             small = paths.TreeShape((0, 0, 1)) if 2 in tokens else shape
             assert paths.evaluate(rule, model, small, law).lossless
-        assert not paths.Joint().fits(shape, ot.WithoutReplacement())
+        assert not paths.rules.fits(paths.Joint(), shape, ot.WithoutReplacement())
 
 
 @pytest.mark.parametrize("kind", ["Fractions", "numpy", "torch"])

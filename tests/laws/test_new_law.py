@@ -104,7 +104,7 @@ def test_sweep(law: Any, tmp_path: Path) -> None:
 )
 def test_trees(law: Any, shape: paths.TreeShape) -> None:
     for rule in (paths.Traversal(), paths.NaivePath(), paths.TokenWise(ot.rules.FromCoupling(law))):
-        if rule.fits(shape, law):
+        if paths.rules.fits(rule, shape, law):
             model = paths.MarkovModel.random(np.random.default_rng(5), 2)
             assert paths.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\) or NaivePath\(\)"):

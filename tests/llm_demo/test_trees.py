@@ -137,7 +137,7 @@ def test_merged_tokens_change_next_to_nothing(rule: ot.paths.PathRule) -> None:
             return logits.at([prefix])[0].double().softmax(-1).numpy()
 
     whole: Any = Whole()
-    lengths = rule.lengths(whole, plain(tree, whole))
+    lengths = ot.paths.rules.lengths(rule, whole, plain(tree, whole))
     wanted = sum(chance * length for length, chance in lengths.items())
     assert wanted > 0.1 and len(merged.of(tree.tokens).target(())) < 800
     assert expected_length(rule, tree, merged) == pytest.approx(wanted, rel=2e-3)

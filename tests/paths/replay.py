@@ -60,7 +60,7 @@ def law_of(rule: paths.PathRule, tree: paths.DraftTree, shape: paths.TreeShape |
     while waiting:
         replay = Replay(waiting.pop())
         selection = rule._select(tree, replay)  # type: ignore[arg-type]
-        assert max(replay.columns) < rule.uniforms(tree.bounds)
+        assert max(replay.columns) < rule.n_uniforms(tree.bounds)
         waiting += replay.others
         emitted = tokens_of(tree, selection, 0, shape)
         law[emitted] = law.get(emitted, 0) + replay.probability

@@ -63,7 +63,7 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
     names = ("parents", "tokens", "p", "q", "fixed_count")
     parents, tokens, p, q, fixed_count = (np.concatenate([getattr(row, name) for row in rows]) for name in names)
     batch = paths.DraftTree(parents, tokens, p, q, TreeBounds(7, 3, 4), ByNode(), fixed_count)
-    uniforms = np.random.default_rng(2).random((len(rows), rule.uniforms(batch.bounds)))
+    uniforms = np.random.default_rng(2).random((len(rows), rule.n_uniforms(batch.bounds)))
     whole = rule.select(batch, uniforms)
     for row, plain in enumerate(trees):
         one = batch.rows(slice(row, row + 1))
@@ -80,7 +80,7 @@ def test_nothing_is_asked_of_the_device(rule: Any) -> None:
     while growing.levels:
         growing.grow(torch.empty((2, growing.slots.shape[1], 5), device="meta"))
     tree = drafting.tree(growing.grown(), p, p)
-    selection = rule.select(tree, torch.empty((2, rule.uniforms(tree.bounds)), device="meta"))
+    selection = rule.select(tree, torch.empty((2, rule.n_uniforms(tree.bounds)), device="meta"))
     assert selection.tokens.shape == (2, 4) and selection.tokens.device.type == "meta"
 
 

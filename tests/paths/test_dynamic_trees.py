@@ -174,7 +174,7 @@ def test_a_dependence_on_the_childs_own_token_is_found(drafting: paths.TreeDraft
 def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_by_one() -> None:
     drafting = DRAFTINGS["DySpec"][0]
     for rule in (paths.Joint(), OPTIMAL, paths.TokenWise(ot.rules.KSeq())):
-        assert not rule.fits(drafting.bounds, drafting.law)
+        assert not paths.rules.fits(rule, drafting.bounds, drafting.law)
     assert not paths.TokenWise(ot.rules.RecursiveRejection()).fits(paths.AdaptiveTree(4).bounds, ByNode())
 
 

@@ -26,11 +26,11 @@ CASES = [
 def test_lengths_are_those_of_the_emitted_tokens(rule: ot.paths.PathRule, law: ot.DraftLaw, seed: int) -> None:
     generator = np.random.default_rng(seed)
     model = ot.paths.MarkovModel.random(generator, 3)
-    for shape in (shape for shape in SHAPES if rule.fits(shape, law)):
+    for shape in (shape for shape in SHAPES if ot.paths.rules.fits(rule, shape, law)):
         tree = ot.paths.FixedTree(shape, law).draft(model.in_floats(), [()], generator.random((1, shape.size)))
         plain = PlainTree(shape, tuple(tree.tokens[0].tolist()), law)
         wanted: dict[int, object] = {}
         for tokens, probability in rule(model, plain).items():
             wanted[len(tokens) - 1] = wanted.get(len(tokens) - 1, 0) + probability
-        assert rule.lengths(model, plain) == wanted
+        assert ot.paths.rules.lengths(rule, model, plain) == wanted
         assert sum(wanted.values()) == 1

@@ -63,11 +63,17 @@ def test_it_is_known_by_name(rule: Any, tmp_path: Path) -> None:
 def test_every_path_rule_has_names_of_its_own() -> None:
     every = paths.rules.every()
     one, two = paths.TreeShape.chains(1, 1), paths.TreeShape.chains(2, 1)
-    for names in ([rule.command for rule in every], [rule.name for rule in every], [rule.label for rule in every]):
+    for names in (
+        [paths.rules.command(rule) for rule in every],
+        [rule.name for rule in every],
+        [paths.rules.label(rule) for rule in every],
+    ):
         assert len(set(names)) == len(every)
-    assert all(paths.rules.called(rule.command) == rule for rule in every)
-    assert [rule.name for rule in every if rule.fits(one, rule.law) and not rule.fits(two, rule.law)] == [
-        "BlockVerification"
-    ]
+    assert all(paths.rules.called(paths.rules.command(rule)) == rule for rule in every)
+    assert [
+        rule.name
+        for rule in every
+        if paths.rules.fits(rule, one, rule.law) and not paths.rules.fits(rule, two, rule.law)
+    ] == ["BlockVerification"]
     with pytest.raises(ot.InvalidArgument, match="there is no rule 'Fastest': take Joint, Traversal"):
         paths.rules.called("Fastest")

@@ -130,7 +130,7 @@ def values(selection: PathSelection) -> list[Any]:
 def test_a_batch_is_its_rows(rule: Any, shape: Any, law: Any, floats: Any) -> None:
     """Each row by itself, the rows in another order, and a row beside nonsense: the same."""
     tree = stacked(floats, law, shape)
-    uniforms = floats.make(np.random.default_rng(9).random((len(tree.tokens), rule.uniforms(shape))))
+    uniforms = floats.make(np.random.default_rng(9).random((len(tree.tokens), rule.n_uniforms(shape))))
     whole = rule.select(tree, uniforms)
     for row in range(len(tree.tokens)):
         alone = rule.select(rows(tree, slice(row, row + 1)), uniforms[row : row + 1])
@@ -154,7 +154,7 @@ def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None
     torch = pytest.importorskip("torch")
     p = torch.empty((3, shape.size + 1, 5), device="meta")
     tokens = torch.empty((3, shape.size), dtype=torch.int64, device="meta")
-    uniforms = torch.empty((3, rule.uniforms(shape)), device="meta")
+    uniforms = torch.empty((3, rule.n_uniforms(shape)), device="meta")
     selection = rule.select(shape.tree(tokens, p, p, law), uniforms)
     assert selection.length.shape == (3,) and selection.nodes.shape == (3, shape.length)
     assert selection.tokens.shape == (3, shape.length + 1) and selection.tokens.device.type == "meta"
@@ -176,7 +176,7 @@ def test_frequencies_are_the_law(rule: paths.PathRule) -> None:
     masses = np.array([F(1, 6), F(1, 3), F(1, 2)])
     model, tree = Everywhere(masses, masses[::-1]), PlainTree(paths.TreeShape.chains(2, 2), (0, 0, 0, 1))
     many = rows(batched(model, [tree], FLOAT64), np.zeros(number, dtype=np.int64))
-    uniforms = np.random.default_rng(13).random((number, rule.uniforms(tree.shape)))
+    uniforms = np.random.default_rng(13).random((number, rule.n_uniforms(tree.shape)))
     selection = rule.select(many, uniforms)
     tokens, counts = np.unique(np.asarray(selection.tokens), axis=0, return_counts=True)
     seen = {tuple(int(t) for t in row if t >= 0): count for row, count in zip(tokens, counts, strict=True)}
@@ -216,7 +216,7 @@ def test_a_real_vocabulary() -> None:
     drawn = [ot.IID().draw(q[:, parent], generator.random((number, 1))) for parent in shape.parents]
     tokens = np.concatenate(drawn, -1)
     for rule in (paths.TokenWise(R.KSeq()), paths.Joint(), paths.Traversal()):
-        uniforms = generator.random((number, rule.uniforms(shape)))
+        uniforms = generator.random((number, rule.n_uniforms(shape)))
         exact = rule.select(shape.tree(tokens, p, q), uniforms)
         single = [torch.tensor(x, dtype=torch.float32) for x in (p, q, uniforms)]
         rounded = rule.select(shape.tree(torch.tensor(tokens), *single[:2]), single[2])

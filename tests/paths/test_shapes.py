@@ -138,7 +138,7 @@ def test_sampled_trees_keep_the_law_of_the_target(number: int) -> None:
         for node in range(5):
             children = shape.children(node)
             assert len({int(tree.tokens[row, child - 1]) for child in children}) == len(children)
-    chosen = rule.select(tree, generator.random((number, rule.uniforms(tree.bounds)))).tokens[:, 0]
+    chosen = rule.select(tree, generator.random((number, rule.n_uniforms(tree.bounds)))).tokens[:, 0]
     expected = number * model.target(())
     assert ((np.bincount(chosen, minlength=4) - expected) ** 2 / expected).sum() < 45  # 3 degrees: 1e-9
 

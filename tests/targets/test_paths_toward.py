@@ -46,7 +46,7 @@ def test_the_batched_form_selects_for_the_target() -> None:
     tree = shape.tree(tokens, p, q)
     target = targets.KL(0.1)
     toward = paths.TowardPath(target, paths.Joint())
-    uniforms = generator.random((4, toward.uniforms(shape)))
+    uniforms = generator.random((4, toward.n_uniforms(shape)))
     r = np.concatenate((target(p[:, :1], q[:, :1], 3), target(p[:, 1:4], q[:, 1:4], 1), p[:, 4:]), 1)
     wanted = paths.Joint().select(shape.tree(tokens, r, q), uniforms)
     found = toward.select(tree, uniforms)
@@ -65,10 +65,13 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
     toward = paths.TowardPath(published_targets.Ensemble(0.3), paths.TokenWise(ot.rules.KSeq()))
     r = published_targets.Ensemble(0.3)(p, q)
     for chosen in (np.empty((1, 0), dtype=np.int64), np.array([[first]])):
-        wanted = toward.rule.output_law(shape.tree(tree.tokens, r, q), chosen)
-        assert np.allclose(toward.output_law(tree, chosen), wanted)
-        assert not np.allclose(toward.rule.output_law(tree, chosen), wanted)
-    assert (toward.looks_ahead, paths.TowardPath(targets.KL(0.1), paths.Joint()).looks_ahead) == (False, True)
+        wanted = paths.rules.output_law(toward.rule, shape.tree(tree.tokens, r, q), chosen)
+        assert np.allclose(paths.rules.output_law(toward, tree, chosen), wanted)
+        assert not np.allclose(paths.rules.output_law(toward.rule, tree, chosen), wanted)
+    assert (
+        paths.rules.looks_ahead(toward),
+        paths.rules.looks_ahead(paths.TowardPath(targets.KL(0.1), paths.Joint())),
+    ) == (False, True)
     assert paths.TowardPath(targets.KL(0.1), rule).law == ot.Hybrid(1)
     quick = paths.TowardPath(targets.KL(0.1), rule).approximate_for(ot.IID())
     assert quick.rule == approximate_for(rule, ot.IID()) and quick.target == targets.KL(0.1)

@@ -18,7 +18,9 @@ from ot_draft.paths.tree import PlainTree
 def expected_length(rule: ot.paths.PathRule, tree: Drafted, laws: MergedLaws) -> float:
     """Of one tree, by the rule's plain form."""
     model = laws.of(tree.tokens)
-    return sum(probability * length for length, probability in rule.lengths(model, plain(tree, model)).items())
+    return sum(
+        probability * length for length, probability in ot.paths.rules.lengths(rule, model, plain(tree, model)).items()
+    )
 
 
 def plain(tree: Drafted, model: TreeModel) -> PlainTree:

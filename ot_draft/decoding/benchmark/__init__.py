@@ -164,7 +164,7 @@ class Comparison:
             verify[tree.budget + 1] = 1000 * costs.verify
             if tree == ot.paths.FixedTree.chains(max(method.K, 1), method.L):
                 draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
-                select[method.drafting.rule.short_name] = 1000 * costs.select
+                select[ot.paths.rules.short_name(method.drafting.rule)] = 1000 * costs.select
         calls = {rows: median(of_lengths) for rows, of_lengths in sorted(draft.items())}
         return {"verify": dict(sorted(verify.items())), "draft": calls, "select": dict(sorted(select.items()))}
 

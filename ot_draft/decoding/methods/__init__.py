@@ -81,7 +81,7 @@ def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Met
     path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
     drafting = Watermarked.by(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
-    return Method.of(drafting.rule.command, "iid", f"{rule}, with a watermark", drafts, drafting)
+    return Method.of(ot.paths.rules.command(drafting.rule), "iid", f"{rule}, with a watermark", drafts, drafting)
 
 
 def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> ot.paths.TreeShape:
@@ -98,7 +98,7 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
     if rule.lower() == AUTOREGRESSIVE:
         return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting.plain())
     path_rule = _rule_called(rule, AUTOREGRESSIVE)
-    if law == "top" or (law is None and path_rule.wants_tops):
+    if law == "top" or (law is None and isinstance(path_rule, ot.paths.NaivePath)):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
         drawn = path_rule.law if law is None else law_called(law)
@@ -106,7 +106,11 @@ def method_called(rule: str, law: str | None, shape: ot.paths.TreeShape) -> Meth
     tree = ot.paths.FixedTree(shape, drawn)
     drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
     return Method.of(
-        path_rule.command, name, path_rule.label, drafts, Drafting(tree, approximate_for(path_rule, drawn))
+        ot.paths.rules.command(path_rule),
+        name,
+        ot.paths.rules.label(path_rule),
+        drafts,
+        Drafting(tree, approximate_for(path_rule, drawn)),
     )
 
 
@@ -133,11 +137,11 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
 
 def _rule_called(name: str, *others: str) -> ot.paths.PathRule:
     """The path rule of a name, of those that decoding can do with; others: names that stand for something else."""
-    known = [each for each in ot.paths.rules.every() if not each.solves]
+    known = [each for each in ot.paths.rules.every() if not ot.paths.rules.solves_program(each)]
     try:
         return ot.paths.rules.called(name, known)
     except ot.InvalidArgument:
-        names = [*(each.short_name for each in known), *others]
+        names = [*(ot.paths.rules.short_name(each) for each in known), *others]
         raise CannotDecode(f"there is no rule {name!r} for decoding: take {', '.join(names)}") from None
 
 
@@ -150,7 +154,11 @@ def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: 
     path_rule = approximate_for(tree.rule if rule is None else _rule_called(rule), tree.law)
     drafting = Drafting.of(tree, path_rule, lookup)
     return Method.of(
-        path_rule.command, tree.label, path_rule.label, f"{tree.label}, up to {tree.budget} nodes", drafting
+        ot.paths.rules.command(path_rule),
+        tree.label,
+        ot.paths.rules.label(path_rule),
+        f"{tree.label}, up to {tree.budget} nodes",
+        drafting,
     )
 
 

@@ -70,7 +70,7 @@ class GivenCosts(StepCosts):
         if not drafting.tree.budget:
             return self.plain()
         costs = self._costs if drafting.tree.passes else self._target
-        return costs.of(drafting.tree.width, drafting.tree.length, drafting.rule.short_name)
+        return costs.of(drafting.tree.width, drafting.tree.length, ot.paths.rules.short_name(drafting.rule))
 
     def reach(self, drafting: Drafting) -> bool:
         return not drafting.tree.budget or self._costs.reach(drafting.tree.width, drafting.tree.length)

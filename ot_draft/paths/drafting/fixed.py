@@ -17,7 +17,7 @@ from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw, WithoutReplacement, outside, probability_inside
 from ..model import Nodes, Path
 from ..rules.joint import Joint
-from ..rules.path_rule import PathRule
+from ..rules.path_rule import PathRule, fits
 from ..rules.token_wise import NaivePath
 from ..rules.traversal import Traversal
 from ..tree import DraftTree, TreeShape
@@ -58,7 +58,7 @@ class FixedTree(TreeDrafter):
 
     @property
     def rule(self) -> PathRule:
-        return next(rule for rule in USUAL_RULES if rule.fits(self.shape, self.law)) if self.budget else NaivePath()
+        return next(rule for rule in USUAL_RULES if fits(rule, self.shape, self.law)) if self.budget else NaivePath()
 
     @property
     def reads(self) -> int:

@@ -8,6 +8,8 @@ import numpy as np
 
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
+from ...paths.rules.path_rule import fits
+from ...paths.rules.toward_path import looks_ahead
 from ..drafting.drafter import TreeDrafter
 from ..drafting.fixed import FixedTree, as_drafter, check_sizes, first_chains
 from ..model import Model, Rows
@@ -113,7 +115,7 @@ def simulate_chains(
     for K, L in sizes:
         check_sizes(K, L)
     largest = TreeShape.chains(max(K for K, _ in sizes), max(L for _, L in sizes))
-    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if rule.fits(TreeShape.chains(K, L), IID())]
+    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if fits(rule, TreeShape.chains(K, L), IID())]
     if not wanted:
         names = ", ".join(rule.name for rule in path_rules) or "none"
         raise InvalidArgument(
@@ -121,7 +123,7 @@ def simulate_chains(
         )
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
     # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
-    cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
+    cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not looks_ahead(rule) and deepest[K] > L}
     whole = [key for key in dict.fromkeys(wanted) if key not in cut]
     drafted = drafted_trees(model, FixedTree(largest), iterations, seed)
 
@@ -144,7 +146,7 @@ def _lengths(
     lengths: list[list[np.ndarray]] = [[] for _ in wanted]
     for tree, generators in drafted:
         trees = parts(tree)
-        counts = [rule.uniforms(trees[part].bounds) for rule, part in wanted]
+        counts = [rule.n_uniforms(trees[part].bounds) for rule, part in wanted]
         uniforms = _uniforms(generators, max(counts))
         for of_rule, (rule, part), count in zip(lengths, wanted, counts, strict=True):
             of_rule.append(rule.select(trees[part], uniforms[:, :count]).length)

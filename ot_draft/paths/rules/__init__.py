@@ -6,9 +6,9 @@ from ... import rules as selection_rules
 from ...errors import InvalidArgument
 from .block_verification import BlockVerification
 from .joint import Joint
-from .path_rule import PathRule
+from .path_rule import PathRule, TokenByToken, fits, lengths
 from .token_wise import NaivePath, TokenWise
-from .toward_path import TowardPath
+from .toward_path import TowardPath, looks_ahead, output_law
 from .traversal import Traversal
 
 # Beside these, every selection rule makes a path rule, node by node: `every`.
@@ -20,17 +20,45 @@ __all__ = [
     "Joint",
     "NaivePath",
     "PathRule",
+    "TokenByToken",
     "TokenWise",
     "TowardPath",
     "Traversal",
     "called",
+    "command",
     "every",
+    "fits",
+    "label",
+    "lengths",
+    "looks_ahead",
+    "output_law",
+    "short_name",
+    "solves_program",
 ]
+
+# Names on the command line, other than the short name in small letters.
+COMMANDS = {"BlockVerification": "block", "NaivePath": "naive", "RacePath": "race"}
+LABELS = {  # in the words of a text, by short names
+    "BlockVerification": "block verification",
+    "FromCoupling": "LP coupling",
+    "Greedy": "greedy drafting",
+    "GumbelCoupling": "one race",
+    "ImportanceWeighted": "importance weighted",
+    "KSeq": "K-SEQ",
+    "ListCoupling": "a race a draft",
+    "NaivePath": "naive target sampling",
+    "NaiveTarget": "naive target sampling",
+    "RacePath": "naive target sampling",
+    "RandomOrder": "random order",
+    "RecursiveRejection": "recursive rejection",
+    "RecursiveRejectionWithoutReplacement": "recursive rejection, without replacement",
+    "SpeculativeSampling": "speculative sampling",
+}
 
 
 def every() -> tuple[PathRule, ...]:
     """All path rules: those of `ALL`, then token-wise selection by every selection rule that has none of its own there."""
-    known = {rule.selection for rule in ALL}
+    known = {rule.rule for rule in ALL if isinstance(rule, TokenWise)}
     return (*ALL, *(TokenWise(rule) for rule in selection_rules.ALL if rule not in known))
 
 
@@ -39,6 +67,28 @@ def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
     rules = tuple(every() if among is None else among)
     wanted = name.lower().replace("-", "").replace("_", "")
     for rule in rules:
-        if wanted in (rule.command, rule.short_name.lower(), rule.name.lower()):
+        if wanted in (command(rule), short_name(rule).lower(), rule.name.lower()):
             return rule
-    raise InvalidArgument(f"there is no rule {name!r}: take {', '.join(rule.short_name for rule in rules)}")
+    raise InvalidArgument(f"there is no rule {name!r}: take {', '.join(map(short_name, rules))}")
+
+
+def short_name(rule: PathRule) -> str:
+    """Name where it is clear that a path rule is meant: of token-wise selection that of its selection rule."""
+    return rule.rule.name if isinstance(rule, TokenWise) and not isinstance(rule, NaivePath) else rule.name
+
+
+def command(rule: PathRule) -> str:
+    """Name on the command line."""
+    return COMMANDS.get(short_name(rule), short_name(rule).lower())
+
+
+def label(rule: PathRule) -> str:
+    """Name in the words of a text."""
+    return LABELS.get(short_name(rule), short_name(rule))
+
+
+def solves_program(rule: PathRule) -> bool:
+    """Whether a program is solved at every node: on the host, for small vocabularies."""
+    if isinstance(rule, TowardPath):
+        return solves_program(rule.rule)
+    return isinstance(rule, TokenWise) and rule.rule.cost.solves_program

@@ -25,14 +25,6 @@ class BlockVerification(PathRule):
     Source: Sun et al., Block verification accelerates speculative decoding, 2024.
     """
 
-    @property
-    def command(self) -> str:
-        return "block"
-
-    @property
-    def label(self) -> str:
-        return "block verification"
-
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if bounds.branching - {1}:
             number = max(bounds.branching)
@@ -40,7 +32,7 @@ class BlockVerification(PathRule):
         if bounds.branching and law.plain(1) != IID():
             raise refuse("BlockVerification()", "IID()", law)
 
-    def uniforms(self, bounds: Bounds) -> int:
+    def n_uniforms(self, bounds: Bounds) -> int:
         return 2
 
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterator[Outcome]:

@@ -51,7 +51,7 @@ class Joint(PathRule):
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )
 
-    def uniforms(self, bounds: Bounds) -> int:
+    def n_uniforms(self, bounds: Bounds) -> int:
         return bounds.length + 2
 
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> list[Outcome]:

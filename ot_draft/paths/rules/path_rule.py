@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw, FixedFirst
-from ...selection import SelectionRule
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .walk import Draws
@@ -29,32 +28,14 @@ class PathRule(ABC):
     the tree, and one token more. `ot.paths.evaluate` says whether the rule is lossless.
     """
 
-    # Whether what is decided at a node may depend on the nodes below it.
-    looks_ahead: ClassVar[bool] = True
-    # Whether the draft's top tokens, which are no draw, are what it is best given.
-    wants_tops: ClassVar[bool] = False
-
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
         law: PathLaw = {}
-        for path, probability, following in self._decided(model, drafts):
+        for path, probability, following in decided(self, model, drafts):
             for token, mass in enumerate(following.tolist()):
                 if mass != 0:
                     merge(law, probability, {(*path, token): mass})
         return law
-
-    def lengths(self, model: Model, drafts: Any) -> Lengths:
-        """P(so many drafted tokens are accepted | the drafts), as `self(model, drafts)` has them."""
-        found: Lengths = {}
-        for path, probability, _ in self._decided(model, drafts):
-            if probability != 0:
-                found[len(path)] = found.get(len(path), 0) + probability
-        return found
-
-    def _decided(self, model: Model, drafts: Any) -> Iterable[Outcome]:
-        nodes, tree = read(model, drafts)
-        self.check(tree.shape, tree.law)
-        return self.outcomes(nodes, tree)
 
     @abstractmethod
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
@@ -65,46 +46,26 @@ class PathRule(ABC):
         """Raise InvalidDrafts where the rule is not valid on trees within these bounds whose children follow this law."""
 
     @abstractmethod
-    def uniforms(self, bounds: Bounds) -> int:
+    def n_uniforms(self, bounds: Bounds) -> int:
         """Number of uniforms that `select` takes for one tree."""
 
     def select(self, tree: DraftTree, uniforms: Array) -> PathSelection:
-        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.uniforms(tree.bounds).
+        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
 
         Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
         law of the tree's children is not one that the rule is valid under, or uniforms are missing.
         """
         self.check(tree.bounds, tree.law)
-        wanted = (len(tree.tokens), self.uniforms(tree.bounds))
+        wanted = (len(tree.tokens), self.n_uniforms(tree.bounds))
         if tuple(uniforms.shape) != wanted:
             raise InvalidArgument(
                 f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
             )
         return self._select(tree, Draws(uniforms))
 
-    def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
-        """Law (B, n) of the token that the rule emits next, given the drafts, once it has chosen tokens int (B, d) along the tree.
-
-        None for a rule that decides along whole paths.
-        """
-        return None
-
     @abstractmethod
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """`select`, after the checks; every random choice is made by draws.index."""
-
-    def fits(self, bounds: Bounds, law: DraftLaw) -> bool:
-        """Whether the rule is valid on trees within these bounds whose children follow this law."""
-        try:
-            self.check(bounds, law)
-        except InvalidDrafts:
-            return False
-        return True
-
-    @property
-    def selection(self) -> SelectionRule | None:
-        """The selection rule that is applied node by node; None where paths are tested as a whole."""
-        return None
 
     @property
     def law(self) -> DraftLaw:
@@ -112,29 +73,42 @@ class PathRule(ABC):
         return IID()
 
     @property
-    def solves(self) -> bool:
-        """Whether a program is solved at every node: on the host, for small vocabularies."""
-        return self.selection is not None and self.selection.cost.solves_program
-
-    @property
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
 
-    @property
-    def short_name(self) -> str:
-        """Name where it is clear that a path rule is meant."""
-        return self.name
 
-    @property
-    def command(self) -> str:
-        """Name on the command line."""
-        return self.short_name.lower()
+@runtime_checkable
+class TokenByToken(Protocol):
+    """A path rule that decides at every node without looking at the nodes below it."""
 
-    @property
-    def label(self) -> str:
-        """Name in the words of a text."""
-        return self.short_name
+    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+        """Law (B, n) of the token that the rule emits next, given the drafts, once it has chosen tokens int (B, d) along the tree."""
+
+
+def lengths(rule: PathRule, model: Model, drafts: Any) -> Lengths:
+    """P(so many drafted tokens are accepted | the drafts), as `rule(model, drafts)` has them."""
+    found: Lengths = {}
+    for path, probability, _ in decided(rule, model, drafts):
+        if probability != 0:
+            found[len(path)] = found.get(len(path), 0) + probability
+    return found
+
+
+def decided(rule: PathRule, model: Model, drafts: Any) -> Iterable[Outcome]:
+    """The rule's outcomes for a model and drafts, checked."""
+    nodes, tree = read(model, drafts)
+    rule.check(tree.shape, tree.law)
+    return rule.outcomes(nodes, tree)
+
+
+def fits(rule: PathRule, bounds: Bounds, law: DraftLaw) -> bool:
+    """Whether the rule is valid on trees within these bounds whose children follow this law."""
+    try:
+        rule.check(bounds, law)
+    except InvalidDrafts:
+        return False
+    return True
 
 
 def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,20 +18,6 @@ from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse, split_tops
 from .walk import Draws, Survivors
 
-LABELS = {  # of selection rules, in the words of a text
-    "FromCoupling": "LP coupling",
-    "Greedy": "greedy drafting",
-    "GumbelCoupling": "one race",
-    "ImportanceWeighted": "importance weighted",
-    "KSeq": "K-SEQ",
-    "ListCoupling": "a race a draft",
-    "NaiveTarget": "naive target sampling",
-    "RandomOrder": "random order",
-    "RecursiveRejection": "recursive rejection",
-    "RecursiveRejectionWithoutReplacement": "recursive rejection, without replacement",
-    "SpeculativeSampling": "speculative sampling",
-}
-
 
 @dataclass(frozen=True)
 class TokenWise(PathRule):
@@ -47,7 +32,6 @@ class TokenWise(PathRule):
     Source: Sun et al., SpecTr, NeurIPS 2023, Theorem 2 (paths); Yang et al., multi-candidate speculative decoding, 2024 (trees).
     """
 
-    looks_ahead: ClassVar[bool] = False
     rule: SelectionRule
 
     def __post_init__(self) -> None:
@@ -59,24 +43,12 @@ class TokenWise(PathRule):
         return f"{type(self).__name__}({self.rule.name})"
 
     @property
-    def selection(self) -> SelectionRule:
-        return self.rule
-
-    @property
     def law(self) -> DraftLaw:
         return self.rule.law
 
     def approximate_for(self, law: DraftLaw) -> TokenWise:
         rule = approximate_for(self.rule, law)
         return self if rule is self.rule else TokenWise(rule)
-
-    @property
-    def short_name(self) -> str:
-        return self.rule.name
-
-    @property
-    def label(self) -> str:
-        return LABELS.get(self.rule.name, self.rule.name)
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not all(valid_under(self.rule, law, count) for count in bounds.branching):
@@ -87,7 +59,7 @@ class TokenWise(PathRule):
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
             )
 
-    def uniforms(self, bounds: Bounds) -> int:
+    def n_uniforms(self, bounds: Bounds) -> int:
         return 2 * bounds.length + 1
 
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> list[Outcome]:
@@ -189,21 +161,16 @@ class NaivePath(TokenWise):
     Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
     """
 
-    wants_tops: ClassVar[bool] = True
     rule: SelectionRule = field(default=NaiveTarget(), init=False, repr=False)
 
     @property
     def name(self) -> str:
         return type(self).__name__
 
-    @property
-    def command(self) -> str:
-        return "naive"
-
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         """Every shape and every law will do."""
 
-    def uniforms(self, bounds: Bounds) -> int:
+    def n_uniforms(self, bounds: Bounds) -> int:
         return bounds.length + 1
 
     def output_law(self, tree: DraftTree, chosen: Array) -> Array:

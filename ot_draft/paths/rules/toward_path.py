@@ -13,7 +13,7 @@ from ...laws import DraftLaw
 from ...selection import approximate_for
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
-from .path_rule import Outcome, PathRule
+from .path_rule import Outcome, PathRule, TokenByToken
 from .walk import Draws
 
 
@@ -63,16 +63,8 @@ class TowardPath(PathRule):
         return f"TowardPath({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
 
     @property
-    def looks_ahead(self) -> bool:  # type: ignore[override]  # fixed by the rule
-        return self.rule.looks_ahead
-
-    @property
     def law(self) -> DraftLaw:
         return self.rule.law
-
-    @property
-    def solves(self) -> bool:
-        return self.rule.solves
 
     def approximate_for(self, law: DraftLaw) -> TowardPath:
         return replace(self, rule=approximate_for(self.rule, law))
@@ -85,8 +77,8 @@ class TowardPath(PathRule):
             )
         self.rule.check(bounds, law)
 
-    def uniforms(self, bounds: Bounds) -> int:
-        return self.rule.uniforms(bounds)
+    def n_uniforms(self, bounds: Bounds) -> int:
+        return self.rule.n_uniforms(bounds)
 
     def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
         """The model with r in the place of the target, for trees of this shape and law."""
@@ -97,13 +89,10 @@ class TowardPath(PathRule):
         retargeted = nodes.once(self, key, lambda: Nodes(self.retargeted(nodes, tree.shape, tree.law)))
         return self.rule.outcomes(retargeted, tree)
 
-    def output_law(self, tree: DraftTree, chosen: Array) -> Array | None:
-        return self.rule.output_law(self._tree(tree), chosen)
-
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        return self.rule._select(self._tree(tree), draws)
+        return self.rule._select(self.retargeted_tree(tree), draws)
 
-    def _tree(self, tree: DraftTree) -> DraftTree:
+    def retargeted_tree(self, tree: DraftTree) -> DraftTree:
         """The tree with r in the place of p."""
         parts, start, width = [], 0, 1
         for k in _drafts(tree.bounds):
@@ -111,6 +100,18 @@ class TowardPath(PathRule):
             parts.append(self.target(tree.p[:, rows], tree.q[:, rows], k, tree.law))
             start, width = start + width, width * k
         return replace(tree, p=xp.namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
+
+
+def output_law(rule: PathRule, tree: DraftTree, chosen: Array) -> Array | None:
+    """Law (B, n) of the token that the rule emits next, see `TokenByToken`; None for a rule that decides along whole paths."""
+    if isinstance(rule, TowardPath):
+        return output_law(rule.rule, rule.retargeted_tree(tree), chosen)
+    return rule.output_law(tree, chosen) if isinstance(rule, TokenByToken) else None
+
+
+def looks_ahead(rule: PathRule) -> bool:
+    """Whether what is decided at a node may depend on the nodes below it."""
+    return looks_ahead(rule.rule) if isinstance(rule, TowardPath) else not isinstance(rule, TokenByToken)
 
 
 def _drafts(bounds: Bounds) -> tuple[int, ...]:

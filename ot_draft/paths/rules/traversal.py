@@ -43,7 +43,7 @@ class Traversal(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         """Every shape and every law will do: each law says what a child was drawn by, given its elder siblings."""
 
-    def uniforms(self, bounds: Bounds) -> int:
+    def n_uniforms(self, bounds: Bounds) -> int:
         return bounds.size + 1
 
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> list[Outcome]:
