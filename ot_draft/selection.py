@@ -134,6 +134,14 @@ class LossyRule(Protocol):
 
 
 @runtime_checkable
+class Retargetable(Protocol):
+    """A rule that selects for another target quicker than by writing that target's law out."""
+
+    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        """What the rule decides for target(p, q, k, law) in the place of p, (..., n)."""
+
+
+@runtime_checkable
 class Approximable(Protocol):
     """A rule, of tokens or of paths, that decoding runs in a quicker form, which loses a little acceptance."""
 

@@ -9,8 +9,7 @@ from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
-from ..selection import ClosedForm, Selection, SelectionRule
-from .optimal.rule import Optimal
+from ..selection import ClosedForm, Retargetable, Selection, SelectionRule
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,6 @@ class Toward(SelectionRule):
         return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if isinstance(self.rule, Optimal):
+        if isinstance(self.rule, Retargetable):
             return self.rule.toward(self.target, p, q, drafts)
         return self.rule(self.kept_law(p, q, drafts.shape[-1]), q, drafts)

@@ -188,5 +188,5 @@ def test_errors() -> None:
         toward.check(bounds, ot.IID())
     with pytest.raises(ot.InvalidDrafts, match="give numbers >= 0"):
         TreeBounds(3, 2, 0)
-    with pytest.raises(ot.InvalidDrafts, match="told with the tree"):
-        ByNode().number(p, 2)
+    with pytest.raises(ot.InvalidDrafts, match="given with the tree"):
+        ByNode().n_fixed(p, 2)
