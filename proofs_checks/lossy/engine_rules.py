@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from ot_draft import IID, DraftLaw, Hybrid, InvalidArgument, Selection, SelectionRule
 from ot_draft import arrays as xp
 from ot_draft.arrays import Array
@@ -24,7 +26,13 @@ class Lossy(SelectionRule):
 
 def most_likely(p: Array) -> Array:
     """All mass on the likeliest token, the first of equal ones: (..., n) -> (..., n)."""
-    return xp.as_number(xp.positions(p.shape[-1], p) == xp.top_tokens(p, 1), p)
+    top = xp.top_tokens(p, 1)
+    return xp.spread(xp.as_number(top >= 0, p), top, p.shape[-1])
+
+
+def _floats(x: Array) -> Array:
+    """x, Fractions in float64."""
+    return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.hasobject else x
 
 
 RESIDUALS = ("excess", "target")
@@ -84,13 +92,15 @@ class TypicalAcceptance(Lossy):
             )
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        masses = xp.floats(p)
-        module = xp.namespace(masses)
-        entropy = -xp.total(masses * module.log(masses + INSIDE_LOG))
-        bar = self.alpha * module.exp(-entropy)
+        masses = _floats(p)
+        logarithm, exponential = (
+            (np.log, np.exp) if isinstance(masses, np.ndarray) else (type(masses).log, type(masses).exp)
+        )
+        entropy = -xp.total(masses * logarithm(masses + INSIDE_LOG))
+        bar = self.alpha * exponential(-entropy)
         bar = xp.where(bar < self.threshold, bar, 0 * bar + self.threshold)
         likely = xp.gather(p, drafts)
-        passes = (drafts >= 0) & (xp.floats(likely) > bar)
+        passes = (drafts >= 0) & (_floats(likely) > bar)
         best = xp.where(passes, likely, -1 - 0 * likely)
         chosen = passes & (best == xp.largest(best)) if drafts.shape[-1] else passes
         first = chosen & (chosen.cumsum(-1) == 1)
@@ -125,7 +135,8 @@ class TwoThresholds(Lossy):
         certain = (drafts >= 0) & (mass >= xp.number(self.single, p))
         reached = xp.where(certain.cumsum(-1) > 0, 1, reached)
         before = xp.concatenate((0 * reached[..., :1], reached[..., :-1]))
-        left = xp.cleared(p, drafts)
+        drafted = xp.spread(xp.as_number(drafts >= 0, p), drafts, p.shape[-1])
+        left = xp.where(drafted > 0, 0, p)
         return Selection(reached - before, xp.normalise(left, p))
 
 

@@ -31,7 +31,7 @@ class Lenience(Target):
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         lenience = xp.number(self.lenience, p)
-        kept = xp.namespace(p).minimum(q, p / lenience)
+        kept = xp.minimum(q, p / lenience)
         return kept + (1 - xp.total(kept)) * xp.normalise(xp.excess(p, q), otherwise=p)
 
 
