@@ -78,15 +78,16 @@ def decode_steps(
         root = engines.state.texts.last.clone()
         with watch("draft"):
             engine = engines.next()  # of the drafting that the policy chooses
+        parts = engine.parts
         engine.draw(options.seed, rows, number)  # fresh at every step: a number that is used twice costs losslessness
         with watch("draft"):
-            engine.parts.propose()  # a tree of tokens behind every text
+            parts.propose()  # a tree of tokens behind every text
         with watch("verify"):
-            engine.parts.verify()  # the target's law at all their nodes, in one pass
+            parts.verify()  # the target's law at all their nodes, in one pass
         with watch("select"):
-            engine.parts.select()  # a path of each tree, and the token after it: together they follow the target
+            parts.select()  # a path of each tree, and the token after it: together they follow the target
         with watch("cache"):
-            engine.parts.keep()  # what was accepted, in the texts and in both caches
+            parts.keep()  # what was accepted, in the texts and in both caches
         check_emitted(engine, options)
         step = _record(engine, options, number, root, active, Seconds(**watch.read()))
         engines.record(step, time.perf_counter() - began)

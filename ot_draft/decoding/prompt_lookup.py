@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -89,6 +89,9 @@ class History(Sequence[Sequence[int]]):
 
     def __len__(self) -> int:
         return len(self._texts)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self._texts)  # faster than by numbers
 
     def look_up(self, source: TokenSource | None) -> list[Match]:
         """Matches of a source behind each text that goes on, searched once a step; none behind the others, and where it is None."""
