@@ -122,7 +122,7 @@ def write_blocks(reader: Any, folder: Path, config: Any) -> None:
             continue
         name = ".".join(["model.layers", layer[1], NAMES[theirs]] if layer else [NAMES[theirs]])
         kinds[f"{name}.weight"] = tensor.tensor_type.name
-        if tensor.tensor_type.name in ("Q4_0", "Q4_1"):
+        if tensor.tensor_type.name in BYTES:
             rows = torch.from_numpy(tensor.data.copy())
             if theirs in heads:  # which the file turns as neighbours
                 rows = rows.unflatten(0, (heads[theirs], -1, 2)).transpose(1, 2).flatten(0, 2)

@@ -246,8 +246,10 @@ def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
     return hidden.masked_fill(~sees, torch.finfo(dtype).min)[:, None]
 
 
-def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> LanguageModel:
-    """The model as the engine calls it, by its kind: the one place that asks for a class."""
+def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> Any:
+    """The model as the engine calls it: as it says itself, else by its kind, for which this is the one place that asks."""
+    if hasattr(model, "passes"):
+        return model.passes(n, keeps)
     kinds: dict[type, type[LanguageModel]] = {
         StateDraft: StateModel,
         SubsetDraft: SubsetModel,
@@ -279,5 +281,5 @@ def split_between_processes(model: Any) -> bool:
 
 def vocabulary_size(model: Any) -> int:
     """Number of tokens that a model knows."""
-    own = getattr(model, "vocabulary_size", None)  # of a `SubsetDraft`
+    own = getattr(model, "vocabulary_size", None)
     return int(model.get_output_embeddings().out_features if own is None else own)

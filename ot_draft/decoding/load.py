@@ -22,6 +22,7 @@ from torch import nn
 
 from .. import defaults
 from ..errors import CannotDecode, MissingPackage
+from ..optional import require
 from . import llama
 from .converted import converted
 from .cpu import has_short_products, pack, pack_draft, pack_float16
@@ -38,6 +39,7 @@ FILE = "file"  # the target's weights as a GGUF file has them, and all that is c
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DTYPES |= {FILE: torch.float32}
 EMBEDDING = "model.embed_tokens.weight"
+TORCH, _, EXACT = defaults.BACKENDS
 Stages = Callable[[str], object]
 
 
@@ -51,6 +53,7 @@ def load_pair(
     assistant: str | None = None,
     cache: bool = True,
     progress: Stages = lambda stage: None,
+    backend: str = defaults.BACKEND,
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
@@ -63,17 +66,23 @@ def load_pair(
     products: weights of 16 bits (`pack_float16`), while all that is computed is float32. file: the target's weights as its GGUF file has
     them (`FileWeights`). assistant: a safetensors file of layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file
     was converted to, as `converted` does, and read it from there the next time. progress: called with the name of every stage as it begins.
+    backend: torch, or openvino, where a target of the Llama family and a draft of layers run by the weights of the target's GGUF file, on a
+    CPU, with rows rounded to 8 bits in their products; openvino-float: with rows as they are.
     """
     kind, _, named = draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
+    if backend not in defaults.BACKENDS:
+        raise CannotDecode(f"backend is {backend!r}: give one of {', '.join(defaults.BACKENDS)}")
     where = _device(device)
     packed = packed and device_map is None and where.type == "cpu"
-    if dtype == FILE:
+    if backend != TORCH:
+        _check_fast(target, dtype, packed and cache, backend)
+    elif dtype == FILE:
         _check_file_weights(target, packed and cache)
     _check_there(target, draft)
-    loader = _Loader(target, draft, assistant, dtype, where, device_map, packed, cache, progress)
+    loader = _Loader(target, draft, assistant, dtype, where, device_map, packed, cache, progress, backend)
     pair = loader.pair()
     return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
 
@@ -91,11 +100,14 @@ class _Loader:
     packed: bool
     cache: bool
     progress: Stages
+    backend: str = TORCH
     lean: bool = True  # a Llama as `Llama`, where weights are packed
 
     def pair(self) -> Pair:
         """Both models, packed."""
         self.progress(f"reading the target, {Path(self.target).name}")
+        if self.backend != TORCH:
+            return self._fast_pair()
         big, tokenizer = self._model_and_tokenizer(self.target, "target", self.device_map)
         small: Any = None
         if self.draft != LOOKUP:
@@ -110,7 +122,37 @@ class _Loader:
         if self.packed:
             self.progress("laying out the weights")
             self._pack(big, (small, other))
-        return Pair(big, small, tokenizer, assistant=other, by_transformers=self._by_transformers if own else None)
+        by_transformers = self._by_transformers if own else None
+        return Pair(big, small, tokenizer, assistant=other, by_transformers=by_transformers, law=self._law)
+
+    def _fast_pair(self) -> Pair:
+        """The target in OpenVINO, with a draft of layers there, too; any other draft as it is without."""
+        from .fast_models import FastTarget
+
+        folder = _as_folder(Path(self.target), self.progress)
+        if folder is None:
+            raise CannotDecode(
+                "backend openvino reads what a GGUF file was converted to: set OT_DRAFT_CACHE to a folder"
+            )
+        target = FastTarget(folder, self.backend == EXACT)
+        tokenizer = Tokenizer.of(folder) or _tokenizer(str(folder), "target")
+        draft: Any = None
+        if Path(self.draft).suffix == ".safetensors":
+            self.progress(f"reading the draft, {Path(self.draft).name}")
+            draft = _own_draft(target, Path(self.draft))
+        elif self.draft != LOOKUP:
+            draft, theirs = replace(self, backend=TORCH).draft_alone(Pair(target), self.draft)
+            _check_one_vocabulary(tokenizer, theirs)
+        self.progress("compiling the graphs")
+        target.compiled(getattr(draft, "reads", ()))
+        return Pair(target, draft, tokenizer, by_transformers=self._by_transformers, law=target.law)
+
+    @property
+    def _law(self) -> str:
+        """In words, by which numbers and products the target computes."""
+        if self.dtype == FILE:
+            return "the file's weights, products of 4 bits in bfloat16"
+        return f"{self.dtype} weights" + (", the rest in float32" if self._short else "")
 
     def draft_alone(self, pair: Pair, name: str) -> tuple[Any, Any]:
         """A further draft model for this target, by transformers if it is none of our files of layers, and its tokenizer."""
@@ -127,7 +169,7 @@ class _Loader:
         """The same target, and what its own generation can ask, as transformers loads them."""
         dtype = "float32" if self.dtype == FILE else self.dtype
         asked = self.draft if self.assistant is None else self.assistant
-        found = replace(self, draft=asked, assistant=None, dtype=dtype, lean=False).pair()
+        found = replace(self, draft=asked, assistant=None, dtype=dtype, lean=False, backend=TORCH).pair()
         return found if found.assisting is not None else replace(found, draft=None)
 
     def _pack(self, target: Any, drafts: tuple[Any, Any]) -> None:
@@ -162,6 +204,15 @@ class _Loader:
         with _gguf_read_once(name):
             model, tokenizer = _model(name, role, self._number, self.device, device_map), _tokenizer(name, role)
         return (as_llama(model) if lean else model), tokenizer
+
+
+def _check_fast(target: str, dtype: str, kept: bool, backend: str) -> None:
+    if not target.endswith(".gguf") or not kept or dtype not in ("float32", FILE):
+        raise CannotDecode(
+            f"backend {backend} takes the weights of a .gguf file as they are, on a CPU, with the cache: leave dtype, device and cache as"
+            " they are, or take backend torch"
+        )
+    require("openvino", "numba", extra="openvino")
 
 
 def _check_file_weights(target: str, packed: bool) -> None:
@@ -388,7 +439,7 @@ def _tokenizer(name: str, role: str) -> Any:
 def _own_draft(target: Any, file: Path) -> Any:
     _check_file(file)
     try:
-        return load_draft(target, file)
+        return target.draft(file) if hasattr(target, "passes") else load_draft(target, file)
     except (RuntimeError, KeyError, AttributeError, IndexError) as error:
         raise CannotDecode(
             f"draft {file.name} does not fit the target: it belongs to another target, name a draft for this one "

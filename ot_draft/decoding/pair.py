@@ -24,6 +24,7 @@ class Pair:
     acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.paths.CountedTree`).
     text_draft: what drafts by text in the place of prompt lookup, of a draft model with another tokenizer (`TextDraft`).
     third: a model that drafts for the draft model, for a chain of three.
+    law: in words, by which numbers and products the target computes: the law that texts follow.
     CannotDecode where the models do not know the same tokens.
     """
 
@@ -36,6 +37,7 @@ class Pair:
     text_draft: Any = None
     third: Any = None
     by_transformers: Callable[[], Pair] | None = None
+    law: str = ""
 
     def __post_init__(self) -> None:
         if self.draft is None:

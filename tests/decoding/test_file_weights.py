@@ -39,9 +39,10 @@ def in_blocks(model: Any, kind: str, other: str | None = None) -> list[Any]:
                 blocks = gguf.quantize(linear.weight.detach()[order].numpy(), its)
                 linear.weight[order] = torch.from_numpy(gguf.dequantize(blocks, its))
                 tensors.append(SimpleNamespace(name=f"blk.{number}.{names[name]}.weight", tensor_type=its, data=blocks))
-    for name in ("token_embd", "output"):
-        its = gguf.GGMLQuantizationType.Q8_0
-        tensors.append(SimpleNamespace(name=f"{name}.weight", tensor_type=its, data=None))
+    its = gguf.GGMLQuantizationType.Q8_0
+    for name, table in (("token_embd", model.get_input_embeddings()), ("output", model.get_output_embeddings())):
+        blocks = gguf.quantize(table.weight.detach().numpy(), its)
+        tensors.append(SimpleNamespace(name=f"{name}.weight", tensor_type=its, data=blocks))
     return [*tensors, SimpleNamespace(name="output_norm.weight", tensor_type=gguf.GGMLQuantizationType.F32, data=None)]
 
 

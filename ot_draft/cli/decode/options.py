@@ -93,6 +93,14 @@ class ModelOptions:
         help="Of both models' weights; products of float16 are float32 on a CPU; file: the target's as its GGUF file has them, on a CPU.",
         **SHOWN,
     )
+    backend: str = option(
+        "--backend",
+        default=defaults.BACKEND,
+        type=click.Choice(defaults.BACKENDS),
+        help="openvino: a GGUF target of the Llama family by the weights of its file, on a CPU, the rows of its products rounded to 8 bits;"
+        " openvino-float: rows as they are.",
+        **SHOWN,
+    )
     device: str = option("--device", default=defaults.DEVICE, help="cpu or cuda.", **SHOWN)
     device_map: str | None = option(
         "--device-map", help="How accelerate spreads the target over devices, for example auto."

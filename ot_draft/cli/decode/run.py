@@ -52,6 +52,7 @@ def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tupl
     # Of the two embedded drafts the one that brings more; the other one is for transformers' own generation.
     draft = "states" if models.target is None and models.draft is None else models.draft
     others: dict[str, Any] = {} if output.compare else {"assistant": None}
+    others["backend"] = models.backend
     where = models.dtype, models.device, models.device_map
     pair = load_models(models.target, draft, *where, cache=models.cache, progress=progress, **others)
     tokens, _ = encode_prompts(pair, prompts, settings.prompts.chat)
@@ -142,6 +143,8 @@ def show(job: Job, method: Method) -> None:
         if key is not None:
             click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
     click.echo(baseline.line, err=True, nl=bool(baseline.line))
+    if job.settings.models.backend != defaults.BACKEND:
+        click.echo(f"law: {job.pair.law}", err=True)
     if trace is not None:
         close_traces([trace])
     if audited is not None:
@@ -150,7 +153,7 @@ def show(job: Job, method: Method) -> None:
         output.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
         click.echo(f"picture: {output.svg}", err=True)
     if output.html is not None:
-        output.html.write_text(page(pages, job.settings.summary_rows()), encoding="utf-8")
+        output.html.write_text(page(pages, [*job.settings.summary_rows(), ("law", job.pair.law)]), encoding="utf-8")
         click.echo(f"page: {output.html}", err=True)
 
 

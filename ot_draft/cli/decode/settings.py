@@ -134,7 +134,7 @@ class DecodeSettings:
     def summary_rows(self) -> list[tuple[str, str]]:
         """Names and values for a page or a record: models, numbers, sampling."""
         sampling, shown = self.sampling, list[tuple[str, Any]]()
-        shown += [(name, getattr(self.models, name)) for name in ("target", "draft", "dtype", "device")]
+        shown += [(name, getattr(self.models, name)) for name in ("target", "draft", "backend", "dtype", "device")]
         shown += [(name, getattr(sampling, name)) for name in ("temperature", "max_tokens", "seed")]
         shown += [
             (name, getattr(sampling, name)) for name, neutral in NEUTRAL.items() if getattr(sampling, name) != neutral

@@ -1,0 +1,135 @@
+"""Attention over the slots that each token sees, one list a token: its sums are added in the order of the text wherever its slots lie.
+
+A token of a tree reads the same keys and values in the same order as the same token of plain decoding, by the same instructions, so that
+every bit of what comes out is the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import MissingPackage
+from ..rules.compiled import compiled
+
+FASTER = frozenset({"reassoc", "contract", "nsz", "arcp"})  # the order of a list's sums depends on its length alone
+STEP = 4  # values that are added at a time
+FLOOR = -87.0  # e to its power is the least that is told from 0
+LOG2_E, LN_2_HIGH, LN_2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
+
+
+def lists(sees, slots_per_row, found, counts):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Fill found (R, most) and counts (R,) with the slots that each of B x T tokens sees, bool (B or 1, T, live), in order."""
+    texts, length, live = sees.shape
+    for row in range(len(counts)):
+        text, token, count = row // length, row % length, 0
+        seen = sees[text if texts > 1 else 0, token]
+        for slot in range(live):
+            if seen[slot]:
+                found[row, count] = text * slots_per_row + slot
+                count += 1
+        counts[row] = count
+
+
+def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers, out):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest that numba compiles
+    """Turn queries and keys, write keys and values of R tokens to their slots, and fill out (R, heads * width).
+
+    qkv: (R, (heads + 2 groups) * width). keys, values: (slots, groups, width). cosines, sines: (R, width / 2). room, powers: memory of
+    heads of a group x the longest list; powers as whole numbers.
+    """
+    rows, (_, groups, width) = len(qkv), keys.shape
+    heads, half = out.shape[1] // width, width // 2
+    together, scale = heads // groups, np.float32(1 / np.sqrt(width))
+    lifted = powers.view(np.float32)
+    for row in range(rows):
+        slot = slots[row]
+        for head in range(heads + groups):
+            start = head * width
+            for i in range(half):
+                cosine, sine = cosines[row, i], sines[row, i]
+                one, other = qkv[row, start + i], qkv[row, start + half + i]
+                if head < heads:
+                    out[row, start + i] = (one * cosine - other * sine) * scale
+                    out[row, start + half + i] = (other * cosine + one * sine) * scale
+                else:
+                    keys[slot, head - heads, i] = one * cosine - other * sine
+                    keys[slot, head - heads, half + i] = other * cosine + one * sine
+        start = (heads + groups) * width
+        for group in range(groups):
+            for i in range(width):
+                values[slot, group, i] = qkv[row, start + group * width + i]
+    for row in range(rows):
+        count = counts[row]
+        for group in range(groups):
+            for member in range(together):
+                start = (group * together + member) * width
+                query = out[row, start : start + width]
+                largest = np.float32(-np.inf)
+                whole = count - count % STEP
+                for place in range(0, whole, STEP):
+                    a, b, c, d = (
+                        keys[found[row, place], group],
+                        keys[found[row, place + 1], group],
+                        keys[found[row, place + 2], group],
+                        keys[found[row, place + 3], group],
+                    )
+                    p, q, r, s = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+                    for i in range(width):
+                        p += query[i] * a[i]
+                        q += query[i] * b[i]
+                        r += query[i] * c[i]
+                        s += query[i] * d[i]
+                    room[place], room[place + 1], room[place + 2], room[place + 3] = p, q, r, s
+                for place in range(whole, count):
+                    a, p = keys[found[row, place], group], np.float32(0)
+                    for i in range(width):
+                        p += query[i] * a[i]
+                    room[place] = p
+                largest = np.float32(-np.inf)
+                for place in range(count):
+                    largest = max(largest, room[place])
+                for place in range(count):
+                    x = max(room[place] - largest, np.float32(FLOOR))
+                    power = np.floor(x * np.float32(LOG2_E) + np.float32(0.5))
+                    x = x - power * np.float32(LN_2_HIGH) - power * np.float32(LN_2_LOW)
+                    grown = np.float32(1.9875691500e-4) * x + np.float32(1.3981999507e-3)
+                    grown = grown * x + np.float32(8.3334519073e-3)
+                    grown = grown * x + np.float32(4.1665795894e-2)
+                    grown = grown * x + np.float32(1.6666665459e-1)
+                    grown = grown * x + np.float32(5.0000001201e-1)
+                    room[place] = grown * x * x + x + np.float32(1)
+                    powers[place] = (np.int32(power) + np.int32(127)) << np.int32(23)
+                total = np.float32(0)
+                for place in range(count):
+                    room[place] *= lifted[place]
+                    total += room[place]
+                share = np.float32(1) / total
+                for i in range(width):
+                    query[i] = np.float32(0)
+                for place in range(0, whole, STEP):
+                    a, b, c, d = (
+                        values[found[row, place], group],
+                        values[found[row, place + 1], group],
+                        values[found[row, place + 2], group],
+                        values[found[row, place + 3], group],
+                    )
+                    p, q, r, s = room[place], room[place + 1], room[place + 2], room[place + 3]
+                    for i in range(width):
+                        query[i] += p * a[i] + q * b[i] + r * c[i] + s * d[i]
+                for place in range(whole, count):
+                    p, a = room[place], values[found[row, place], group]
+                    for i in range(width):
+                        query[i] += p * a[i]
+                for i in range(width):
+                    query[i] *= share
+
+
+@cache
+def kernels() -> tuple[Any, Any]:
+    """`lists` and `attend`, compiled. MissingPackage without numba: as loops of Python they would take seconds a pass."""
+    made = compiled(lists), compiled(attend, FASTER)
+    if None in made:
+        raise MissingPackage("numba", "openvino")
+    return made

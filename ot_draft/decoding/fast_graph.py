@@ -1,0 +1,214 @@
+"""A Llama as graphs of OpenVINO, in which attention is a node of our own: it reads and writes a cache outside of them.
+
+Products of 4 and 8 bits take rows rounded to 8 bits, group by group, unless `exact` keeps them as floats; all else is float32. The least
+of a group of the file's weights is a second product, with the sums of the row's groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..optional import load
+from .fast_attention import kernels
+from .fast_weights import MIDDLE, Weights
+from .file_weights import GROUP
+from .llama import head_width, rope_base
+
+ov = load("openvino", "openvino")
+from openvino import Op, opset13  # noqa: E402
+
+WHOLE = np.iinfo(np.int32).max
+
+
+@dataclass
+class Pass:
+    """What attention needs to know of the pass that runs: set before it, read by every layer's node.
+
+    keys, values: (layers, cells, groups, width). cells: (R,) where the R tokens are written; found (R, most), counts (R,): what they see.
+    """
+
+    width: int
+    base: float
+    keys: Any = None
+    values: Any = None
+    cells: Any = None
+    found: Any = None
+    counts: Any = None
+    cosines: Any = None
+    sines: Any = None
+    room: Any = field(default_factory=lambda: np.zeros(0, np.float32))
+    powers: Any = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def begin(self, keys: Any, values: Any, cells: Any, positions: Any, sees: Any, slots_per_row: int) -> None:
+        """sees: bool (B or 1, T, live); positions, cells: (R,)."""
+        self.keys, self.values, self.cells = keys, values, cells
+        live = sees.shape[-1]
+        self.found, self.counts = np.zeros((len(cells), live), np.int64), np.zeros(len(cells), np.int64)
+        kernels()[0](sees, slots_per_row, self.found, self.counts)
+        if len(self.room) < live:
+            self.room, self.powers = np.zeros(live, np.float32), np.zeros(live, np.int32)
+        steps = self.base ** -(np.arange(0, self.width, 2) / self.width)
+        angles = np.outer(positions, steps)
+        self.cosines, self.sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+    def attend(self, number: int, qkv: Any, out: Any) -> None:
+        """Of layer `number`."""
+        at = self.keys[number], self.values[number]
+        kernels()[1](
+            qkv, *at, self.cells, self.found, self.counts, self.cosines, self.sines, self.room, self.powers, out
+        )
+
+
+class Attention(Op):
+    """Queries, keys and values (R, ...) of a layer to what it attends to, (R, heads * width)."""
+
+    def __init__(self, inputs: Any, now: Pass, number: int, width: int) -> None:
+        super().__init__(self)
+        self.now, self.number, self.width = now, number, width
+        self.set_arguments(inputs)
+        self.constructor_validate_and_infer_types()
+
+    def validate_and_infer_types(self) -> None:
+        rows = self.get_input_partial_shape(0)[0]
+        self.set_output_type(0, self.get_input_element_type(0), ov.PartialShape([rows, self.width]))
+
+    def clone_with_new_inputs(self, inputs: Any) -> Attention:
+        return Attention(inputs, self.now, self.number, self.width)
+
+    def has_evaluate(self) -> bool:
+        return True
+
+    def visit_attributes(self, visitor: Any) -> bool:
+        return True
+
+    def evaluate(self, outputs: Any, inputs: Any) -> bool:
+        qkv = inputs[0].data
+        outputs[0].shape = [len(qkv), self.width]
+        self.now.attend(self.number, qkv, outputs[0].data)
+        return True
+
+
+def integers(*values: int) -> Any:
+    """A constant."""
+    return opset13.constant(np.array(values, np.int64))
+
+
+def cut(x: Any, start: int, end: int) -> Any:
+    """Columns of (R, width)."""
+    return opset13.slice(x, integers(start), integers(end), integers(1), integers(1))
+
+
+def product(x: Any, parts: Sequence[Any]) -> Any:
+    """x (R, in) times the weights of layers that read the same rows, side by side."""
+    if len({part.kind for part in parts}) > 1:
+        return opset13.concat([product(x, [part]) for part in parts], 1)
+    whole = reduce(lambda one, other: one.beside(other), parts)
+    if not isinstance(whole, Weights):
+        return opset13.matmul(x, opset13.constant(whole.values), False, True)
+    rows, groups, _ = whole.codes.shape
+    if whole.codes.dtype == np.int8:
+        codes = opset13.convert(opset13.constant(whole.codes), ov.Type.f16)
+    else:
+        codes = opset13.convert(opset13.constant(whole.codes, dtype=ov.Type.u4), ov.Type.f16)
+        middle = np.full((rows, groups, 1), MIDDLE, np.uint8)
+        codes = opset13.subtract(codes, opset13.convert(opset13.constant(middle, dtype=ov.Type.u4), ov.Type.f16))
+    scaled = opset13.multiply(codes, opset13.constant(whole.scales[..., None]))
+    weight = opset13.convert(opset13.reshape(scaled, integers(rows, groups * GROUP), False), ov.Type.f32)
+    found = opset13.matmul(x, weight, False, True)
+    if whole.least is None:
+        return found
+    sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, groups, GROUP), False), integers(2), False)
+    return opset13.add(found, opset13.matmul(sums, opset13.constant(whole.least), False, True))
+
+
+def unit(x: Any, epsilon: float) -> Any:
+    """Rows brought to mean square 1."""
+    square = opset13.reduce_mean(opset13.multiply(x, x), integers(-1), True)
+    root = opset13.power(opset13.add(square, opset13.constant(np.float32(epsilon))), opset13.constant(np.float32(-0.5)))
+    return opset13.multiply(x, root)
+
+
+def norm(x: Any, weight: Any, epsilon: float) -> Any:
+    """The same times a weight."""
+    return opset13.multiply(unit(x, epsilon), opset13.constant(weight))
+
+
+class Layers:
+    """The layers of a Llama. now: what their attention is told before a pass."""
+
+    def __init__(self, weights: Any, config: Any, count: int) -> None:
+        self.weights, self.config, self.count = weights, config, count
+        self.width, self.bytes_read = head_width(config), 0
+        self.now = Pass(self.width, rope_base(config))
+
+    def part(self, x: Any, *names: str) -> Any:
+        """A product with the layers of these names."""
+        layers = [self.weights.layer(name) for name in names]
+        self.bytes_read += sum(layer.bytes_read for layer in layers)
+        return product(x, layers)
+
+    def normed(self, x: Any, name: str) -> Any:
+        """A norm by its name."""
+        return norm(x, self.weights.tensor(f"{name}.weight"), self.config.rms_norm_eps)
+
+    def through(self, x: Any) -> list[Any]:
+        """x (R, width), and what comes out of each layer."""
+        found = [x]
+        for number in range(self.count):
+            found.append(self._layer(found[-1], number))
+        return found
+
+    def _layer(self, x: Any, number: int) -> Any:
+        name = f"model.layers.{number}"
+        heads = self.config.num_attention_heads * self.width
+        qkv = self.part(self.normed(x, f"{name}.input_layernorm"), *(f"{name}.self_attn.{each}_proj" for each in "qkv"))
+        attention = Attention([qkv.output(0)], self.now, number, heads)
+        x = opset13.add(x, self.part(attention.output(0), f"{name}.self_attn.o_proj"))
+        both = self.part(
+            self.normed(x, f"{name}.post_attention_layernorm"), f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"
+        )
+        inner = self.config.intermediate_size
+        raised = opset13.multiply(opset13.swish(cut(both, 0, inner)), cut(both, inner, 2 * inner))
+        return opset13.add(x, self.part(raised, f"{name}.mlp.down_proj"))
+
+
+def rows_in(width: int) -> Any:
+    """An input of rows of so many numbers."""
+    return opset13.parameter([-1, width], ov.Type.f32)
+
+
+def places_in() -> Any:
+    """An input of numbers of rows."""
+    return opset13.parameter([-1], ov.Type.i64)
+
+
+def chosen(x: Any, places: Any) -> Any:
+    """Rows of these numbers."""
+    return opset13.gather(x, places, integers(0))
+
+
+class Compiled:
+    """A graph that can be asked. exact: keep rows as floats in products of 4 and 8 bits."""
+
+    def __init__(self, outputs: Sequence[Any], inputs: Sequence[Any], exact: bool) -> None:
+        settings = {
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if exact else GROUP,
+        }
+        self._request = (
+            ov.Core().compile_model(ov.Model(list(outputs), list(inputs)), "CPU", settings).create_infer_request()
+        )
+
+    def __call__(self, *inputs: Any) -> list[torch.Tensor]:
+        """Tensors in memory of their own."""
+        found = self._request.infer(list(inputs), share_inputs=True, share_outputs=True)
+        return [torch.from_numpy(found[number].copy()) for number in range(len(found))]

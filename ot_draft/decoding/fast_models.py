@@ -1,0 +1,334 @@
+"""Target and draft in OpenVINO: what stands in a `Pair`, how a batch is read, and how the two are loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import CannotDecode
+from . import llama
+from .cache import Cache, causal_mask
+from .fast_graph import Compiled, Layers, chosen, opset13, places_in, product, rows_in, unit
+from .fast_weights import DraftWeights, FolderWeights, in_8_bits
+from .passes import Passes
+
+LAWS = {False: "the file's weights, 8-bit activations", True: "the file's weights, float activations"}
+
+
+class CellCache(Cache):
+    """Keys and values of all layers, float32 (layers, B * S, groups, width), taken when the first pass says of how many texts."""
+
+    def __init__(self, slots_per_row: int, layers: int, groups: int, width: int) -> None:
+        super().__init__(slots_per_row)
+        self._shape = layers, groups, width
+        self.keys: Any = None
+        self.values: Any = None
+        self._states: Tensor | None = None
+
+    def begin(self, texts: int) -> None:
+        """Take the memory."""
+        if self.keys is None:
+            layers, groups, width = self._shape
+            self.keys, self.values = np.zeros((2, layers, texts * self.slots_per_row, groups, width), np.float32)
+
+    def keep_states(self, states: Tensor, slots: Tensor) -> None:
+        """Write hidden states (B, T, width) to slots (B, T)."""
+        if self._states is None:
+            self._states = states.new_zeros(len(states), self.slots_per_row, states.shape[-1])
+        self._states[torch.arange(len(states))[:, None], slots] = states
+
+    def states_at(self, slots: Tensor) -> Tensor:
+        assert self._states is not None
+        return self._states[torch.arange(len(slots))[:, None], slots]
+
+    def move(self, sources: Tensor, destinations: Tensor) -> None:
+        rows = np.arange(len(sources))[:, None] * self.slots_per_row
+        here, there = (rows + slots.numpy() for slots in (sources, destinations))
+        for memory in (self.keys, self.values):
+            memory[:, there] = memory[:, here]
+        if self._states is not None:
+            self._states[torch.arange(len(sources))[:, None], destinations] = self.states_at(sources)
+
+
+class FastModel:
+    """A Llama's layers in a graph. least: rows that a pass has, since a product of one row may add in another order."""
+
+    def __init__(self, config: Any, embedding: Tensor, exact: bool) -> None:
+        self.config, self.embedding, self.exact = config, embedding, exact
+        self.vocabulary_size, self.bytes_read = len(embedding), 0
+
+    layers: Layers
+
+    def cache(self, slots: int) -> CellCache:
+        """For the layers' keys and values."""
+        return CellCache(slots, self.layers.count, self.config.num_key_value_heads, self.layers.width)
+
+    def get_input_embeddings(self) -> Any:
+        """The table of tokens."""
+        return SimpleNamespace(num_embeddings=self.vocabulary_size, weight=self.embedding)
+
+    def run(
+        self,
+        graph: Compiled,
+        least: int,
+        cache: CellCache,
+        entered: Sequence[Tensor],
+        slots: Tensor,
+        positions: Tensor,
+        sees: Tensor,
+        last: int,
+    ) -> list[Tensor]:
+        """One pass of B x T tokens, what goes in being (B, T, width) each: outputs by the graph's scored rows or by all."""
+        batch, length = slots.shape
+        cache.begin(batch)
+        cells = (slots + torch.arange(batch)[:, None] * cache.slots_per_row).flatten().numpy()
+        rows = torch.arange(batch * length).view(batch, length)[:, -last:].flatten()
+        given, places, seen = [x.flatten(0, 1).numpy() for x in entered], positions.flatten().numpy(), sees.numpy()
+        if len(cells) < least:  # one token, twice
+            given, cells, places = [np.repeat(x, 2, 0) for x in given], np.repeat(cells, 2), np.repeat(places, 2)
+            seen = np.repeat(seen, 2, 1)
+        self.layers.now.begin(cache.keys, cache.values, cells, places, seen, cache.slots_per_row)
+        return graph(*given, rows.numpy())
+
+
+class FastTarget(FastModel):
+    """A target of the Llama family from a converted GGUF file."""
+
+    def __init__(self, folder: Path, exact: bool) -> None:
+        """CannotDecode for a file of another family."""
+        config, ends = (json.loads((folder / f"{name}config.json").read_text()) for name in ("", "generation_"))
+        if not llama.reads(config):
+            raise CannotDecode("backend openvino takes GGUF files of Llamas, and this is none: take --backend torch")
+        from safetensors.torch import load_file
+
+        self.folder, self.weights = folder, FolderWeights(folder)
+        # In a mapping, of which the rows that are looked up come into memory.
+        embedding = load_file(folder / "model.safetensors")["model.embed_tokens.weight"]
+        super().__init__(SimpleNamespace(**config), embedding, exact)
+        self.generation_config, self.law = SimpleNamespace(**ends), LAWS[exact]
+        self._keeps: tuple[int, ...] | None = None
+
+    def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
+        """As the engine calls it."""
+        return TargetPasses(self, n, tuple(keeps))
+
+    def draft(self, file: Path) -> FastDraft:
+        """A draft of a file of layers on this target's embedding."""
+        from safetensors.torch import load_file
+
+        return FastDraft(load_file(file), self)
+
+    def compiled(self, keeps: tuple[int, ...]) -> tuple[Compiled, int]:
+        """The graph that gives logits of the chosen rows and, where it keeps any, features of all; and the least rows of a pass."""
+        if self._keeps is None or (keeps and keeps != self._keeps):
+            self._keeps = keeps
+            self._compiled = self._made(keeps)
+            self.least = self._least()
+        return self._compiled, self.least
+
+    def _made(self, keeps: tuple[int, ...]) -> Compiled:
+        config = self.config
+        self.layers = Layers(self.weights, config, config.num_hidden_layers)
+        x, places = rows_in(config.hidden_size), places_in()
+        between = self.layers.through(x)
+        last = self.layers.normed(between[-1], "model.norm")
+        head = "lm_head" if "lm_head.weight" in self.weights else "model.embed_tokens"
+        outputs = [self.layers.part(chosen(last, places), head)]
+        if keeps:
+            outputs.append(
+                opset13.concat([unit(h, config.rms_norm_eps) for h in (*(between[k] for k in keeps), last)], 1)
+            )
+        self.bytes_read = self.layers.bytes_read
+        return Compiled(outputs, [x, places], self.exact)
+
+    def _least(self) -> int:
+        """2 where a row by itself gives other bits than beside another."""
+        one = torch.zeros(1, 1, dtype=torch.int64)
+        entered = self.embedding[:1].float()[None]
+        sees = torch.ones(1, 1, 1, dtype=torch.bool)
+        alone, double = (
+            self.run(self._compiled, rows, self.cache(1), [entered], one, one, sees, 1)[0] for rows in (1, 2)
+        )
+        return 1 if torch.equal(alone, double) else 2
+
+
+class FastPasses(Passes):
+    """What both have in common."""
+
+    def __init__(self, model: Any, n: int, keeps: tuple[int, ...]) -> None:
+        self.model, self.n, self.keeps, self.config = model, n, keeps, model.config
+        self.device, self.dtype, self.scored = torch.device("cpu"), torch.float32, self._scored()
+
+    def _scored(self) -> Tensor | None:
+        width = self.model.vocabulary_size
+        return torch.arange(width) if width < self.n else None
+
+    def cache(self, slots: int) -> CellCache:
+        self._ready()
+        made: CellCache = self.model.cache(slots)
+        return made
+
+    def _ready(self) -> None:
+        """Have the graph made."""
+
+    def check_reads_trees(self) -> None:
+        """It does."""
+
+    @property
+    def limit(self) -> tuple[int | None, str]:
+        return getattr(self.config, "max_position_embeddings", None), "context"
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        return self.model.embedding[tokens.clamp(0, len(self.model.embedding) - 1)].float()
+
+    def _from_start(self, text: Sequence[int]) -> tuple[CellCache, Tensor, Tensor, Tensor]:
+        """A cache for a text, its tokens (1, T), slots and what they see."""
+        length = len(text)
+        cache, slots = self.cache(length), torch.arange(length)[None]
+        return cache, torch.tensor([list(text)]), slots, causal_mask(length, length, self.device)
+
+
+class TargetPasses(FastPasses):
+    """A `FastTarget`."""
+
+    def _ready(self) -> None:
+        self.model.compiled(self.keeps)
+
+    def logits(
+        self,
+        cache: Any,
+        tokens: Tensor,
+        slots: Tensor,
+        positions: Tensor,
+        sees: Tensor,
+        last: int = 0,
+        before: Tensor | None = None,
+    ) -> Tensor:
+        graph, least = self.model.compiled(self.keeps)
+        logits, *features = self.model.run(graph, least, cache, [self._embedded(tokens)], slots, positions, sees, last)
+        if features and self.keeps:
+            cache.keep_states(features[0][: tokens.numel()].view(*tokens.shape, -1), slots)
+        return logits.view(len(tokens), -1, logits.shape[-1])[..., : self.n]
+
+    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
+        cache, tokens, slots, sees = self._from_start(text[: places[-1]])
+        return self.logits(cache, tokens, slots, slots, sees)[0, torch.tensor(places) - 1]
+
+    def features_along(self, text: Sequence[int]) -> Tensor:
+        if not text:
+            return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size)
+        cache, tokens, slots, sees = self._from_start(text)
+        self.logits(cache, tokens, slots, slots, sees, last=1)
+        return cache.states_at(slots)[0]
+
+
+class FastDraft(FastModel):
+    """A draft of layers on the target's embedding, which may read its hidden states; see `SubsetDraft` and `StateDraft`."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], target: FastTarget) -> None:
+        """tensors: of the file."""
+        config = SimpleNamespace(**vars(target.config))
+        config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
+        config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
+        super().__init__(config, target.embedding, False)
+        self.vocabulary_subset = tensors["vocabulary_subset"].long()
+        self.reads: tuple[int, ...] = tuple(tensors["reads"].tolist()) if "reads" in tensors else ()
+        self._weights = DraftWeights(tensors)
+        self.layers = Layers(self._weights, config, config.num_hidden_layers)
+        self.graph = self._made(in_8_bits(self.embedding[self.vocabulary_subset].float().numpy()))
+
+    def _made(self, head: Any) -> Compiled:
+        width, layers = self.config.hidden_size, self.layers
+        inputs = [rows_in(width)] + ([rows_in(width)] if self.reads else [])
+        places, x = places_in(), inputs[0]
+        if self.reads:
+            x = opset13.add(x, layers.part(layers.normed(inputs[1], "norm_states"), "project"))
+        states = layers.through(x)[-1]
+        logits = product(layers.normed(chosen(states, places), "model.norm"), [head])
+        self.bytes_read = layers.bytes_read + head.bytes_read
+        return Compiled([logits, *([states] if self.reads else [])], [*inputs, places], False)
+
+    @cached_property
+    def fuse(self) -> Compiled:
+        """Features of the target (R, f) made one vector (R, width)."""
+        features = rows_in((len(self.reads) + 1) * self.config.hidden_size)
+        return Compiled([product(features, [self._weights.layer("fuse")])], [features], False)
+
+    def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
+        """As the engine calls it."""
+        return DraftPasses(self, n, ())
+
+
+class DraftPasses(FastPasses):
+    """A `FastDraft`."""
+
+    def __init__(self, model: FastDraft, n: int, keeps: tuple[int, ...]) -> None:
+        super().__init__(model, n, keeps)
+        self.reads = model.reads
+
+    def _scored(self) -> Tensor | None:
+        subset: Tensor = self.model.vocabulary_subset
+        return subset
+
+    def logits(
+        self,
+        cache: Any,
+        tokens: Tensor,
+        slots: Tensor,
+        positions: Tensor,
+        sees: Tensor,
+        last: int = 0,
+        before: Tensor | None = None,
+    ) -> Tensor:
+        entered = [self._embedded(tokens), *([] if before is None else [before])]
+        logits, *states = self.model.run(self.model.graph, 1, cache, entered, slots, positions, sees, last)
+        if states:
+            cache.keep_states(states[0].view(*tokens.shape, -1), slots)
+        return logits.view(len(tokens), -1, logits.shape[-1])
+
+    def before(self, target: Any, places: Tensor) -> Tensor | None:
+        if not self.reads:
+            return None
+        fused = self._fused(target.states_at((places - 1).clamp(min=0)))
+        return fused.masked_fill((places == 0)[..., None], 0)
+
+    def _fused(self, features: Tensor) -> Tensor:
+        return self.model.fuse(features.flatten(0, -2).numpy())[0].view(*features.shape[:-1], -1)
+
+    def before_drafted(self, own: Any, slots: Tensor) -> Tensor | None:
+        return own.states_at(slots) if self.reads else None
+
+    def read_for_good(self, root: int, length: int) -> int:
+        return min(root + 1, length - 2) if self.reads else length - 2
+
+    def target_context(self, target: Any, text: Sequence[int], room: int) -> Any:
+        return target.passes(self.n, self.reads).features_along(text) if self.reads else None
+
+    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
+        cache, tokens, slots, sees = self._from_start(text[: places[-1]])
+        rows, last = torch.tensor(places) - 1, tokens.shape[1]
+        if not self.reads:
+            return self.logits(cache, tokens, slots, slots, sees)[0, rows]
+        known = min(len(context) + 1, last)
+        before = torch.zeros(1, known, self.config.hidden_size)
+        if known > 1:
+            before[0, 1:] = self._fused(context[: known - 1])
+        found = [
+            self.logits(cache, tokens[:, :known], slots[:, :known], slots[:, :known], sees[:, :known], before=before)
+        ]
+        for place in range(known, last):  # of its own states
+            at = slice(place, place + 1)
+            before = cache.states_at(slots[:, place - 1 : place])
+            found.append(self.logits(cache, tokens[:, at], slots[:, at], slots[:, at], sees[:, at], before=before))
+        return torch.cat(found, 1)[0, rows]
+
+    def features_along(self, text: Sequence[int]) -> Tensor:
+        raise CannotDecode("a draft of layers in OpenVINO keeps no states for another draft: take --backend torch")

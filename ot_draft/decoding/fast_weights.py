@@ -1,0 +1,129 @@
+"""Weights in groups that share a scale: as a GGUF file has them, or rounded to 8 bits; else as they are, in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import CannotDecode
+from .file_weights import BLOCKS, BYTES, GROUP, unpacked
+
+MIDDLE = 8  # of the codes 0 .. 15
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Of a linear layer, (out, in). codes: int (out, groups, GROUP); scales: float16 (out, groups).
+
+    A weight is scale * code where codes are signed (8 bits), else scale * (code - MIDDLE) (4 bits), plus the group's least (out, groups),
+    None for 0.
+    """
+
+    codes: Any
+    scales: Any
+    least: Any = None
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What must be equal for layers to be one."""
+        return type(self), self.codes.dtype, self.codes.shape[1:], self.least is None
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that a pass reads."""
+        bits = 8 if self.codes.dtype == np.int8 else 4
+        return self.codes.size * bits // 8 + 2 * self.scales.size + (0 if self.least is None else 4 * self.least.size)
+
+    def beside(self, other: Weights) -> Weights:
+        """Further outputs."""
+        least = None if self.least is None else np.concatenate((self.least, other.least))
+        return Weights(np.concatenate((self.codes, other.codes)), np.concatenate((self.scales, other.scales)), least)
+
+
+@dataclass(frozen=True)
+class FloatWeights:
+    """Of a linear layer, float32 (out, in)."""
+
+    values: Any
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What must be equal for layers to be one."""
+        return type(self), self.values.shape[1]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that a pass reads."""
+        return int(self.values.nbytes)
+
+    def beside(self, other: FloatWeights) -> FloatWeights:
+        """Further outputs."""
+        return FloatWeights(np.concatenate((self.values, other.values)))
+
+
+def in_8_bits(values: Any) -> Any:
+    """Float weights (out, in) rounded to whole multiples of a scale for every group; as they are where no groups fit."""
+    rows, width = values.shape
+    if width % GROUP:
+        return FloatWeights(values)
+    groups = values.reshape(rows, -1, GROUP)
+    scales = (np.abs(groups).max(-1) / 127).astype(np.float16)
+    codes = groups / np.maximum(scales, np.float16(6e-8)).astype(np.float32)[..., None]
+    return Weights(np.clip(np.rint(codes), -127, 127).astype(np.int8), scales)
+
+
+class FolderWeights:
+    """Of a converted file: layers of the file's own blocks, and single tensors in float32."""
+
+    def __init__(self, folder: Path) -> None:
+        from safetensors import safe_open
+
+        if not (folder / BLOCKS).is_file():
+            raise CannotDecode("backend openvino takes GGUF files of Llamas, and this is none: take --backend torch")
+        self._blocks: Any = safe_open(folder / BLOCKS, "pt")
+        self._floats: Any = safe_open(folder / "model.safetensors", "pt")
+        self._kinds: Mapping[str, str] = self._blocks.metadata() or {}
+        self._stored, self._names = set(self._blocks.keys()), set(self._floats.keys())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def tensor(self, name: str) -> Any:
+        """One tensor in float32."""
+        return self._floats.get_tensor(name).float().numpy()
+
+    def layer(self, name: str) -> Any:
+        """A linear layer; in float32 where its type is none of BYTES. CannotDecode for one with biases."""
+        if f"{name}.bias" in self:
+            raise CannotDecode(f"backend openvino has no layers with biases, as {name} is: take --backend torch")
+        name = f"{name}.weight"
+        if name not in self._stored:
+            return FloatWeights(self.tensor(name))
+        kind, blocks = self._kinds[name], self._blocks.get_tensor(name)
+        if kind == "Q8_0":
+            blocks = blocks.view(len(blocks), -1, BYTES[kind])
+            scales = blocks[..., :2].contiguous().view(torch.float16)[..., 0]
+            return Weights(blocks[..., 2:].contiguous().view(torch.int8).numpy(), scales.numpy())
+        codes, scales, zeros = unpacked(blocks, kind)
+        grouped = codes.unflatten(1, (-1, GROUP)).numpy()
+        return Weights(grouped, scales.half().numpy(), zeros.numpy() if kind == "Q4_1" else None)
+
+
+class DraftWeights:
+    """Of a draft's file of layers: in 8 bits, whatever acceptance that costs, since its law is what it computes."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self._tensors = tensors
+
+    def tensor(self, name: str) -> Any:
+        """One tensor in float32."""
+        return self._tensors[name].float().numpy()
+
+    def layer(self, name: str) -> Any:
+        """A linear layer."""
+        return in_8_bits(self.tensor(f"{name}.weight"))

@@ -1,0 +1,138 @@
+"""Models in OpenVINO: the numbers of the file's weights, trees that equal plain decoding in every bit, and drafts that read states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from test_file_weights import SIZES, in_blocks
+from tiny_models import tiny_llama
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+gguf = pytest.importorskip("gguf")
+pytest.importorskip("openvino")
+pytest.importorskip("numba")
+
+from llm_demo.distil.train import as_tensors  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode, load_pair  # noqa: E402
+from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
+from ot_draft.decoding.fast_attention import kernels  # noqa: E402
+from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
+from ot_draft.decoding.file_weights import write_blocks  # noqa: E402
+from ot_draft.decoding.language_model import language_model  # noqa: E402
+from ot_draft.paths import FixedTree, TreeShape  # noqa: E402
+
+N = 40
+TEXT = [(7 * place) % N for place in range(1, 50)]
+KINDS = ["Q4_0", "Q4_1", "Q8_0"]
+
+
+def target_of(folder: Path, kind: str, exact: bool = False, other: str | None = None, seed: int = 7) -> tuple[Any, Any]:
+    """A target of a converted file, and transformers' model of the same numbers in float32."""
+    model = tiny_llama(seed, N, 3, torch.float32, 0.3, **SIZES)
+    its = gguf.GGMLQuantizationType.Q8_0
+    model.lm_head.weight.copy_(torch.from_numpy(gguf.dequantize(gguf.quantize(model.lm_head.weight.numpy(), its), its)))
+    blocks = in_blocks(model, kind, other)
+    model.save_pretrained(folder)
+    write_blocks(SimpleNamespace(tensors=blocks), folder, model.config)
+    return FastTarget(folder, exact), model
+
+
+def far(one: Any, other: Any) -> float:
+    """The largest total variation between laws of logits."""
+    return float((one.softmax(-1) - other.softmax(-1)).abs().sum(-1).max() / 2)
+
+
+@pytest.mark.parametrize(("kind", "other"), [*((kind, None) for kind in KINDS), ("Q4_0", "Q5_1")])
+def test_the_law_is_that_of_the_files_weights(kind: str, other: str | None, tmp_path: Path) -> None:
+    """To rounding with float activations; near it with those of 8 bits, whose rounding is there."""
+    places = list(range(1, len(TEXT)))
+    exact, model = target_of(tmp_path, kind, True, other)
+    wanted = language_model(model, N).logits_along(TEXT, places)
+    assert far(language_model(exact, N).logits_along(TEXT, places), wanted) < 1e-5
+    rounded = language_model(FastTarget(tmp_path, False), N).logits_along(TEXT, places)
+    assert 1e-5 < far(rounded, wanted) < 0.25
+    planted, _ = target_of(tmp_path / "other", kind, True, seed=8)
+    assert far(language_model(planted, N).logits_along(TEXT, places), wanted) > 0.25
+
+
+def attended(slots: list[int], reorder: bool = False) -> Any:
+    """What the last of so many tokens attends to, where they stand in these of 64 slots, in this order or with the first two swapped."""
+    fill, attend = kernels()
+    random = np.random.default_rng(0)
+    qkv = random.standard_normal((len(slots), (9 + 2 * 3) * 64)).astype(np.float32)
+    keys, values = random.standard_normal((2, 64, 3, 64)).astype(np.float32)
+    sees = np.zeros((1, len(slots), 64), bool)
+    for row in range(len(slots)):
+        sees[0, row, slots[: row + 1]] = True
+    found, counts = np.zeros((len(slots), 64), np.int64), np.zeros(len(slots), np.int64)
+    fill(sees, 64, found, counts)
+    if reorder:
+        found[:, :2] = found[:, 1::-1]
+    angles = np.arange(32) * np.arange(len(slots))[:, None] / 7
+    turns, out = (
+        (np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)),
+        np.zeros((len(slots), 576), np.float32),
+    )
+    attend(
+        qkv, keys, values, np.array(slots), found, counts, *turns, np.zeros(64, np.float32), np.zeros(64, np.int32), out
+    )
+    return out, qkv, turns
+
+
+def test_attention_is_the_same_in_every_bit_wherever_the_slots_lie() -> None:
+    chain, qkv, (cosines, sines) = attended(list(range(11)))
+    scattered, *_ = attended([0, 1, 2, 7, 9, 20, 22, 30, 41, 50, 63])
+    assert np.array_equal(chain, scattered)
+    swapped, *_ = attended(list(range(11)), reorder=True)
+    assert not np.array_equal(chain[2:], swapped[2:]) and np.allclose(chain[2:], swapped[2:], atol=1e-5)
+    heads = torch.from_numpy(qkv).view(11, 15, 64)
+    half = torch.cat((-heads[..., 32:], heads[..., :32]), -1)
+    turned = heads * torch.from_numpy(cosines)[:, None].repeat(1, 1, 2) + half * torch.from_numpy(sines)[
+        :, None
+    ].repeat(1, 1, 2)
+    keys, values = turned[:, 9:12].repeat_interleave(3, 1), heads[:, 12:].repeat_interleave(3, 1)
+    args = (x.transpose(0, 1)[None] for x in (turned[:, :9], keys, values))
+    wanted = torch.nn.functional.scaled_dot_product_attention(*args, is_causal=True)[0].transpose(0, 1)
+    assert np.allclose(wanted.reshape(11, -1).numpy(), chain, atol=1e-6)
+
+
+def state_draft(target: FastTarget, model: Any) -> tuple[Any, Any]:
+    """A draft that reads its states, and the same by transformers."""
+
+    made = tiny_llama(11, N, 2, torch.float32, 0.3, **SIZES).model
+    draft = StateDraft(made, model.get_input_embeddings(), torch.arange(0, N, 2), (1, 2)).float().requires_grad_(False)
+    made.set_input_embeddings(model.get_input_embeddings())
+    generator = torch.Generator().manual_seed(3)
+    for weight in (draft.fuse.weight, draft.project.weight):
+        weight.copy_(0.3 * torch.randn(weight.shape, generator=generator))
+
+    return FastDraft(as_tensors(draft), target), draft.eval()
+
+
+def test_a_draft_that_reads_states(tmp_path: Path) -> None:
+    target, model = target_of(tmp_path, "Q8_0")
+    draft, theirs = state_draft(target, model)
+    pair, places = Pair(target, draft), [3, 10, 20, 30]
+    _, found = pair.logits_along(TEXT, places)
+    _, wanted = Pair(model, theirs).logits_along(TEXT, places)
+    assert far(found, wanted) < 0.15
+    assert torch.equal(found.isinf(), wanted.isinf()) and bool(found[0].isinf().any())
+    tree = Drafting.of(FixedTree(TreeShape((0, 0, 1, 2, 3))))
+    greedy = DecodeOptions(SamplingParams(0.0), max_tokens=40, stop=())
+    prompts = [TEXT[:9], TEXT[:5]]
+    plain = [decode(pair, [prompt], options=greedy).tokens[0] for prompt in prompts]
+    drafted = decode(pair, prompts, tree, greedy)
+    assert drafted.tokens == plain and drafted.block_efficiency > 1
+
+
+def test_what_it_cannot_read_is_named(tmp_path: Path) -> None:
+    for settings in ({"dtype": "float16"}, {"cache": False}):
+        with pytest.raises(CannotDecode, match=r"backend openvino takes the weights of a .gguf file"):
+            load_pair("a.gguf", "lookup", backend="openvino", **settings)
+    with pytest.raises(CannotDecode, match="backend is 'tpu'"):
+        load_pair("a.gguf", "lookup", backend="tpu")
