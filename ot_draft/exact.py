@@ -13,8 +13,8 @@ from . import arrays as xp
 from .arrays import Array
 from .bias import Bias, bias_of
 from .laws import sets
-from .problem import TOLERANCE, Problem
-from .selection import checked
+from .problem import TOLERANCE, Problem, check_problem
+from .selection import check_callable, checked
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,10 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
 
     The judge, not the defendant: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
-    shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million.
+    shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million, or for no rule.
     """
+    check_callable(rule)
+    check_problem(problem)
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
     output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + xp.full((k,), 0, p)
     for tuples in all_drafts(problem):

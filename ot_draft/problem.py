@@ -8,7 +8,7 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
-from .errors import InvalidDistribution, InvalidDrafts
+from .errors import InvalidArgument, InvalidDistribution, InvalidDrafts
 from .laws import IID, DraftLaw
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
@@ -34,9 +34,13 @@ class Problem:
         p, q = as_array(p, "p"), as_array(q, "q")
         check_kinds(p, q)
         if p.shape != q.shape:
+            seen = f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal"
+            if p.shape[-1] == q.shape[-1]:
+                raise InvalidDistribution(
+                    f"{seen}; give as many rows of q as of p, by broadcast_to where one is for all"
+                )
             raise InvalidDistribution(
-                f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal; vocabularies of different size must"
-                " be brought to one length first (mass 0 where a model lacks a token)"
+                f"{seen}; vocabularies of different size must be brought to one length first (mass 0 where a model lacks a token)"
             )
         _check_values(p, "p")
         _check_values(q, "q")
@@ -63,6 +67,12 @@ def check_law(law: Any, k: Any) -> None:
     if not isinstance(law, DraftLaw):  # anything may have been given
         raise InvalidDrafts(f"law is {law!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
     law.check(int(k))
+
+
+def check_problem(given: Any) -> None:
+    """Refuse what is no Problem, p alone for one: InvalidArgument."""
+    if not isinstance(given, Problem):
+        raise InvalidArgument(f"problem is a {type(given).__name__}: give ot.Problem(p, q, k, law)")
 
 
 def as_array(x: Any, name: str) -> Array:
@@ -92,10 +102,11 @@ def as_array(x: Any, name: str) -> Array:
 
 
 def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
+    among = " among Fractions" if any(isinstance(v, Fraction) for v in x.ravel()) else ""
     for row in np.ndindex(x.shape):
         if not isinstance(x[row], Fraction) and (isinstance(x[row], bool) or not isinstance(x[row], int)):
             raise InvalidDistribution(
-                f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}) among Fractions:"
+                f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}){among}:"
                 " make every mass a Fraction, or every one a float"
             )
     if all(isinstance(v, Fraction) for v in x.ravel()):

@@ -10,7 +10,7 @@ from .arrays import Array
 from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import as_array, check_kinds, check_law, common_batch, token_ids
-from .selection import Selection, checked
+from .selection import Selection, check_callable, checked
 
 
 def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
@@ -43,6 +43,7 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
     under the law that the drafts were drawn by. The masses are trusted, as by rules. Raises InvalidDrafts for ids outside
     the vocabulary and shapes that do not fit together, InvalidArgument for a rule that gives no selection.
     """
+    check_callable(rule)
     p, q = as_array(p, "p"), as_array(q, "q")
     check_kinds(p, q)
     drafts = token_ids(drafts, p)

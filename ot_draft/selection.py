@@ -168,6 +168,12 @@ def approximate_for(rule: Rule, law: DraftLaw) -> Rule:
     return cast(Rule, rule.approximate_for(law)) if isinstance(rule, Approximable) else rule
 
 
+def check_callable(rule: Any) -> None:
+    """Refuse a rule that cannot be called, and a class in the place of a rule: InvalidArgument."""
+    if isinstance(rule, type) or not callable(rule):
+        raise InvalidArgument(f"rule is {rule!r}: give a rule, as ot.rules.KSeq()")
+
+
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
     """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidArgument where that is no selection of these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]

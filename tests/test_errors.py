@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction as F
 from typing import Any
 
@@ -47,6 +48,7 @@ VALUES = {
     "ragged": ([[0.5, 0.5], [1.0]], "is a ragged list: give rows of equal length"),
     "ragged Fractions": ([[F(1, 2), F(1, 2)], [F(1)]], "is a ragged list: give rows of equal length"),
     "float among Fractions": ([F(1, 2), 0.5], ", token 1: 0.5 (float) among Fractions: make every mass a Fraction"),
+    "none": ([None, 0.5], ", token 0: None (NoneType): make every mass a Fraction, or every one a float"),
     "bool among Fractions": ([F(0), True], ", token 1: True (bool) among Fractions: make every mass a Fraction"),
     "no array": ({0: 1.0}, "is a dict: give a list, a numpy array or a torch tensor"),
     "nothing": (None, "is a NoneType: give a list, a numpy array or a torch tensor"),
@@ -76,7 +78,11 @@ PAIRS = {
         [0.5, 0.5],
         "p has shape (1,), q has shape (2,): the shapes must be equal; vocabularies of different",
     ),
-    "batch": (GOOD, GOOD[0], "p has shape (2, 3), q has shape (3,): the shapes must be equal"),
+    "batch": (
+        GOOD,
+        GOOD[0],
+        "p has shape (2, 3), q has shape (3,): the shapes must be equal; give as many rows of q as of p",
+    ),
     "kinds": (EXACT, GOOD, "p is Fractions, q is numpy float64: give both in one kind"),
     "types": (GOOD.astype(np.float32), GOOD, "p is numpy float32, q is numpy float64: convert one of them"),
 }
@@ -131,7 +137,7 @@ def test_no_law(law: Any) -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_the_hub_has_two_drafts(k: int) -> None:
-    message = re.escape(f"the hub law has k = 2 drafts, not {k}: take Hybrid(")
+    message = re.escape(f"the hub law has k = 2 drafts, not {k}: {'take Hybrid(top=2)' if k == 3 else 'give k = 2'}")
     with pytest.raises(ot.InvalidDrafts, match=message):
         ot.Problem(GOOD, GOOD, k, ot.Hub())
     with pytest.raises(ot.InvalidDrafts, match=message):
@@ -295,3 +301,22 @@ def test_an_argument_is_no_draft() -> None:
         path_rule("unheard")
     for k, known in ((1, False), (2, True), (3, False)):
         assert is_defined(ot.Hub(), k) is known
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda problem: ot.evaluate(ot.rules.KSeq, problem), "rule is <class 'ot_draft.rules.k_seq"),
+        (lambda problem: ot.evaluate(None, problem), "rule is None: give a rule, as ot.rules.KSeq()"),
+        (
+            lambda problem: ot.evaluate(ot.rules.KSeq(), problem.p),
+            "problem is a ndarray: give ot.Problem(p, q, k, law)",
+        ),
+        (lambda problem: ot.solve(problem.p), "problem is a ndarray: give ot.Problem(p, q, k, law)"),
+        (lambda problem: ot.solve(problem.p, "flow"), "problem is a ndarray"),
+        (lambda problem: ot.sample(ot.rules.KSeq, problem.p, problem.q, np.array([0]), None), "rule is <class"),
+    ],
+)
+def test_what_is_no_rule_or_no_problem(call: Callable[[ot.Problem], object], message: str) -> None:
+    with pytest.raises(ot.DraftSelectionError, match=re.escape(message)):
+        call(ot.Problem([0.5, 0.5], [0.25, 0.75], 1))

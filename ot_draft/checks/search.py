@@ -56,7 +56,7 @@ class Crash(Exception):
 
 
 BATCHES_SAID = 2  # sizes of batches in a sentence
-Size = tuple[int, int, int]  # n, k, and the least mass as a power of ten
+Size = tuple[int, int, int]  # n, k, and the mass, as a power of ten, down to which both laws went
 
 
 def _within(size: Size, other: Size) -> bool:
@@ -96,7 +96,10 @@ class Range:
         """Ranges that were tried together: of single pairs, and of the largest batches in one, two and three axes."""
         alone = self.sizes.get("", [])
         told = (
-            dict.fromkeys((max(alone, key=_extent), max(alone), max(alone, key=lambda size: (size[1], size[0]))))
+            dict.fromkeys(
+                max(alone, key=key)
+                for key in (_extent, tuple, lambda size: (size[1], size[0]), lambda size: (-size[2], _extent(size)))
+            )
             if alone
             else ()
         )
@@ -154,7 +157,8 @@ class Watched:
     def _range(self, p: Array, q: Array, drafts: Array) -> Range:
         least = 1.0
         if not (is_torch(p) and p.device.type == "meta"):
-            least = min([float(x[x > 0].min()) for x in map(to_host, (p, q)) if (x > 0).any()], default=1.0)
+            # Of both laws: a q of one token says nothing of small masses, however small those of p.
+            least = max([float(x[x > 0].min()) for x in map(to_host, (p, q)) if (x > 0).any()], default=1.0)
         size = int(p.shape[-1]), int(drafts.shape[-1]), ceil(log10(max(least, 5e-324)))
         return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
 

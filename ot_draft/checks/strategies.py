@@ -188,10 +188,10 @@ def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation
 
 
 def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
-    """Masses over so many decades on these tokens of n."""
+    """Masses over so many decades, no fewer, on these tokens of n."""
     counts = np.zeros(n, dtype=object)
     counts[tokens] = [int(10**power) for power in rng.uniform(0, decades, len(tokens)).tolist()]
-    counts[tokens[0]] = 10**decades
+    counts[tokens[-1]], counts[tokens[0]] = 1, 10**decades
     return as_masses(counts)
 
 

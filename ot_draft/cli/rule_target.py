@@ -156,6 +156,11 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
         inspect.signature(maker).bind(*arguments, **options)
     except TypeError as error:
         names = ", ".join(f"{name}=..." for name in inspect.signature(maker).parameters)
+        if not inspect.isclass(maker) and not (arguments or options):
+            raise Refused(
+                f"{text} is a function of {', '.join(inspect.signature(maker).parameters)}: a rule is an object, write it as __call__ of a"
+                f" subclass of ot.SelectionRule; where it makes one, '{text}({names})'; a sampler is for ot.check_sampler"
+            ) from error
         like = f"{text.partition('(')[0]}({names})"
         raise Refused(f"{text}: {error}; give literals in brackets, like '{like}'") from error
     try:

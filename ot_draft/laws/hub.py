@@ -23,7 +23,8 @@ class Hub(DraftLaw):
 
     def check(self, k: int) -> None:
         if k != 2:
-            raise InvalidDrafts(f"the hub law has k = 2 drafts, not {k}: take Hybrid(top={k} - 1) for more")
+            remedy = f"take Hybrid(top={k - 1})" if k > 2 else "give k = 2"
+            raise InvalidDrafts(f"the hub law has k = 2 drafts, not {k}: {remedy}")
 
     def count(self, n: int, k: int) -> int:
         return min(n, k)

@@ -83,7 +83,9 @@ class PairsFound(ABC):
         rows = [row for row, group in enumerate(self.group) if group and float(group) == temperature]
         if not rows:
             known = ", ".join(sorted({group for group in self.group if group}))
-            raise InvalidDistribution(f"{self.source} holds no temperature {temperature}: it holds {known or 'none'}")
+            raise InvalidDistribution(
+                f"{self.source} holds no temperature {temperature}: it holds {known or 'none: leave it out'}"
+            )
         return self.choose(rows)
 
     def first(self, limit: int) -> Self:

@@ -7,7 +7,7 @@ from ..errors import InvalidArgument, SolverFailed
 from ..lp.program import check_one
 from ..lp.solution import SOLVERS, Residuals, Solution, solve_program
 from ..optimum import cuts
-from ..problem import Problem
+from ..problem import Problem, check_problem
 from ..rules.optimal import host
 from .construction import construct, in_own_numbers
 
@@ -36,6 +36,7 @@ def solve(problem: Problem, solver: str | None = None) -> Solution:
     """
     if solver not in (None, CONSTRUCTION, *SOLVERS):
         raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join((CONSTRUCTION, *SOLVERS))}")
+    check_problem(problem)
     if solver in SOLVERS:
         return solve_program(problem, solver)
     check_one(problem)

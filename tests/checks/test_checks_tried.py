@@ -10,6 +10,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.arrays import is_torch, to_host
+from ot_draft.checks import search
 from ot_draft.checks.search import Range
 from ot_draft.checks.strategies import MOST_ROWS, all_together
 
@@ -101,10 +102,11 @@ def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> N
 
 
 @pytest.mark.slow
-def test_what_is_said_of_a_right_rule() -> None:
+def test_what_is_said_of_a_right_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "ENOUGH", 1e4)  # on a busy machine less is tried, and less is said
     report = ot.check_rule(Sometimes(lambda p, q, drafts: False), max_examples=10)
     lines = {line.partition(":")[0].strip(): line for line in str(report).splitlines()}
-    assert "lossless: yes, for n <= 1000, k <= 8, masses down to 1e-" in lines["lossless"]
+    assert "lossless: yes, for n <= 1000, k <= 8, masses down to 1e0 or n <= " in lines["lossless"]
     assert "batches of 64, 2 x 32, 32 x 2, 8 x 8, 16 x 2 x 2" in lines["lossless"]
     assert "with n <= 5, k <= 2, masses down to 1e-12" in lines["lossless"]
     assert "batches of 64, 8 x 8, 4 x 4 x 4 with n <= 100, k <= 4, masses down to 1e-12" in lines["in floats"], lines
@@ -147,4 +149,9 @@ def test_what_is_always_tried(law: ot.DraftLaw) -> None:
     problems = all_together(law)
     assert {problem.batch for problem in problems} == {(), *MOST_ROWS}
     assert max(problem.n for problem in problems if not problem.batch) == 1000
-    assert all(min(least(problem.p), 1e-11) < 1e-10 for problem in problems)
+    for problem in problems:
+        of_both = max(least(problem.p), least(problem.q))
+        one_token = (
+            not problem.batch and (problem.q > 0).sum() == 1
+        )  # the one with the most drafts that is tried in Fractions
+        assert (least(problem.p) if one_token else of_both) < 1.1e-12

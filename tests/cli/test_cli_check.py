@@ -80,6 +80,10 @@ class NoRows(Scaled):
 
 scaled = Scaled(60)
 number = 3
+
+
+def function_of_arrays(p, q, drafts):
+    return ot.Selection(0 * drafts, p)
 '''
 
 
@@ -161,6 +165,7 @@ def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) ->
         ("mine.py:Nothing", "mine.py holds nothing called Nothing; it holds Forgetful"),
         ("mine.py:number", "of type int, no selection rule"),
         ("mine.py:dataclass", "no selection rule"),
+        ("mine.py:function_of_arrays", "is a function of p, q, drafts: a rule is an object, write it as __call__ of a subclass"),
         ("mine.py:Plain", "missing a required argument: 'percent'; give literals in brackets, like 'mine.py:Plain(percent=...)'"),
         ("mine.py:Scaled(share=2)", "unexpected keyword argument 'share'"),
         ("mine.py:Scaled(open('x'))", "arguments are literals"),
