@@ -58,6 +58,13 @@ class CellCache(Cache):
             self._states[torch.arange(len(sources))[:, None], destinations] = self.states_at(sources)
 
 
+def table_of(folder: Path) -> Tensor:
+    """Embedding (n, width) of a converted file, in a mapping of its own, of which the rows that are looked up come into memory."""
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")["model.embed_tokens.weight"]
+
+
 class FastModel:
     """A Llama's layers in a graph. least: rows that a pass has, since a product of one row may add in another order."""
 
@@ -107,12 +114,9 @@ class FastTarget(FastModel):
         config, ends = (json.loads((folder / f"{name}config.json").read_text()) for name in ("", "generation_"))
         if not llama.reads(config):
             raise CannotDecode("backend openvino takes GGUF files of Llamas, and this is none: take --backend torch")
-        from safetensors.torch import load_file
-
-        self.folder, self.weights = folder, FolderWeights(folder)
-        # In a mapping, of which the rows that are looked up come into memory.
-        embedding = load_file(folder / "model.safetensors")["model.embed_tokens.weight"]
-        super().__init__(SimpleNamespace(**config), embedding, exact)
+        self.folder = folder
+        FolderWeights(folder)  # CannotDecode where the file's own blocks are not there
+        super().__init__(SimpleNamespace(**config), table_of(folder), exact)
         self.generation_config, self.law = SimpleNamespace(**ends), LAWS[exact]
         self._keeps: tuple[int, ...] | None = None
 
@@ -136,17 +140,19 @@ class FastTarget(FastModel):
 
     def _made(self, keeps: tuple[int, ...]) -> Compiled:
         config = self.config
-        self.layers = Layers(self.weights, config, config.num_hidden_layers)
+        weights = FolderWeights(self.folder)  # mapped until the graph is made
+        self.layers = Layers(weights, config, config.num_hidden_layers)
         x, places = rows_in(config.hidden_size), places_in()
         between = self.layers.through(x)
         last = self.layers.normed(between[-1], "model.norm")
-        head = "lm_head" if "lm_head.weight" in self.weights else "model.embed_tokens"
+        head = "lm_head" if "lm_head.weight" in weights else "model.embed_tokens"
         outputs = [self.layers.part(chosen(last, places), head)]
         if keeps:
             outputs.append(
                 opset13.concat([unit(h, config.rms_norm_eps) for h in (*(between[k] for k in keeps), last)], 1)
             )
         self.bytes_read = self.layers.bytes_read
+        self.layers.weights = None
         return Compiled(outputs, [x, places], self.exact)
 
     def _least(self) -> int:
@@ -243,7 +249,7 @@ class FastDraft(FastModel):
         self.reads: tuple[int, ...] = tuple(tensors["reads"].tolist()) if "reads" in tensors else ()
         self._weights = DraftWeights(tensors)
         self.layers = Layers(self._weights, config, config.num_hidden_layers)
-        self.graph = self._made(in_8_bits(self.embedding[self.vocabulary_subset].float().numpy()))
+        self.graph = self._made(in_8_bits(table_of(target.folder)[self.vocabulary_subset].float().numpy()))
 
     def _made(self, head: Any) -> Compiled:
         width, layers = self.config.hidden_size, self.layers
