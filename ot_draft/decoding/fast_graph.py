@@ -99,6 +99,15 @@ def integers(*values: int) -> Any:
     return opset13.constant(np.array(values, np.int64))
 
 
+def in_4_bits(codes: Any) -> Any:
+    """A constant of whole numbers 0 .. 15, uint8, two of which share a byte: the first the lower half."""
+    flat = codes.reshape(-1)
+    pairs = np.pad(flat, (0, len(flat) % 2)).reshape(-1, 2)
+    tensor = ov.Tensor(ov.Type.u4, ov.Shape(list(codes.shape)))  # which owns its memory; the constant shares it
+    tensor.data.reshape(-1)[:] = pairs[:, 0] | (pairs[:, 1] << 4)
+    return opset13.constant(tensor)
+
+
 def cut(x: Any, start: int, end: int) -> Any:
     """Columns of (R, width)."""
     return opset13.slice(x, integers(start), integers(end), integers(1), integers(1))
@@ -115,9 +124,9 @@ def product(x: Any, parts: Sequence[Any]) -> Any:
     if whole.codes.dtype == np.int8:
         codes = opset13.convert(opset13.constant(whole.codes), ov.Type.f16)
     else:
-        codes = opset13.convert(opset13.constant(whole.codes, dtype=ov.Type.u4), ov.Type.f16)
+        codes = opset13.convert(in_4_bits(whole.codes), ov.Type.f16)
         middle = np.full((rows, groups, 1), MIDDLE, np.uint8)
-        codes = opset13.subtract(codes, opset13.convert(opset13.constant(middle, dtype=ov.Type.u4), ov.Type.f16))
+        codes = opset13.subtract(codes, opset13.convert(in_4_bits(middle), ov.Type.f16))
     scaled = opset13.multiply(codes, opset13.constant(whole.scales[..., None]))
     weight = opset13.convert(opset13.reshape(scaled, integers(rows, groups * GROUP), False), ov.Type.f32)
     found = opset13.matmul(x, weight, False, True)
