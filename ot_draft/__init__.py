@@ -15,7 +15,7 @@ from .errors import (
 from .exact import Evaluation, evaluate
 from .laws import IID, DraftLaw, Fixed, Hub, Hybrid, Several, WithoutReplacement
 from .lp.solution import Solution
-from .optimum import cut_value, kseq_bound, optimal_acceptance
+from .optimum import cut_value, kseq_bound, optimal_acceptance, optimal_cut
 from .problem import Problem
 from .sampling import draw, sample
 from .selection import Selection, SelectionRule
@@ -60,6 +60,7 @@ __all__ = [
     "laws",
     "losses",
     "optimal_acceptance",
+    "optimal_cut",
     "parametrize_with_rule_checks",
     "paths",
     "rules",

@@ -12,24 +12,33 @@ from .laws import DraftLaw, probability_inside
 from .problem import Problem, common_batch
 
 
-def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None, *, token_set: bool = False) -> Any:
-    """Largest acceptance of any rule that keeps the target's law.
+def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> Any:
+    """Largest acceptance alpha (...) of any rule that keeps the target's law.
 
-    p, q: (..., n), validated as in `Problem`. Returns alpha (...), exact on Fractions, float64 on floats. With token_set=True
-    returns (alpha, H) with bool H (..., n): the set that attains alpha = 1 + p(H) - Q(all drafts in H). No valid rule can
-    do better, whatever it does: drafts all in H can only be turned into accepted tokens of H.
+    p, q: (..., n), validated as in `Problem`. Exact on Fractions, float64 on floats. `optimal_cut` gives the token set that proves it.
 
     O(n log n): among the prefixes of the tokens sorted by p/q is an optimal H (Hu et al. 2025, 'Towards Optimal Multi-draft
     Speculative Decoding'); the law knows its order and its prefix probabilities.
     """
+    return _least_cut(p, q, k, law)[0]
+
+
+def optimal_cut(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> tuple[Any, Array]:
+    """(alpha, H): `optimal_acceptance`, and the token set, bool (..., n), that attains alpha = 1 + p(H) - Q(all drafts in H).
+
+    No valid rule can do better, whatever it does: drafts all in H can only be turned into accepted tokens of H.
+    """
+    alpha, order, size = _least_cut(p, q, k, law)
+    rank = xp.argsort(order)  # the inverse permutation
+    return alpha, rank < size[..., None]
+
+
+def _least_cut(p: Any, q: Any, k: int, law: DraftLaw | None) -> tuple[Any, Array, Array]:
+    """alpha (...), the law's order of the tokens int (..., n), and how many of them are in H, int (...)."""
     problem = Problem(p, q, k, law)
     order, cut = cuts(problem.p, problem.q, problem.k, problem.law)
     size = cut.argmin(-1)
-    alpha = 1 + xp.take(cut, size[..., None])[..., 0]
-    if not token_set:
-        return alpha
-    rank = xp.argsort(order)  # the inverse permutation
-    return alpha, rank < size[..., None]
+    return 1 + xp.take(cut, size[..., None])[..., 0], order, size
 
 
 def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:

@@ -43,7 +43,7 @@ def test_the_optimum_of_an_empty_batch(law: ot.DraftLaw, kind: Any) -> None:
     if kind.meta and law == ot.WithoutReplacement():
         pytest.skip("its quadrature runs in numpy, on the host")
     nothing = kind.make(np.zeros((0, 3)))
-    alpha, token_set = ot.optimal_acceptance(nothing, nothing, 2, law, token_set=True)
+    alpha, token_set = ot.optimal_cut(nothing, nothing, 2, law)
     assert tuple(alpha.shape) == (0,) and tuple(token_set.shape) == (0, 3)
 
 

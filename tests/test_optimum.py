@@ -22,7 +22,7 @@ def test_equal_to_the_smallest_cut_of_all(law: ot.DraftLaw) -> None:
         if fits(law, k):
             for _ in range(4):
                 problem = ot.Problem(*random_pair(generator, n), k, law)
-                alpha, token_set = ot.optimal_acceptance(problem.p, problem.q, k, law, token_set=True)
+                alpha, token_set = ot.optimal_cut(problem.p, problem.q, k, law)
                 assert alpha == min(ot.cut_value(problem, s) for s in all_token_sets(n))
                 assert alpha == ot.cut_value(problem, token_set) == ot.optimal_acceptance(problem.p, problem.q, k, law)
                 assert token_set.shape == (n,) and token_set.dtype == bool and 0 <= alpha <= 1
@@ -32,7 +32,7 @@ def test_equal_to_the_smallest_cut_of_all(law: ot.DraftLaw) -> None:
 def test_a_batch_is_each_row_alone(law: ot.DraftLaw) -> None:
     generator = np.random.default_rng(19)
     p, q = random_masses(generator, 5, 12, (3, 2)), random_masses(generator, 5, 60, (3, 2))
-    alpha, sets = ot.optimal_acceptance(p, q, 2, law, token_set=True)
+    alpha, sets = ot.optimal_cut(p, q, 2, law)
     assert alpha.shape == (3, 2) and sets.shape == (3, 2, 5)
     for row in np.ndindex(3, 2):
         assert alpha[row] == ot.optimal_acceptance(p[row], q[row], 2, law)
@@ -45,8 +45,8 @@ def test_every_kind_agrees_with_fractions(kind: Any, law: ot.DraftLaw) -> None:
         pytest.skip("its quadrature runs in numpy, on the host: it needs values")
     generator = np.random.default_rng(20)
     p, q = (random_masses(generator, 6, 256, (8,)) for _ in range(2))
-    exact, sets = ot.optimal_acceptance(p, q, 2, law, token_set=True)
-    alpha, found = ot.optimal_acceptance(kind.make(p), kind.make(q), 2, law, token_set=True)
+    exact, sets = ot.optimal_cut(p, q, 2, law)
+    alpha, found = ot.optimal_cut(kind.make(p), kind.make(q), 2, law)
     assert kind.agrees(alpha, exact)
     if not kind.meta:  # which of several optimal sets comes out may differ: each must have the optimum's value
         again = ot.cut_value(ot.Problem(p, q, 2, law), np.asarray(found))
@@ -87,7 +87,7 @@ def test_exact_at_the_size_of_a_real_vocabulary(n: int) -> None:
     target, draft = generator.integers(1, 60, (2, classes))
     label, shares = np.arange(n) % classes, generator.integers(1, 5, n)  # a token's class, and its part of the class
     p, q = fractions(target[label] * shares), fractions(draft[label] * shares)
-    alpha, token_set = ot.optimal_acceptance(p, q, k, token_set=True)
+    alpha, token_set = ot.optimal_cut(p, q, k)
     p_class, q_class = (fractions(x * np.bincount(label, shares).astype(np.int64)) for x in (target, draft))
     assert type(alpha) is F and alpha == 1 + min(
         p_class[s].sum() - q_class[s].sum() ** k for s in all_token_sets(classes)

@@ -20,7 +20,7 @@ import numpy as np
 from ..arrays import Array, broadcast, is_exact, is_torch, to_host
 from ..exact import evaluate
 from ..laws import DraftLaw, is_defined
-from ..optimum import cut_value, optimal_acceptance
+from ..optimum import cut_value, optimal_cut
 from ..problem import TOLERANCE, Problem
 from ..selection import SelectionRule
 from . import calls
@@ -157,7 +157,7 @@ def _compare_probabilities(rule: SelectionRule, problem: Problem, case: Problem)
 def at_most_the_optimum(rule: SelectionRule, problem: Problem) -> None:
     """The acceptance is at most 1 + p(H) - Q(all drafts in H), for the token set H that certifies the optimum."""
     acceptance = evaluate(rule, problem).acceptance
-    _, token_set = optimal_acceptance(problem.p, problem.q, problem.k, problem.law, token_set=True)
+    _, token_set = optimal_cut(problem.p, problem.q, problem.k, problem.law)
     bound = cut_value(problem, token_set)
     slack = slack_of(np.asarray(acceptance))
     if not -slack <= acceptance <= bound + slack:

@@ -51,7 +51,7 @@ def agree(case: Case, error: str) -> bool:
         solution = ot.solve(problem, "flow")
         proved = solution.certificate()
         law = ot.IID() if error == WRONG_LAW else problem.law
-        alpha, chosen = ot.optimal_acceptance(problem.p, problem.q, problem.k, law, token_set=True)
+        alpha, chosen = ot.optimal_cut(problem.p, problem.q, problem.k, law)
         if not proved.lower == proved.upper == solution.acceptance == alpha == ot.cut_value(problem, chosen):
             return False
         if not is_coupling(problem, solution, alone=error == FLOW_ALONE):

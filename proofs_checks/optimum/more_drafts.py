@@ -42,7 +42,7 @@ def optima(case: Case, law: ot.DraftLaw) -> list[Fraction]:
 def optimum(case: Case, k: int, law: ot.DraftLaw) -> Fraction:
     """alpha_k, at the token set that certifies it."""
     p, q = list(case.p), list(case.q)
-    value, chosen = ot.optimal_acceptance(p, q, k, law, token_set=True)
+    value, chosen = ot.optimal_cut(p, q, k, law)
     assert value == ot.cut_value(ot.Problem(p, q, k, law), chosen), f"{case}: the token set gives another value"
     return Fraction(value)
 

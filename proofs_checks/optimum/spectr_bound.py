@@ -74,7 +74,7 @@ def bound(case: Case, error: str) -> bool:
 
 def tight(case: Case, error: str) -> bool:
     """The least b(O) is the optimum, and O = the token set of the minimum cut has it."""
-    alpha, chosen = ot.optimal_acceptance(list(case.p), list(case.q), case.k, token_set=True)
+    alpha, chosen = ot.optimal_cut(list(case.p), list(case.q), case.k)
     values = bounds(case, some_draft)
     every = tuple(range(len(case.p)))
     H = {EMPTY: (), EVERY: every}.get(error, tuple(y for y in every if chosen[y]))

@@ -26,7 +26,7 @@ def problems(number: int) -> list[ot.Problem]:
 def test_the_optimum_is_that_of_all_sets_and_of_the_linear_program() -> None:
     for problem in problems(60):
         p, q, k, law = problem.p, problem.q, problem.k, problem.law
-        best, chosen = ot.optimal_acceptance(p, q, k, law, token_set=True)
+        best, chosen = ot.optimal_cut(p, q, k, law)
         sets = all_token_sets(len(p))
         cuts = [ot.cut_value(problem, token_set) for token_set in sets]
         assert best == min(cuts) == ot.cut_value(problem, chosen)
