@@ -89,10 +89,10 @@ class Results:
         formats = config.getoption("ot_report")
         if not self.records and not formats:
             return
-        from .checks.answers import PropertyOutcome
+        from .checks.outcome import Outcome
         from .checks.report_files import summary_lines, write_reports
 
-        outcomes = sorted(map(PropertyOutcome.of, self.records), key=lambda outcome: (outcome.rule, outcome.name))
+        outcomes = sorted(map(Outcome.of, self.records), key=lambda outcome: (outcome.rule, outcome.property))
         lines = list(summary_lines(outcomes, wrong_only=config.get_verbosity() < 0))
         if lines:
             terminalreporter.section("selection rules")

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from typing import Any
 
 from ..errors import InvalidArgument
 from ..selection import SelectionRule
-from .answers import Answers, Lossless, PropertyOutcome, Record
+from .answers import Answers, Lossless
+from .child import Child
+from .outcome import Outcome, Record, Status
 from .properties import properties_of
 from .rule_property import RuleProperty
 from .samplers import check_draws
-from .search import Drawn, check_once, search
+from .search import Search
+from .source import RuleSource
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
 
 
 @dataclass(frozen=True)
 class Report:
-    """Outcomes of all properties for one rule, and what they say together."""
+    """Outcomes of all properties for one rule, and what they say together. name: what the rule is called."""
 
-    rule: SelectionRule
-    outcomes: tuple[PropertyOutcome, ...]
+    name: str
+    outcomes: tuple[Outcome, ...]
 
     @property
     def answers(self) -> Answers:
@@ -38,7 +38,7 @@ class Report:
         return self.answers.lossless
 
     @property
-    def findings(self) -> tuple[PropertyOutcome, ...]:
+    def findings(self) -> tuple[Outcome, ...]:
         """What failed, and does not refute that the rule is lossless."""
         return tuple(outcome for outcome in self.failures if not outcome.refutes)
 
@@ -48,35 +48,35 @@ class Report:
         return not self.failures
 
     @property
-    def failures(self) -> tuple[PropertyOutcome, ...]:
+    def failures(self) -> tuple[Outcome, ...]:
         """Outcomes of the properties that failed, those first that refute that the rule is lossless."""
-        failed = [outcome for outcome in self.outcomes if outcome.status == "failed"]
+        failed = [outcome for outcome in self.outcomes if outcome.status == Status.FAILED]
         return tuple(sorted(failed, key=lambda outcome: not outcome.refutes))
 
-    def __getitem__(self, name: str) -> PropertyOutcome:
+    def __getitem__(self, name: str) -> Outcome:
         """Outcome of the property of that name."""
-        return {outcome.name: outcome for outcome in self.outcomes}[name]
+        return {outcome.property: outcome for outcome in self.outcomes}[name]
 
     def raise_if_failed(self) -> None:
         """Raise AssertionError with the report as its text if a property failed, whichever."""
         if not self.passed:
             raise AssertionError(str(self))
 
-    def lines(self, name: str = "") -> list[str]:
-        """The answers, the smallest counterexample, what did not pass, and the names of what did. name: in the place of the rule's."""
+    def lines(self) -> list[str]:
+        """The answers, the smallest counterexample, what did not pass, and the names of what did."""
         answers, failures = self.answers, self.failures
-        lines = [name or self.rule.name, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
+        lines = [self.name, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
         for outcome in failures[:1]:
             code = (outcome.code or outcome.reason).rstrip().splitlines()
             lines += ["", f"{outcome.heading}: {outcome.statement}", "", *code]
         if len(failures) > 1:
-            others = ", ".join(each.name for each in failures[1:])
+            others = ", ".join(each.property for each in failures[1:])
             lines.append(f"# Failed too: {others}. --property NAME shows one of them, --report html all.")
-        passed = [outcome for outcome in self.outcomes if outcome.status == "passed"]
-        lines += ["", *(f"  {outcome}" for outcome in self.outcomes if outcome.status != "passed")]
+        passed = [outcome for outcome in self.outcomes if outcome.status == Status.PASSED]
+        lines += ["", *(f"  {outcome}" for outcome in self.outcomes if outcome.status != Status.PASSED)]
         if passed:
             cases, seconds = sum(each.cases for each in passed), sum(each.seconds for each in passed)
-            names = ", ".join(each.name for each in passed)
+            names = ", ".join(each.property for each in passed)
             lines.append(f"  passed ({cases:,} cases, {seconds:.1f} s): {names}")
         return lines
 
@@ -91,96 +91,57 @@ def check_rule(
     *,
     seed: int = 0,
     draft_sampler: Callable[..., Any] | None = None,
-    on_outcome: Callable[[PropertyOutcome], None] = lambda outcome: None,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    name: str = "",
+    source: RuleSource | None = None,
 ) -> Report:
     """Check every property of a selection rule under the law that it declares, and the claims that it makes.
 
     max_examples: largest number of problems a property, before shrinking. properties: names, or None for all.
     draft_sampler: `draft(q, k, generator) -> drafts`, code that draws the drafts; the outcome `declared_law` says whether it
-    follows the rule's law. on_outcome: called after every property. The same seed tries the same problems. Raises nothing
-    that the rule raises: `report.raise_if_failed()` does.
+    follows the rule's law. on_outcome: called after every property. name, source: what the report calls the rule, and the Python that
+    makes it; what the rule says itself without them. The same seed tries the same problems. Raises nothing that the rule raises:
+    `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
     """
-    outcomes: list[PropertyOutcome] = []
-    drawn: Drawn = {}
-    unused = None  # the rule as it was made, with all that it keeps
-    with suppress(Exception):  # whatever a user's rule holds, some cannot be copied
-        unused = copy.deepcopy(rule)
-    for each in properties_of(rule, properties):
-        if reason := _settled(outcomes, each):
-            outcome = replace(_passed(each, rule), status="skipped", reason=reason)
-        else:
-            outcome = check_property(each, rule, max_examples, seed, drawn)
-            if outcome.counterexample and any(x.interrupted for x in (*outcomes, outcome)):
-                outcome = _judged_anew(outcome, each, unused)
-        outcomes.append(outcome)
-        on_outcome(outcome)
+    outcomes: list[Outcome] = []
+    chosen, name = properties_of(rule, properties), name or rule.name
+    with Child(Search(rule, max_examples, seed, name, source), chosen) as child:
+        for each in chosen:
+            if reason := _settled(outcomes, each):
+                outcomes.append(Outcome.about(each, name, status=Status.SKIPPED, reason=reason))
+            else:
+                outcomes.append(child.outcome(each))
+            on_outcome(outcomes[-1])
     if draft_sampler is not None:
-        outcomes.append(check_declared_law(rule, draft_sampler, seed))
+        outcomes.append(replace(check_declared_law(rule, draft_sampler, seed), rule=name))
         on_outcome(outcomes[-1])
-    return Report(rule, tuple(outcomes))
+    return Report(name, tuple(outcomes))
 
 
-def _settled(outcomes: list[PropertyOutcome], claim: RuleProperty) -> str:
+def _settled(outcomes: list[Outcome], claim: RuleProperty) -> str:
     """Why a property need not be looked at, after these outcomes: a wrong rule is to be known as one within seconds."""
     if endless := next((x for x in outcomes if x.crash and not x.code), None):
-        return f"in {endless.name} the rule {endless.crash}"
+        return f"in {endless.property} the rule {endless.crash}"
     settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
     if claim.large and settled:
-        return f"{settled.name} {'crashes' if settled.crash else 'refutes'} the rule already"
+        return f"{settled.property} {'crashes' if settled.crash else 'refutes'} the rule already"
     return ""
 
 
-def _judged_anew(outcome: PropertyOutcome, claim: RuleProperty, unused: SelectionRule | None) -> PropertyOutcome:
-    """An outcome after the rule was stopped in the middle of a call, which may have left half of what it keeps: it decides
-    only if a copy of the rule that was never stopped fails on the same problem, too."""
-    assert outcome.counterexample is not None
-    try:
-        again = unused and check_once(claim, copy.deepcopy(unused), outcome.counterexample.problem)
-    except Exception:  # a refusal, or what does not copy
-        again = None
-    if again and again.decides == outcome.decides:
-        return outcome
-    return replace(outcome, decides=False, reason=f"{outcome.reason}; seen only after the rule was stopped half-way")
+def check_property(claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0) -> Outcome:
+    """Outcome of one property for one rule."""
+    with Child(Search(rule, max_examples, seed, rule.name), [claim]) as child:
+        return child.outcome(claim)
 
 
-def _passed(claim: RuleProperty, rule: SelectionRule) -> PropertyOutcome:
-    return PropertyOutcome(claim.name, "passed", statement=claim.statement, category=claim.category, rule=rule.name)
-
-
-def check_property(
-    claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0, drawn: Drawn | None = None
-) -> PropertyOutcome:
-    """Outcome of one property for one rule. drawn: as in `search`."""
-    outcome = _passed(claim, rule)
-    if reason := claim.skipped(rule):
-        return replace(outcome, status="skipped", reason=reason)
-    start = perf_counter()
-    found = search(claim, rule, max_examples, seed, drawn)
-    by_k = tuple(found.by_k[k] for k in sorted(found.by_k))
-    cases, shown = sum(each.cases for each in by_k), found.counterexample
-    about: dict[str, Any] = {name: getattr(found, name) for name in ("refused", "refusal", "ranges", "interrupted")}
-    outcome = replace(outcome, seconds=perf_counter() - start, cases=cases, by_k=by_k, **about)
-    if found.endless:
-        return replace(outcome, status="failed", reason=found.endless, decides=False, crash=found.endless)
-    if shown is not None:
-        about = {"counterexample": shown, "problem": shown.record, "code": shown.code(rule), "decides": shown.decides}
-        return replace(outcome, status="failed", reason=shown.seen, crash=shown.seen if shown.crash else "", **about)
-    if found.interrupted and not cases:
-        return replace(outcome, status="skipped", reason="every problem took too long", by_k=())
-    if cases and found.refused == cases:
-        return replace(outcome, status="skipped", reason=f"the rule refuses every problem: {found.refusal}")
-    return outcome
-
-
-def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> PropertyOutcome:
+def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> Outcome:
     """Outcome of `check_draws` under the rule's law: about 5 s at most, 10,000 draws for each of some 15 problems.
 
     Drafts of another law make the rule's output another one, so that it refutes; an error of the sampler decides nothing.
     """
     report = check_draws(draft_sampler, rule.law, samples=10_000, seconds=5.0, seed=seed)
-    outcome = PropertyOutcome(
-        "declared_law",
-        "passed",
+    outcome = Outcome(
+        property="declared_law",
         seconds=report.seconds,
         cases=sum(outcome.name == "declared_law" for outcome in report.outcomes),
         statement=f"The drafts are drawn by the law that the rule declares, {rule.law}.",
@@ -191,7 +152,7 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
         return outcome
     failed = report.failures[0]
     reason = f"{failed.name} of check_draws, {failed.label}: {failed.reason}"
-    return replace(outcome, status="failed", reason=reason, code=report.code, decides=failed.name in WRONG_DRAFTS)
+    return replace(outcome, status=Status.FAILED, reason=reason, code=report.code, decides=failed.name in WRONG_DRAFTS)
 
 
 @dataclass
@@ -210,9 +171,9 @@ class RuleCheck:
 
         outcome = check_property(self.property, rule, self.max_examples)
         self.ot_records.append(outcome.record)
-        if outcome.status == "skipped":
+        if outcome.status == Status.SKIPPED:
             pytest.skip(outcome.reason)
-        if outcome.status == "failed":
+        if outcome.status == Status.FAILED:
             raise AssertionError(f"{outcome.reason}\n\n{self.property.statement}\n\n{outcome.code}")
 
 

@@ -1,4 +1,4 @@
-"""Outcomes as files and for the terminal: every form is a view of `PropertyOutcome`s."""
+"""Outcomes as files and for the terminal: every form is a view of `Outcome`s."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from html import escape
 from pathlib import Path
 
 from ..page_style import page, table
-from .answers import Answers, PropertyOutcome
+from .answers import Answers, Lossless
+from .outcome import Outcome, Verdict
 
-Outcomes = Sequence[PropertyOutcome]
+Outcomes = Sequence[Outcome]
 
 
-def by_rule(outcomes: Outcomes) -> dict[str, list[PropertyOutcome]]:
+def by_rule(outcomes: Outcomes) -> dict[str, list[Outcome]]:
     """The outcomes of every rule, by its name, in the order in which they came."""
     return {rule: [each for each in outcomes if each.rule == rule] for rule in dict.fromkeys(o.rule for o in outcomes)}
 
@@ -27,9 +28,9 @@ def summary_lines(outcomes: Outcomes, wrong_only: bool = False) -> Iterator[str]
     shown = [each for each in outcomes if each.is_wrong or not wrong_only]
     for rule in by_rule(shown):
         yield f"{rule}: {'; '.join(Answers(by_rule(outcomes)[rule]).lines())}"
-    wide = [max(map(len, names), default=0) for names in ([o.rule for o in shown], [o.name for o in shown])]
+    wide = [max(map(len, names), default=0) for names in ([o.rule for o in shown], [o.property for o in shown])]
     for outcome in shown:
-        start = f"{outcome.rule:<{wide[0]}}  {outcome.name:<{wide[1]}}"
+        start = f"{outcome.rule:<{wide[0]}}  {outcome.property:<{wide[1]}}"
         for each in outcome.by_k:
             word = outcome.verdict if each.status == outcome.status else each.status
             yield f"{start}  k={each.k:<2} {each.cases:>5} cases  {word:<10} {each.seconds:7.2f} s"
@@ -102,18 +103,18 @@ def html_page(outcomes: Outcomes) -> str:
 def _rule(name: str, outcomes: Outcomes) -> str:
     said = Answers(outcomes)
     verdict: str = said.lossless
-    if verdict == "yes" and said.refuted:
-        verdict = "yes, in Fractions" if said.in_floats == "no" else "yes, overwrites"
+    if verdict == Lossless.YES and said.refuted:
+        verdict = "yes, in Fractions" if said.in_floats == Lossless.NO else "yes, overwrites"
     style, word = SIGNS[verdict]
     with_code = sorted((each for each in outcomes if each.code), key=lambda each: not each.refutes)
     shown = "".join(f"<h3>{_headline(each)}</h3>\n{_code(each)}" for each in with_code[:1])
     shown += "".join(_folded(_headline(each), _code(each)) for each in with_code[1:])
-    passed = [each for each in outcomes if each.verdict == "passed"]
+    passed = [each for each in outcomes if each.verdict == Verdict.PASSED]
     lines = "".join(f"<li>{escape(line)}</li>\n" for line in said.lines())
     return (
         f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<p class="verdict answer {style}">{word}</p>\n'
         f'<p>{escape(said.sentence)}</p>\n{shown}<ul class="answers">\n{lines}</ul>\n'
-        f"{_table([each for each in outcomes if each.verdict != 'passed'])}"
+        f"{_table([each for each in outcomes if each.verdict != Verdict.PASSED])}"
         f"{_folded(f'{len(passed)} passed', _table(passed)) if passed else ''}"
     )
 
@@ -129,15 +130,15 @@ def _table(outcomes: Outcomes) -> str:
         word = WORDS.get(outcome.verdict, outcome.verdict)
         numbers = [(str(each.k), str(each.cases), f"{each.seconds:.2f}") for each in outcome.by_k]
         columns = map("<br>".join, zip(*numbers, strict=True)) if numbers else [""] * 3
-        name = f"<b>{escape(outcome.name)}</b><small>{escape(outcome.statement)}</small>"
+        name = f"<b>{escape(outcome.property)}</b><small>{escape(outcome.statement)}</small>"
         verdict = f'<span class="verdict {outcome.verdict}">{word}</span><small>{escape(reason)}</small>'
         rows.append((name, verdict, *columns))
     return table(("property", "verdict", "k", "cases", "seconds"), rows, texts=2) if rows else ""
 
 
-def _headline(outcome: PropertyOutcome) -> str:
-    return f"{escape(outcome.name)}: smallest {'crash' if outcome.crash else 'counterexample'}"
+def _headline(outcome: Outcome) -> str:
+    return f"{escape(outcome.property)}: smallest {'crash' if outcome.crash else 'counterexample'}"
 
 
-def _code(outcome: PropertyOutcome) -> str:
+def _code(outcome: Outcome) -> str:
     return f"<p>{escape(outcome.reason)}</p>\n<pre><code>{escape(outcome.code)}</code></pre>\n"

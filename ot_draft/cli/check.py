@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from .console import one_line, progress_bar, table_console
 from .options import DEFAULTS, can_write, can_write_into
 
 if TYPE_CHECKING:
-    from ..checks.answers import PropertyOutcome
+    from ..checks.outcome import Outcome
     from ..checks.report import Report
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
@@ -84,31 +83,33 @@ def check(
                 can_write("--report", file)
         with redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
             reports = _reports(targets, max_examples, seed, properties)
-        outcomes = [outcome for report in reports.values() for outcome in report.outcomes]
+        outcomes = [outcome for report in reports for outcome in report.outcomes]
         written = write_reports(formats, outcomes, out)
     if as_json:
         click.echo(json_text(outcomes), nl=False)
     else:
-        for name, report in reports.items():
-            _print(name, report)
+        for report in reports:
+            _print(report)
     for file in written:
         click.echo(f"written: {file}", err=True)
-    sys.exit(status_of(list(reports.values()), strict))
+    sys.exit(status_of(reports, strict))
 
 
 def status_of(reports: Sequence[Report], strict: bool) -> int:
     """The exit status."""
+    from ..checks.outcome import Status
+
     if any(report.answers.refuted for report in reports):
         return NOT_LOSSLESS
     outcomes = [outcome for report in reports for outcome in report.outcomes]
-    unseen = any(outcome.category == "lossless" and outcome.status == "skipped" for outcome in outcomes)
+    unseen = any(outcome.category == "lossless" and outcome.status == Status.SKIPPED for outcome in outcomes)
     findings = unseen or any(report.findings for report in reports)
     return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
 
 
-def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> dict[str, Report]:
-    """Report of each rule, by its name; by the whole target where two rules have one name."""
-    from ..checks import Report, check_rule
+def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> list[Report]:
+    """Report of each rule, which is called by its name, or by the whole target where two have one name."""
+    from ..checks import check_rule
     from ..checks.answers import Answers
     from ..checks.properties import LOSSLESS, properties_of
     from .rule_target import rule_at
@@ -116,29 +117,25 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     rules = {text: rule_at(text) for text in targets}
     names = [target.rule.name for target in rules.values()]
     total = sum(len(properties_of(target.rule, properties or None)) for target in rules.values())
-    reports = {}
+    reports = []
     with progress_bar(total, "checking") as advance:
         for text, target in rules.items():
             name = target.rule.name if names.count(target.rule.name) == 1 else text
-            seen: list[PropertyOutcome] = []
+            seen: list[Outcome] = []
 
-            def told(outcome: PropertyOutcome, name: str = name, seen: list[PropertyOutcome] = seen) -> None:
+            def on_outcome(outcome: Outcome, name: str = name, seen: list[Outcome] = seen) -> None:
                 advance(name)
                 seen.append(outcome)
-                if outcome.name == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
+                if outcome.property == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
                     click.echo(f"{name}: {Answers(seen).lines()[0]}", err=True)
 
-            report = check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=told)
-            outcomes = []  # the rule called, and the code made, as on the command line
-            for each in report.outcomes:
-                code = each.counterexample.code(target.rule, target.source) if each.counterexample else each.code
-                outcomes.append(replace(each, rule=name, code=code))
-            reports[name] = Report(target.rule, tuple(outcomes))
+            reports.append(check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=on_outcome, name=name,
+                                      source=target.source))  # fmt: skip
     return reports
 
 
-def _print(name: str, report: Report) -> None:
+def _print(report: Report) -> None:
     console = table_console(120)
-    for place, line in enumerate(report.lines(name)):
+    for place, line in enumerate(report.lines()):
         style = next((style for start, style in STYLES.items() if line.startswith(start)), "")
         console.print(Text(line, style if place else "bold"), soft_wrap=True)

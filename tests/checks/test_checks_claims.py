@@ -12,8 +12,8 @@ from slow import slow
 
 import ot_draft as ot
 from ot_draft.checks import check_rule, parametrize_with_rule_checks
+from ot_draft.checks.outcome import Outcome
 from ot_draft.checks.properties import ALL, CLAIMS
-from ot_draft.checks.report import PropertyOutcome
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -54,7 +54,7 @@ class Boastful(ot.SelectionRule):
         return self.rule(p, q, drafts)
 
 
-def outcome(rule: ot.SelectionRule, claim: str) -> PropertyOutcome:
+def outcome(rule: ot.SelectionRule, claim: str) -> Outcome:
     return check_rule(rule, properties=[claim])[claim]
 
 
@@ -62,7 +62,7 @@ def outcome(rule: ot.SelectionRule, claim: str) -> PropertyOutcome:
 def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: ot.SelectionRule) -> None:
     boast = outcome(Boastful(rule, (claim,)), claim)
     assert boast.status == "failed" and boast.counterexample is not None
-    assert boast.counterexample.problem.n <= 3 and boast.counterexample.problem.k <= 3
+    assert len(boast.counterexample["p"]) <= 3 and boast.counterexample["k"] <= 3
     assert check_rule(rule, max_examples=30, properties=["output_law"]).passed  # a right rule, with a false claim
 
 
@@ -97,7 +97,7 @@ def test_what_the_library_claims() -> None:
 
 
 def test_only_claims_that_are_made_are_checked() -> None:
-    names = [each.name for each in check_rule(ot.rules.KSeq(), max_examples=1).outcomes]
+    names = [each.property for each in check_rule(ot.rules.KSeq(), max_examples=1).outcomes]
     assert names == [each.name for each in ALL if each not in CLAIMS or each.name in {"maximal", "kseq_bound"}]
     asked = outcome(ot.rules.KSeq(), "optimal")
     assert (asked.status, asked.reason) == ("skipped", "not claimed")

@@ -13,13 +13,14 @@ from mutants.catalogue import Mutant, of
 from mutants.rules import FIRST_LINES, LARGEST
 
 import ot_draft as ot
+from ot_draft.checks.outcome import Outcome
 from ot_draft.checks.properties import choose
-from ot_draft.checks.report import PropertyOutcome, check_property
+from ot_draft.checks.report import check_property
 
 Array = Any
 
 
-def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> PropertyOutcome:
+def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> Outcome:
     (claim,) = choose([name])
     return check_property(claim, rule, max_examples)
 
@@ -40,7 +41,7 @@ def test_a_planted_bug_is_rejected_by_its_property(
     outcome = outcome_of(rule, name)
     record_property("seconds", outcome.seconds)
     assert outcome.status == "failed" and outcome.counterexample is not None
-    assert outcome.counterexample.problem.n <= LARGEST[mutant.name] and outcome.counterexample.problem.k <= 3
+    assert len(outcome.counterexample["p"]) <= LARGEST[mutant.name] and outcome.counterexample["k"] <= 3
     # The planted rules cannot be imported by name: the lines that make them are left out, and the rest is executed.
     lines = [line for line in outcome.code.splitlines() if "Planted" not in line and "sys.path" not in line]
     names: dict[str, Any] = {"rule": rule}
@@ -72,7 +73,7 @@ def test_the_code_of_a_counterexample_shows_what_the_report_says(capsys: pytest.
     exec(compile(outcome.code, "counterexample", "exec"), names)
     assert outcome.counterexample is not None
     problem, output = names["problem"], names["result"].output
-    assert (problem.p == outcome.counterexample.problem.p).all() and (output != problem.p).any()
+    assert list(map(str, problem.p)) == outcome.counterexample["p"] and (output != problem.p).any()
     printed = capsys.readouterr().out.splitlines()
     masses = [" ".join(str(mass) for mass in law) for law in (output, problem.p)]
     assert printed == [f"output: {masses[0]}", f"target: {masses[1]}"]

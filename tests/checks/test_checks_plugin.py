@@ -17,9 +17,8 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.checks import check_rule
-from ot_draft.checks.answers import PropertyOutcome
+from ot_draft.checks.outcome import Outcome, Status, Tried
 from ot_draft.checks.report_files import write_reports
-from ot_draft.checks.search import Tried
 
 USER_TEST = """
 import ot_draft as ot
@@ -172,11 +171,11 @@ def test_the_checks_work_without_the_plugin(folder: Path, run: Callable[..., str
     assert "1 passed" in output and "selection rules" not in output
 
 
-PASSED = PropertyOutcome("output_law", "passed", rule="Mine", category="lossless", statement="p < q & so on", seconds=0.5,
+PASSED = Outcome(property="output_law", rule="Mine", category="lossless", statement="p < q & so on", seconds=0.5,
                          cases=3, by_k=(Tried(1, 3, 0.25),))  # fmt: skip
-FAILED = replace(PASSED, name="bad", status="failed", reason="a\x00 <b>", code='print("<b> & \x01")\n')
-SKIPPED = replace(PASSED, name="meta", status="skipped", reason="no torch", by_k=())
-EXPECTED = replace(FAILED, name="known", expected_failure="known <bug>")
+FAILED = replace(PASSED, property="bad", status=Status.FAILED, reason="a\x00 <b>", code='print("<b> & \x01")\n')
+SKIPPED = replace(PASSED, property="meta", status=Status.SKIPPED, reason="no torch", by_k=())
+EXPECTED = replace(FAILED, property="known", expected_failure="known <bug>")
 UNEXPECTED = replace(PASSED, rule="Other", expected_failure="was broken")
 OUTCOMES = [PASSED, FAILED, SKIPPED, EXPECTED, UNEXPECTED]
 
@@ -191,8 +190,8 @@ def test_a_record_is_plain_and_holds_all_of_an_outcome() -> None:
     failed = check_rule(ot.rules.KSeq(factor=1), 20, ["output_law"]).outcomes[0]
     assert failed.status == "failed" and failed.ranges and failed.by_k
     for outcome in (failed, *OUTCOMES):
-        there = PropertyOutcome.of(outcome.record)
-        assert there == replace(outcome, counterexample=None)
+        there = Outcome.of(json.loads(json.dumps(outcome.record)))
+        assert there.property == outcome.property and there.by_k == outcome.by_k
         assert json.dumps(there.record) == json.dumps(outcome.record)
 
 

@@ -87,7 +87,7 @@ def test_a_report_tells_what_was_done() -> None:
     report = check_rule(ot.rules.NaiveTarget(), max_examples=5)
     assert report.passed and report.failures == ()
     names = [each.name for each in ALL if each not in CLAIMS or each.name == "cover"]
-    assert [outcome.name for outcome in report.outcomes] == names
+    assert [outcome.property for outcome in report.outcomes] == names
     assert all(outcome.status in {"passed", "skipped"} and outcome.seconds >= 0 for outcome in report.outcomes)
     assert report["output_law"].cases == 5
     report.raise_if_failed()
@@ -95,7 +95,7 @@ def test_a_report_tells_what_was_done() -> None:
     assert lines[0] == "NaiveTarget" and lines[1].startswith("  lossless: yes, for n <= ")
     assert lines[2].startswith("  in floats: yes, for n <= ") and lines[4] == "  claims: cover holds"
     passed = [outcome for outcome in report.outcomes if outcome.status == "passed"]
-    others = [outcome.name for outcome in report.outcomes if outcome.status != "passed"]
+    others = [outcome.property for outcome in report.outcomes if outcome.status != "passed"]
     assert lines[5] == f"  {report.answers.sentence}" and [line.split()[0] for line in lines[7:-1]] == others
     assert lines[-1].startswith(f"  passed ({sum(each.cases for each in passed):,} cases, ")
     assert lines[-1].endswith(": " + ", ".join(each.name for each in passed))

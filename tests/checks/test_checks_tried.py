@@ -11,7 +11,7 @@ import pytest
 import ot_draft as ot
 from ot_draft.arrays import is_torch, to_host
 from ot_draft.checks import search
-from ot_draft.checks.search import Range
+from ot_draft.checks.recording import Range
 from ot_draft.checks.strategies import MOST_ROWS, all_together
 
 pytestmark = pytest.mark.usefixtures("short_searches")

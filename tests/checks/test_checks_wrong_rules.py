@@ -17,9 +17,9 @@ from slow import slow, slow_except
 import ot_draft as ot
 from ot_draft.arrays import is_torch, normalise
 from ot_draft.checks import lossless, search
+from ot_draft.checks.child import Child
 from ot_draft.checks.properties import FLOATS, LOSSLESS, choose
-from ot_draft.checks.report import check_property
-from ot_draft.checks.search import Drawn
+from ot_draft.checks.search import Search
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -30,8 +30,8 @@ def refute(rule: ot.SelectionRule) -> None:
     """Fail unless a property of the first lines refutes the rule: those of an engine's sizes first, which find most."""
     first = ["engine_sizes", "output_law_in_batches", "repeated_calls", "law_in_floats", "inputs_unchanged"]
     chosen = choose([*first, *(each.name for each in (*LOSSLESS, *FLOATS) if each.name not in first)])
-    drawn: Drawn = {}
-    assert any(check_property(each, rule, 100, 0, drawn).refutes for each in chosen)
+    with Child(Search(rule, 100, 0, rule.name), chosen) as child:
+        assert any(child.outcome(each).refutes for each in chosen)
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) ->
     pytest.importorskip("hypothesis")
     report = ot.check_rule(rule, max_examples=15)
     assert report.lossless == "no", str(report)
-    held = {outcome.name: outcome.status for outcome in report.outcomes if outcome.category == "claims"}
+    held = {outcome.property: outcome.status for outcome in report.outcomes if outcome.category == "claims"}
     if isinstance(rule, rules.Toward):
         assert held == dict.fromkeys(("own_target", "within_budget", "optimal"), "passed"), str(report)
         assert report.findings == (), str(report)

@@ -1,0 +1,123 @@
+"""A search in a child process: a rule that does not return is stopped, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from multiprocessing.connection import Connection
+from threading import Lock
+from typing import Any
+
+from .outcome import Outcome, Status
+from .rule_property import RuleProperty
+from .search import PATIENCE, Search
+from .time_limit import CLOCK, TimeLimit
+
+DEAF = (
+    CLOCK * PATIENCE
+)  # seconds without a sign, after which a child is ended from outside: its rule lets no other thread run
+ENDED = "ended the process that it ran in"
+STUCK = f"gave no answer, and let nothing else run, for {DEAF:.0f} s"
+
+
+def can_fork() -> bool:
+    """Whether this process can have such a child. A rule may be of a class that only a fork has; elsewhere forks are unsafe."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return (
+        sys.platform == "linux"
+        and not multiprocessing.current_process().daemon
+        and not (cuda and cuda.is_initialized())
+    )
+
+
+class Child(AbstractContextManager["Child"]):
+    """Outcomes of properties of one rule. The child is forked for the first of them, and anew after it was stopped.
+
+    Where there can be none, the search runs in this process, without a limit.
+    """
+
+    def __init__(self, search: Search, properties: Sequence[RuleProperty]) -> None:
+        self._search, self._properties, self._can_fork = search, properties, can_fork()
+        self._process: Any = None
+        self._connection: Connection
+
+    def outcome(self, claim: RuleProperty) -> Outcome:
+        """The outcome of one of the properties. Raises what the search raised, which is never the rule's but Ctrl-C."""
+        if not self._can_fork:
+            return self._search.outcome(claim)
+        if self._process is None:
+            self._begin()
+        try:
+            self._connection.send(self._properties.index(claim))
+            while (answer := self._connection.recv() if self._connection.poll(DEAF) else STUCK) is None:
+                pass  # a sign of life
+        except (EOFError, ConnectionError):
+            answer = ENDED
+        if isinstance(answer, Outcome):
+            if answer.interrupted:
+                self.close()
+            return answer
+        self.close()
+        if isinstance(answer, BaseException):
+            raise answer
+        name = self._search.name
+        return Outcome.about(claim, name, status=Status.FAILED, reason=answer, crash=answer, decides=False)
+
+    def _begin(self) -> None:
+        fork = multiprocessing.get_context("fork")
+        self._connection, other = fork.Pipe()
+        self._process = fork.Process(target=self._serve, args=(other,))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking where there are threads: see _serve
+            self._process.start()
+        other.close()
+
+    def _serve(self, connection: Connection) -> None:
+        """The child's work, until nobody asks any more."""
+        self._connection.close()
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # its threads were not forked with it
+        sending, search = Lock(), self._search
+
+        def send(what: Any) -> None:
+            with sending:
+                connection.send(what)
+
+        search.limit = TimeLimit(lambda: send(None), lambda: send(search.interrupted()))
+        while True:
+            try:
+                claim = self._properties[connection.recv()]
+            except EOFError:
+                return
+            try:
+                answer: Any = search.outcome(claim)
+            except BaseException as error:  # Ctrl-C, or a mistake of ours
+                error.add_note("in the child process:\n" + traceback.format_exc())
+                answer = _carried(error)
+            send(answer)
+
+    def close(self) -> None:
+        """End the child."""
+        if self._process is not None:
+            self._connection.close()
+            self._process.join(1.0)
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def _carried(error: BaseException) -> BaseException:
+    """The error, or one with its text where it cannot be sent to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:  # whatever an error of somebody else's class raises when it is made again
+        return RuntimeError("\n".join([f"{type(error).__name__}: {error}", *error.__notes__]))
