@@ -36,3 +36,19 @@ class MissingPackage(DraftSelectionError, ImportError):
 
 class CannotAudit(DraftSelectionError, ValueError):
     """A law, a log or an answer of a server from which nothing can be concluded about the tokens that were emitted."""
+
+
+class SweepFailed(DraftSelectionError, RuntimeError):
+    """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
+
+
+class InvalidCosts(DraftSelectionError, ValueError):
+    """Costs or block efficiencies that no plan can be made from."""
+
+
+class UnsupportedHost(DraftSelectionError, ImportError):
+    """The host has another version, or another interface, than the adapter was written against."""
+
+
+class NotLossless(DraftSelectionError, ValueError):
+    """The host was asked for something under which no rule keeps the target's law."""

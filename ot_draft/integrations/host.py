@@ -17,18 +17,10 @@ from typing import Any
 
 from ..arrays import Array, namespace
 from ..audit import LogWriter
-from ..errors import DraftSelectionError, MissingPackage
+from ..errors import MissingPackage, NotLossless, UnsupportedHost
 
 LOG_VARIABLE = "OT_DRAFT_AUDIT_LOG"
 MOST = 1_000_000  # tokens of a process; with 64 listed ones each a few gigabytes
-
-
-class UnsupportedHost(DraftSelectionError, ImportError):
-    """The host has another version, or another interface, than the adapter was written against."""
-
-
-class NotLossless(DraftSelectionError, ValueError):
-    """The host was asked for something under which no rule keeps the target's law."""
 
 
 def check_version(known: Mapping[str, tuple[str, ...]], variable: str) -> str:

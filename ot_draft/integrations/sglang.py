@@ -23,8 +23,9 @@ from functools import partial
 from importlib import import_module
 
 from ..arrays import Array, inverse_cdf, namespace, positions, where
+from ..errors import NotLossless
 from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms, with_laws
-from .host import NotLossless, StepLog, check_choice, check_parameters, check_version, step_log
+from .host import StepLog, check_choice, check_parameters, check_version, step_log
 
 KNOWN_VERSIONS = {"sglang": ("0.5.23",)}
 VARIABLE = "OT_DRAFT_SGLANG"

@@ -32,9 +32,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..arrays import Array, from_view, host_view, namespace, on_host, positions, where
-from ..errors import MissingPackage
+from ..errors import MissingPackage, NotLossless, UnsupportedHost
 from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot, with_laws
-from .host import NotLossless, StepLog, UnsupportedHost, check_choice, check_parameters, step_log
+from .host import StepLog, check_choice, check_parameters, step_log
 from .vllm_mends import mend
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 

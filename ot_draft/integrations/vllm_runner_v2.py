@@ -1,8 +1,9 @@
 """The rejection sampler of vLLM's V2 model runner: everything on the device, seeds in the place of generators."""
 
 from ..arrays import Array, namespace, positions, where
+from ..errors import NotLossless
 from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_laws, with_refused
-from .host import NotLossless, StepLog
+from .host import StepLog
 
 
 def rejection_sample(

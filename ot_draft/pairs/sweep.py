@@ -14,7 +14,7 @@ import numpy as np
 from .. import __version__
 from ..array_files import differences, put, put_json, remove_remains
 from ..arrays import Array
-from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution
+from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution, SweepFailed
 from ..laws import is_defined
 from ..optional import load
 from .shards import Shard
@@ -181,10 +181,6 @@ class Progress:
     of: int
     parts_left: int
     trouble: tuple[str, ...] = ()
-
-
-class SweepFailed(DraftSelectionError, RuntimeError):
-    """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
 
 
 def run_sweep(

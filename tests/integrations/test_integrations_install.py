@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from host_models import RejectionSampler, installed, of_vllm
 
+from ot_draft import errors
 from ot_draft.errors import MissingPackage
 from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2
 from ot_draft.integrations.chains import CHAIN_RULES
@@ -122,7 +123,7 @@ def test_without_the_variable_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("found", ["0.5.22", "0.6.0rc1", "1.0"])
 def test_an_unknown_version_of_sglang_is_refused_with_what_to_do(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with_sglang(monkeypatch, found)
-    with pytest.raises(host.UnsupportedHost) as refused:
+    with pytest.raises(errors.UnsupportedHost) as refused:
         sglang.install("NaiveTarget")
     said = str(refused.value)
     assert all(
@@ -146,7 +147,7 @@ def test_a_version_of_vllm_that_nobody_read_is_taken_by_its_parameters_with_a_wa
     assert f"nobody read vLLM {found.partition('+')[0]}" in caplog.text
     caplog.clear()
     with_vllm(monkeypatch, found, drop="draft_probs")
-    with pytest.raises(host.UnsupportedHost, match="rejection_sample takes"):
+    with pytest.raises(errors.UnsupportedHost, match="rejection_sample takes"):
         vllm.install("BlockVerification")
     with_vllm(monkeypatch)
     vllm.install("BlockVerification")
@@ -156,7 +157,7 @@ def test_a_version_of_vllm_that_nobody_read_is_taken_by_its_parameters_with_a_wa
 def test_the_second_runner_of_0_32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with_vllm(monkeypatch, "0.32.0")
     vllm.install("BlockVerification")
-    with pytest.raises(host.UnsupportedHost, match="VLLM_USE_V2_MODEL_RUNNER=0"):
+    with pytest.raises(errors.UnsupportedHost, match="VLLM_USE_V2_MODEL_RUNNER=0"):
         sys.modules[V2].rejection_sample(1)  # type: ignore[attr-defined]
 
 
@@ -172,18 +173,18 @@ def test_a_host_with_other_parameters_is_left_as_it_was(monkeypatch: pytest.Monk
     with_vllm(monkeypatch)
     monkeypatch.setattr(sys.modules[V2], "rejection_sample", function("v2", drop="pos"))
     before = sys.modules[V1].rejection_sample  # type: ignore[attr-defined]
-    with pytest.raises(host.UnsupportedHost, match=f"{V2}.rejection_sample takes"):
+    with pytest.raises(errors.UnsupportedHost, match=f"{V2}.rejection_sample takes"):
         vllm.install("SpeculativeSampling")
     assert sys.modules[V1].rejection_sample is before  # type: ignore[attr-defined]
     with_sglang(monkeypatch)
     monkeypatch.setattr(sys.modules[sglang.MODULE], TREE, None)  # as on a platform without this kernel
-    with pytest.raises(host.UnsupportedHost, match="is not there on this platform"):
+    with pytest.raises(errors.UnsupportedHost, match="is not there on this platform"):
         sglang.install("NaiveTarget")
 
 
 @pytest.mark.parametrize("install", [vllm.install, sglang.install])
 def test_a_rule_that_is_not_lossless_there_is_refused(install: Any) -> None:
-    with pytest.raises(host.NotLossless, match=r"=KSeq: the lossless rules for this host are .*BlockVerification"):
+    with pytest.raises(errors.NotLossless, match=r"=KSeq: the lossless rules for this host are .*BlockVerification"):
         install("KSeq")
 
 
@@ -203,9 +204,9 @@ def test_parameters_are_those_of_the_host(name: str, ours: Any, own: list[str]) 
 @pytest.mark.parametrize("mode", [{"synthetic_mode": True}, {"fly_window_size": 2}])
 def test_modes_that_are_not_lossless_are_refused(mode: dict[str, Any]) -> None:
     nothing: list[Any] = [None] * 8
-    with pytest.raises(host.NotLossless, match="take 'standard', or unset OT_DRAFT_VLLM"):
+    with pytest.raises(errors.NotLossless, match="take 'standard', or unset OT_DRAFT_VLLM"):
         vllm.rejection_sample(*nothing, **mode, rule=CHAIN_RULES["BlockVerification"])
     other = {"synthetic_conditional_rates": 1} if "synthetic_mode" in mode else mode
     for refused in (other, {"contexts": 1}):
-        with pytest.raises(host.NotLossless, match="unset it, or OT_DRAFT_VLLM"):
+        with pytest.raises(errors.NotLossless, match="unset it, or OT_DRAFT_VLLM"):
             vllm_runner_v2.rejection_sample(*nothing, None, None, 2, **refused, rule=CHAIN_RULES["BlockVerification"])

@@ -15,7 +15,8 @@ torch = pytest.importorskip("torch")
 from host_models import FALSE_ALARM, Tables, drawn, p_value  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
-from ot_draft.integrations import host, sglang  # noqa: E402
+from ot_draft import errors  # noqa: E402
+from ot_draft.integrations import sglang  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
 
 N = 3
@@ -214,7 +215,7 @@ def test_black_box_on_a_tree() -> None:
 @pytest.mark.parametrize("thresholds", [{"threshold_single": 0.9}, {"threshold_acc": 0.9}])
 def test_thresholds_below_one_are_refused(thresholds: dict[str, float]) -> None:
     target = Tables.random(N, SLOTS, np.random.default_rng(0))
-    with pytest.raises(host.NotLossless, match="below 1 tokens are accepted more often"):
+    with pytest.raises(errors.NotLossless, match="below 1 tokens are accepted more often"):
         on_trees(["wide"], target, 2, torch.rand(2, NODES), **thresholds)
 
 

@@ -16,9 +16,9 @@ from host_models import FALSE_ALARM, Tables, drawn, p_value  # noqa: E402
 from vllm_calls import LENGTH, RULES, RUNNERS, Batch, N, SamplingMetadata, run_v1, run_v2  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
+from ot_draft.errors import NotLossless  # noqa: E402
 from ot_draft.integrations import vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES, Chains  # noqa: E402
-from ot_draft.integrations.host import NotLossless  # noqa: E402
 
 BLOCK, ONE_BY_ONE = CHAIN_RULES["BlockVerification"], CHAIN_RULES["SpeculativeSampling"]
 

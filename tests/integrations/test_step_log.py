@@ -21,6 +21,7 @@ from test_integrations_sglang import NODES, SLOTS, TREES, on_chains, on_trees  #
 from vllm_calls import LENGTH, Batch, N, run_v1, run_v2  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
+from ot_draft import errors  # noqa: E402
 from ot_draft.audit import read_log  # noqa: E402
 from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
@@ -129,7 +130,7 @@ def test_a_log_is_asked_for_by_a_variable(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(list(folder.iterdir())) == 2
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(host.LOG_VARIABLE, str(tmp_path / "file"))
-    with pytest.raises(host.UnsupportedHost, match="name a folder"):
+    with pytest.raises(errors.UnsupportedHost, match="name a folder"):
         host.step_log("vllm")
 
 

@@ -12,7 +12,8 @@ from host_models import MinTokens, RejectionSampler, installed, of_vllm
 
 torch = pytest.importorskip("torch")
 
-from ot_draft.integrations import host, vllm, vllm_mends  # noqa: E402
+from ot_draft import errors  # noqa: E402
+from ot_draft.integrations import vllm, vllm_mends  # noqa: E402
 
 V2 = "vllm.v1.worker.gpu.spec_decode.rejection_sampler"
 
@@ -92,7 +93,7 @@ def test_the_cpu_build_is_known_and_mended_once(sampler: Any) -> None:
     assert sampler.rejection_sample.func is vllm.rejection_sample
     assert sampler.expand_batch_to_tokens is vllm_mends.expand_batch_to_tokens
     assert not hasattr(sampler.apply_sampling_constraints.__wrapped__, "__wrapped__")
-    with pytest.raises(host.UnsupportedHost, match=r"VLLM_USE_V2_MODEL_RUNNER=0"):
+    with pytest.raises(errors.UnsupportedHost, match=r"VLLM_USE_V2_MODEL_RUNNER=0"):
         sys.modules[V2].rejection_sample(1, x=2)  # type: ignore[attr-defined]
 
 
@@ -132,7 +133,7 @@ def test_outside_a_step_of_drafts_min_tokens_is_the_engines_own(sampler: Any) ->
 
 def test_a_function_with_other_parameters_is_not_mended(sampler: Any) -> None:
     sampler.expand_batch_to_tokens = lambda x, sums: x
-    with pytest.raises(host.UnsupportedHost, match=r"expand_batch_to_tokens takes \(x, sums\)"):
+    with pytest.raises(errors.UnsupportedHost, match=r"expand_batch_to_tokens takes \(x, sums\)"):
         vllm_mends.mend()
 
 

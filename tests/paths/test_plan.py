@@ -7,8 +7,9 @@ from math import isnan
 
 import pytest
 
+from ot_draft.errors import InvalidCosts
 from ot_draft.paths import Costs, plan
-from ot_draft.paths.evaluation.wall_clock import Efficiency, InvalidCosts
+from ot_draft.paths.evaluation.wall_clock import Efficiency
 
 COSTS = Costs({1: 2.0, 5: 2.0, 9: 4.0}, {1: 0.2, 4: 0.4}, {"": 0.1, "Joint": 0.3})
 

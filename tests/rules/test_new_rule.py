@@ -14,7 +14,7 @@ from random_problems import SMALL_SIZES, random_problems
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.cli import main
-from ot_draft.integrations.host import NotLossless, UnsupportedHost
+from ot_draft.errors import NotLossless, UnsupportedHost
 
 
 @pytest.fixture

@@ -6,11 +6,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from ...errors import DraftSelectionError
-
-
-class InvalidCosts(DraftSelectionError, ValueError):
-    """Costs or block efficiencies that no plan can be made from."""
+from ...errors import InvalidCosts
 
 
 @dataclass(frozen=True)
