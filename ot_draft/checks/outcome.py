@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -33,6 +33,11 @@ class Verdict(StrEnum):
 
 
 ANNOUNCED = {Status.FAILED: Verdict.EXPECTED, Status.PASSED: Verdict.UNEXPECTED}
+
+
+def _plain(fields: Iterable[tuple[str, Any]]) -> Record:
+    """Fields with texts in the place of enums: what pytest-xdist can carry."""
+    return {name: value.value if isinstance(value, StrEnum) else value for name, value in fields}
 
 
 @dataclass
@@ -94,7 +99,7 @@ class Outcome:
     @cached_property
     def record(self) -> Record:
         """The fields as plain data, and the verdict: for JSON, and for the way from a pytest worker to its controller."""
-        return {**asdict(self), "verdict": self.verdict}
+        return {**asdict(self, dict_factory=_plain), "verdict": self.verdict.value}
 
     @cached_property
     def refutes(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import re
 import subprocess
 import sys
@@ -193,6 +194,7 @@ def test_a_record_is_plain_and_holds_all_of_an_outcome() -> None:
         there = Outcome.of(json.loads(json.dumps(outcome.record)))
         assert there.property == outcome.property and there.by_k == outcome.by_k
         assert json.dumps(there.record) == json.dumps(outcome.record)
+        marshal.dumps(outcome.record)  # exact types: pytest-xdist's workers send no others
 
 
 class Page(HTMLParser):
