@@ -31,12 +31,12 @@ ERRORS = [
     (
         lambda: paths.TokenWise(ot.rules.Greedy())(UNIFORM, [(0, 1), (0, 1)]),
         ot.InvalidDrafts,
-        r"children follow Hybrid\(top=-1\), and .* IID\(\): take Joint\(\) or TokenWise",
+        r"children follow Hybrid\(top=-1\), and .* IID\(\): take Traversal\(\) or NaivePath\(\)",
     ),
     (
         lambda: paths.TokenWise(ot.rules.KSeq())(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
         ot.InvalidDrafts,
-        r"follow IID\(\), and .* WithoutReplacement\(\): take TokenWise\(RecursiveRejectionWithoutReplacement",
+        r"follow IID\(\), and .* WithoutReplacement\(\): take Traversal\(\)",
     ),
     (
         lambda: paths.Joint()(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
@@ -46,7 +46,7 @@ ERRORS = [
     (
         lambda: paths.BlockVerification()(UNIFORM, PlainTree(paths.TreeShape((0,)), (0,), ot.Hybrid(1))),
         ot.InvalidDrafts,
-        r"Hybrid\(top=1\): take .*Joint\(\), or NaiveTarget\(\)",
+        r"Hybrid\(top=1\): take Traversal\(\) or NaivePath\(\), valid under every law",
     ),
     (
         lambda: paths.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),

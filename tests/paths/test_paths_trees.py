@@ -142,7 +142,9 @@ def test_the_wrong_law_is_lossy_and_the_check_refuses_it(rule: Any, law: Any, sh
     honest = paths.TokenWise(rule.rule) if isinstance(rule, Forced) else paths.Joint()
     with pytest.raises(ot.InvalidDrafts, match="valid on trees whose children follow") as refused:
         paths.evaluate(honest, models[0], shape, law)
-    assert repr(law) in str(refused.value) and "take " in str(refused.value)
+    assert repr(law) in str(refused.value) and "take Traversal() or NaivePath()" in str(refused.value)
+    for rule in (paths.Traversal(), paths.NaivePath()):
+        assert paths.evaluate(rule, models[0], shape, law).lossless
 
 
 def survivors(mistake: str) -> Any:

@@ -150,6 +150,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
 def planted(function: Any, old: str, new: str) -> Iterator[None]:
     """The function with another text, for all who hold it."""
     text = textwrap.dedent(inspect.getsource(function))
+    text = text[text.index("def ") :]  # without decorators, which name what their class holds
     assert old in text, f"{function.__qualname__} does not hold {old!r}"
     names: dict[str, Any] = {}
     exec(compile(text.replace(old, new), function.__code__.co_filename, "exec"), function.__globals__, names)

@@ -145,13 +145,12 @@ def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:
     """The error for a path rule on a tree that was drawn by another law."""
     return InvalidDrafts(
         f"{name} is valid on trees whose children follow {valid_under}, and the children of this one were drawn by {law!r}:"
-        f" take Traversal() or NaivePath(), valid under every law, or draw the tree by the law of the rule"
+        " take Traversal() or NaivePath(), valid under every law, or draw the tree by the law of the rule"
     )
 
 
 def split_tops(law: DraftLaw, q: Array, lists: tuple[Path, ...]) -> tuple[Path, Path]:
     """The children of all living nodes in plain form, a list a node: the top tokens, once, and all draws."""
-    assert isinstance(law, FixedFirst)  # as the rules' checks have it
     longest = max(lists, key=len)
-    number = int(np.ravel(law.n_fixed(q, len(longest)))[0])
+    number = int(np.ravel(law.n_fixed(q, len(longest)))[0]) if isinstance(law, FixedFirst) else 0
     return longest[:number], tuple(token for tokens in lists for token in tokens[number:])
