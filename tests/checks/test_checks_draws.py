@@ -168,7 +168,7 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
     rule = ot.rules.SpeculativeSampling()
     seen: list[str] = []
     right = ot.check_rule(
-        rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.name)
+        rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.property)
     )
     assert right.passed and seen == ["output_law", "declared_law"]
     assert (
@@ -176,7 +176,7 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
         and repr(rule.law) in right["declared_law"].statement
     )
     wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
-    assert [outcome.name for outcome in wrong.failures] == ["declared_law"]
+    assert [outcome.property for outcome in wrong.failures] == ["declared_law"]
     assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
     assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].code
 

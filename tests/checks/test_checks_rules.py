@@ -25,12 +25,11 @@ from ot_draft.checks.strategies import (
     sizes,
 )
 
+pytestmark = pytest.mark.usefixtures("short_searches")
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hub()]
 USER_TEST = """
 import ot_draft as ot
 from ot_draft.checks import parametrize_with_rule_checks
-
-pytestmark = pytest.mark.usefixtures("short_searches")
 
 class Forgetful(ot.SelectionRule):
     law = ot.IID()
@@ -98,7 +97,7 @@ def test_a_report_tells_what_was_done() -> None:
     others = [outcome.property for outcome in report.outcomes if outcome.status != "passed"]
     assert lines[5] == f"  {report.answers.sentence}" and [line.split()[0] for line in lines[7:-1]] == others
     assert lines[-1].startswith(f"  passed ({sum(each.cases for each in passed):,} cases, ")
-    assert lines[-1].endswith(": " + ", ".join(each.name for each in passed))
+    assert lines[-1].endswith(": " + ", ".join(each.property for each in passed))
 
 
 def test_a_skipped_property_has_a_reason() -> None:

@@ -292,7 +292,7 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     folder, target, draft = logits
     target[1, 2, 3] = np.nan
     np.savez(folder / "a.npz", target_logits=target, draft_logits=draft)
-    with pytest.raises(ot.InvalidDistribution, match=r"a.npz, row 9: its logits hold NaN"):
+    with pytest.raises(ot.InvalidDistribution, match=r"a.npz, row 9, target_logits, token 3: logit nan"):
         run_sweep(sweep_of(folder), tmp_path / "nan")
 
 

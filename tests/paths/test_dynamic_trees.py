@@ -175,7 +175,7 @@ def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_b
     drafting = DRAFTINGS["DySpec"][0]
     for rule in (paths.Joint(), OPTIMAL, paths.TokenWise(ot.rules.KSeq())):
         assert not paths.rules.fits(rule, drafting.bounds, drafting.law)
-    assert not paths.TokenWise(ot.rules.RecursiveRejection()).fits(paths.AdaptiveTree(4).bounds, ByNode())
+    assert not paths.rules.fits(paths.TokenWise(ot.rules.RecursiveRejection()), paths.AdaptiveTree(4).bounds, ByNode())
 
 
 def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.ndarray]:
