@@ -36,7 +36,7 @@ __all__ = [
     "solves_program",
 ]
 
-# Names on the command line, other than the short name in small letters.
+# Names on the command line by the rule's own, other than the short name in small letters.
 COMMANDS = {"BlockVerification": "block", "NaivePath": "naive", "RacePath": "race"}
 LABELS = {  # in the words of a text, by short names
     "BlockVerification": "block verification",
@@ -46,7 +46,6 @@ LABELS = {  # in the words of a text, by short names
     "ImportanceWeighted": "importance weighted",
     "KSeq": "K-SEQ",
     "ListCoupling": "a race a draft",
-    "NaivePath": "naive target sampling",
     "NaiveTarget": "naive target sampling",
     "RacePath": "naive target sampling",
     "RandomOrder": "random order",
@@ -74,12 +73,12 @@ def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
 
 def short_name(rule: PathRule) -> str:
     """Name where it is clear that a path rule is meant: of token-wise selection that of its selection rule."""
-    return rule.rule.name if isinstance(rule, TokenWise) and not isinstance(rule, NaivePath) else rule.name
+    return rule.rule.name if isinstance(rule, TokenWise) else rule.name
 
 
 def command(rule: PathRule) -> str:
     """Name on the command line."""
-    return COMMANDS.get(short_name(rule), short_name(rule).lower())
+    return COMMANDS.get(rule.name, short_name(rule).lower())
 
 
 def label(rule: PathRule) -> str:
