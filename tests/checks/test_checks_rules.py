@@ -48,7 +48,21 @@ def test_rule(rule, check):
 """
 
 
-@parametrize_with_rule_checks(ot.rules.ALL, max_examples=10)
+# Properties that take seconds a rule: `make test` tries them on a rule of each law.
+DEAR = ("output_law_in_batches", "repeated_calls", "engine_sizes", "law_in_floats", "law_in_torch", "inputs_unchanged")
+OFTEN = ("KSeq", "RecursiveRejectionWithoutReplacement", "Greedy", "SpecHub")
+
+
+def dear(case: Any) -> Any:
+    """The case of a rule and a property, marked slow where it takes long."""
+    rule, _, name = case.id.partition("-")
+    return slow(*case.values, id=case.id) if name in DEAR and rule not in OFTEN else case
+
+
+MATRIX = parametrize_with_rule_checks(ot.rules.ALL, max_examples=10)
+
+
+@pytest.mark.parametrize(MATRIX.args[0], [*map(dear, MATRIX.args[1])])
 def test_every_rule_passes(rule: ot.SelectionRule, check: Any) -> None:
     """The one place where every rule meets every kind of pair, of array and of batch."""
     check(rule)
