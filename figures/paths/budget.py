@@ -99,7 +99,7 @@ def _following(way: str, model: Any, budget: int, length: int, iterations: int, 
 
 def _stopped(path: ot.paths.StoppedPath, model: Any, budget: int, iterations: int, seed: int) -> ot.paths.StoppedPath:
     """The path with the threshold at which it is so long on average, on the drafts of this seed."""
-    chains = ot.paths.FixedTree(ot.paths.TreeShape.chains(1, path.length))
+    chains = ot.paths.FixedTree(ot.paths.TreeShape.chains(1, path.budget))
     trees = [tree for tree, _ in drafted_trees(model, chains, iterations, seed)]
     low, high = 0.0, 1.0
     for _ in range(20):

@@ -36,7 +36,7 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
     words, model = word_models()
     generator = np.random.default_rng(seed)
     shape = ot.paths.TreeShape.chains(K, L)
-    tree = ot.paths.FixedTree(shape).draft(model, [()], generator.random((1, shape.size)))
+    tree = ot.paths.drafting.draft_trees(ot.paths.FixedTree(shape), model, [()], generator.random((1, shape.size)))
     uniforms = generator.random((1, max(rule.n_uniforms(shape) for rule in RULES)))
     rows: list[dict[str, Any]] = []
     for rule in RULES:

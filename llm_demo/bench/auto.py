@@ -170,10 +170,10 @@ def _row(part: Comparison, measured: Measured) -> Row:
 
 
 def _shape(drafting: Drafting) -> str:
-    if not drafting.tree.budget:
+    if not drafting.tree.bounds.size:
         return "plain"
-    source = f"{drafting.tree.width}x" if drafting.tree.passes else "lookup "
-    return f"{source}{drafting.tree.length}"
+    source = f"{drafting.tree.counts.n_paths}x" if drafting.tree.counts.n_model_calls else "lookup "
+    return f"{source}{drafting.tree.bounds.length}"
 
 
 def _shares(used: Counter[str] | None) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 import ot_draft as ot
 from ot_draft import arrays as xp
 
+from ..paths.drafting.drafter import begin
 from ..paths.drafting.growing import Grown
 from .cache import Texts
 from .prompt_lookup import Match
@@ -30,7 +31,7 @@ class Drafter(ABC):
 
     def __init__(self, tree: ot.paths.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
         self.tree, self.texts = tree, texts
-        batch, size, device = len(texts.tokens), tree.budget, texts.tokens.device
+        batch, size, device = len(texts.tokens), tree.bounds.size, texts.tokens.device
         self.tokens = torch.full((batch, size), -1, dtype=torch.int64, device=device)
         self.parents = torch.full((batch, size), size, dtype=torch.int64, device=device)
         self.fixed_count = torch.zeros(batch, size + 1, dtype=torch.int64, device=device)
@@ -64,10 +65,10 @@ class LookupDrafter(Drafter):
 
     def __init__(self, tree: ot.paths.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
         super().__init__(tree, texts, n, number)
-        self.parents = torch.arange(tree.budget, device=self.tokens.device).expand_as(self.tokens)
+        self.parents = torch.arange(tree.bounds.size, device=self.tokens.device).expand_as(self.tokens)
 
     def look_up(self, found: Sequence[Match]) -> None:
-        self.tokens.copy_(in_columns(found, self.tree.takes))
+        self.tokens.copy_(in_columns(found, self.tree.counts.n_lookup_tokens))
         self.q.zero_()
         self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
 
@@ -82,24 +83,24 @@ class ModelDrafter(Drafter):
         super().__init__(tree, reader.texts, n, number)
         self.reader, self.recordable = reader, reader.recordable
         # A draft in the target's cache finds the token before the root there.
-        self.reread_window = reader.model.reads_again(tree.length) if reader.read is None else -1
+        self.reread_window = reader.model.reads_again(tree.bounds.length) if reader.read is None else -1
         batch, size, device = *self.tokens.shape, self.tokens.device
         # What was looked up, and stands in the trees beside the draws.
-        self.given = torch.full((batch, tree.takes), -1, device=device)
+        self.given = torch.full((batch, tree.counts.n_lookup_tokens), -1, device=device)
         self.slot_of = torch.full((batch, size + 1), -1, device=device)
         # Laws by slot; the last one is scratch, the target of masked writes.
-        self._read = self.q.new_zeros(batch, tree.reads + 1, n)
+        self._read = self.q.new_zeros(batch, tree.counts.n_draft_slots + 1, n)
         self._rows = torch.arange(batch, device=device)[:, None]
         # What nodes see of each other, bool (B, N + 1, N + 1), where it is known beforehand: the layout of a shape is one object.
         layout = tree.bounds.layout(self.parents)
         known = layout is tree.bounds.layout(self.parents)
         self._sees = xp.from_view(xp.copy(layout.sees), self.tokens) if known else None
-        rows = min(tree.reads, size + 1)
+        rows = min(tree.counts.n_draft_slots, size + 1)
         # Where nodes stand in the slots of their numbers their laws do, too.
-        self.q = self._read[:, :rows] if tree.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
+        self.q = self._read[:, :rows] if tree.counts.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
 
     def look_up(self, found: Sequence[Match]) -> None:
-        self.given.copy_(in_columns(found, self.tree.takes))
+        self.given.copy_(in_columns(found, self.tree.counts.n_lookup_tokens))
 
     def note_unread(self, count: int) -> None:
         self.unread_tokens = max(0, count - self.reread_window) if self.reader.read is None else 0
@@ -115,7 +116,7 @@ class ModelDrafter(Drafter):
         self.parents.copy_(grown.parents)
         self.fixed_count.copy_(grown.fixed_count)
         self.slot_of.copy_(grown.slots)
-        if not self.tree.slots_are_nodes:
+        if not self.tree.counts.slots_are_nodes:
             # The law at a node that was not read is of no use: it has no children.
             self.q.copy_(self._read[self._rows, torch.where(self.slot_of < 0, self._read.shape[1] - 1, self.slot_of)])
 
@@ -128,7 +129,7 @@ class ModelDrafter(Drafter):
         return self.reader.model.commit(root, length)
 
     def _grow(self, uniforms: Tensor) -> Grown:
-        growing, last = self.tree.begin(uniforms, self.given), self._read.shape[1] - 1
+        growing, last = begin(self.tree, uniforms, self.given), self._read.shape[1] - 1
         self.without_law.zero_()
         seen, depth = SlotVisibility(len(self._read), last, uniforms.device), 0
         read = torch.full(self._read.shape[:2], -1, device=uniforms.device)  # tokens by slot

@@ -14,6 +14,8 @@ import ot_draft as ot
 
 from ..errors import CannotDecode
 from ..paths.drafting.baselines import LookupPath
+from ..paths.drafting.counted import CountedTree
+from ..paths.drafting.drafter import as_trees, begin
 from ..paths.tree import PathSelection
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
@@ -37,9 +39,9 @@ class Drafting:
     uses_clock: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.rule != self.tree.rule and not self.tree.budget:
+        if self.rule != self.tree.rule and not self.tree.bounds.size:
             raise CannotDecode("a path rule needs a tree: give one, or no rule to decode autoregressively")
-        if self.lookup is not None and not self.tree.takes:
+        if self.lookup is not None and not self.tree.counts.n_lookup_tokens:
             raise CannotDecode(
                 f"{self.tree.label} takes no looked-up tokens: leave the lookup away, or take LookupTree"
             )
@@ -55,8 +57,8 @@ class Drafting:
         lookup: TokenSource | None = None,
     ) -> Self:
         """Such trees by the rule that is usual for them, and as many looked-up tokens as they take, where nothing else is given."""
-        if lookup is None and tree.takes:
-            lookup = PromptLookup(tree.takes).for_tree
+        if lookup is None and tree.counts.n_lookup_tokens:
+            lookup = PromptLookup(tree.counts.n_lookup_tokens).for_tree
         return cls(tree, tree.rule if rule is None else rule, lookup)
 
     @classmethod
@@ -83,9 +85,9 @@ class Drafting:
     @cached_property
     def menu(self) -> tuple[Drafting, ...]:
         """All that it may choose: itself; of tokens that are only looked up, as many as there are, plain decoding first."""
-        if self.lookup is None or self.tree.passes:
+        if self.lookup is None or self.tree.counts.n_model_calls:
             return (self,)
-        return (Drafting.plain(), *(self.shortened(length) for length in range(1, self.tree.length)), self)
+        return (Drafting.plain(), *(self.shortened(length) for length in range(1, self.tree.bounds.length)), self)
 
     def shortened(self, length: int) -> Drafting:
         """One path of fewer looked-up tokens."""
@@ -94,9 +96,11 @@ class Drafting:
     def begin(self, pair: Pair, batch: int, room: int | None) -> Drafting:
         """The same by what was counted of these models; a draft by text stands in the place of prompt lookup."""
         lookup = self.lookup
-        if pair.text_draft is not None and lookup is not None and not self.tree.passes:
+        if pair.text_draft is not None and lookup is not None and not self.tree.counts.n_model_calls:
             lookup = pair.text_draft
-        tree = self.tree if pair.acceptance is None else self.tree.for_pair(pair.acceptance)
+        tree = self.tree
+        if isinstance(tree, CountedTree) and pair.acceptance is not None:
+            tree = tree.for_pair(pair.acceptance)
         return replace(self, tree=tree, lookup=lookup)
 
     def choose(self, texts: History) -> Drafting:
@@ -112,12 +116,12 @@ class Drafting:
     @property
     def room(self) -> int:
         """Slots that a step takes in the caches besides the root's."""
-        return max(self.tree.budget, self.tree.reads)
+        return max(self.tree.bounds.size, self.tree.counts.n_draft_slots)
 
     @property
     def uniforms(self) -> int:
         """Random numbers of one step: those of the drafts, then those of the rule."""
-        return self.tree.draws + self.rule.n_uniforms(self.tree.bounds)
+        return self.tree.counts.n_uniforms + self.rule.n_uniforms(self.tree.bounds)
 
     # Whether the numbers of a step depend on how many tokens its texts have emitted; no CUDA graph holds them then.
     by_place: ClassVar[bool] = False
@@ -128,14 +132,16 @@ class Drafting:
 
     def select(self, tree: ot.paths.DraftTree, numbers: Any) -> PathSelection:
         """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
-        first = self.tree.draws
+        first = self.tree.counts.n_uniforms
         return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)])
 
     def warm_up(self, n: int) -> None:
         """One step under uniform laws: what a rule imports or compiles at its first use is then no step's time."""
         numbers = torch.full((1, self.uniforms), 0.5)
-        growing = self.tree.begin(numbers[:, : self.tree.draws], torch.full((1, self.tree.takes), -1))
+        growing = begin(
+            self.tree, numbers[:, : self.tree.counts.n_uniforms], torch.full((1, self.tree.counts.n_lookup_tokens), -1)
+        )
         while growing.levels:
             growing.grow(torch.full((1, growing.slots.shape[1], n), 1 / n))
-        laws = torch.full((1, self.tree.budget + 1, n), 1 / n)
-        self.select(self.tree.tree(growing.grown(), laws, laws), numbers)
+        laws = torch.full((1, self.tree.bounds.size + 1, n), 1 / n)
+        self.select(as_trees(self.tree, growing.grown(), laws, laws), numbers)

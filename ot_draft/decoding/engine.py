@@ -58,7 +58,7 @@ class DecodeState:
         """Both caches, with the prompts in them."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
         # A text may end by the longest path, and the widest tree stands behind it while the others go on.
-        slots += max(drafting.tree.length for drafting in draftings)
+        slots += max(drafting.tree.bounds.length for drafting in draftings)
         slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
         caches = [model.cache(slots) for model in models if model is not None]
@@ -82,9 +82,9 @@ class DecodeState:
 
     def drafter(self, tree: ot.paths.TreeDrafter) -> Drafter:
         """A drafter of such trees."""
-        if tree.passes:
+        if tree.counts.n_model_calls:
             assert self.draft is not None
-            if tree.ahead:
+            if tree.counts.n_staged_tokens:
                 assert self.third is not None
                 return StagedDrafter(tree, self.draft, self.third, self.n, self.number)
             return ModelDrafter(tree, self.draft, self.n, self.number)
@@ -111,11 +111,11 @@ class Engine:
     def __init__(self, state: DecodeState, drafting: Drafting) -> None:
         self.state, self.drafting, self.texts, self.target = state, drafting, state.texts, state.target
         self.drafter, self.bounds = state.drafter(drafting.tree), drafting.tree.bounds
-        batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.length
+        batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.bounds.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=state.number, device=device)
         self.tokens, self.parents = self.drafter.tokens, self.drafter.parents
         self.layout: Any = None
-        self.p = torch.zeros(batch, drafting.tree.budget + 1, 0, dtype=state.number, device=device)
+        self.p = torch.zeros(batch, drafting.tree.bounds.size + 1, 0, dtype=state.number, device=device)
         self.length = torch.zeros(batch, dtype=torch.int64, device=device)
         self.nodes = torch.full((batch, depth), -1, device=device)
         self.chosen = torch.zeros(batch, depth + 1, dtype=torch.int64, device=device)
@@ -136,7 +136,7 @@ class Engine:
 
     def propose(self) -> None:
         """Draft a tree behind every text."""
-        self.drafter.propose(self.uniforms[:, : self.drafting.tree.draws])
+        self.drafter.propose(self.uniforms[:, : self.drafting.tree.counts.n_uniforms])
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
@@ -156,8 +156,8 @@ class Engine:
 
     def keep(self) -> None:
         """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
-        if self.drafting.tree.most > 1:  # on one path every node stands where its depth says
-            depths = torch.arange(1, self.drafting.tree.length + 1, device=self.nodes.device)
+        if self.drafting.tree.bounds.most > 1:  # on one path every node stands where its depth says
+            depths = torch.arange(1, self.drafting.tree.bounds.length + 1, device=self.nodes.device)
             self._move(self.target.cache, self.nodes, depths)
             slots = self.drafter.slots(self.nodes)
             if slots is not None and self.state.draft is not None:
@@ -248,7 +248,7 @@ class Engines:
         engine.drafter.note_unread(
             max(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
         )
-        if drafting.tree.takes:
+        if drafting.tree.counts.n_lookup_tokens:
             engine.drafter.look_up(self._texts.look_up(drafting.lookup))
         self._engine = engine
         return engine

@@ -137,8 +137,8 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     room = min((limit for limit, _ in limits.values() if limit), default=None)
     room = None if room is None else room - longest - options.max_tokens
     policy = policy.begin(pair, len(prompts), room)
-    depth = max(drafting.tree.length for drafting in policy.menu)
-    asked = any(drafting.tree.passes for drafting in policy.menu)
+    depth = max(drafting.tree.bounds.length for drafting in policy.menu)
+    asked = any(drafting.tree.counts.n_model_calls for drafting in policy.menu)
     if draft is None and asked:
         raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
     for name, limit in limits.items():
@@ -149,9 +149,9 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     if used is not None:
         target = language_model(pair.target, n, used.reads)
     third = None
-    if any(drafting.tree.ahead for drafting in policy.menu):
+    if any(drafting.tree.counts.n_staged_tokens for drafting in policy.menu):
         third = _third(pair, n)
-    warm = [drafting for drafting in policy.menu if drafting.tree.passes and not drafting.by_place]
+    warm = [drafting for drafting in policy.menu if drafting.tree.counts.n_model_calls and not drafting.by_place]
     _warm_up(frozenset({type(drafting.rule): drafting for drafting in warm}.values()), n)
     state = DecodeState.of((target, used, third), prompts, policy.menu, options.of_both, texts)
     return Engines(state, policy, prompts, options.graphs)

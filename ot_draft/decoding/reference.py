@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
+from ..paths.drafting.drafter import as_trees, begin
 from ..paths.drafting.growing import Grown
 from .drafting import Drafting
 from .language_model import language_model
@@ -48,8 +49,8 @@ def one_step(
     """The tokens of one step: those accepted, and one more. CannotDecode at one that the target has no law for."""
     n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, language_model(pair.target, pair.n)
     context = None
-    if tree.passes:  # of all tokens but the last, which the target has not read yet
-        context = language_model(pair.draft, n).target_context(pair.target, text[:-1], len(text) + tree.length)
+    if tree.counts.n_model_calls:  # of all tokens but the last, which the target has not read yet
+        context = language_model(pair.draft, n).target_context(pair.target, text[:-1], len(text) + tree.bounds.length)
     number = torch.float64 if target.dtype == torch.float64 else torch.float32
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
 
@@ -62,9 +63,9 @@ def one_step(
         ways.append([*ways[parent], max(token, 0)] if parent < len(ways) else text)
     p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
     certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
-    q = torch.stack([draft_law(way) for way in ways])[None] if tree.passes else certain
+    q = torch.stack([draft_law(way) for way in ways])[None] if tree.counts.n_model_calls else certain
     lost = p[0, :, 0].isnan()
-    selection = drafting.select(tree.tree(grown, uniform_if_lost(p).to(number), q), numbers)
+    selection = drafting.select(as_trees(tree, grown, uniform_if_lost(p).to(number), q), numbers)
     length = int(selection.length[0])
     nodes = [0, *selection.nodes[0, :length].tolist()]
     for place, (node, token) in enumerate(zip(nodes, selection.tokens[0].tolist(), strict=False)):
@@ -80,10 +81,10 @@ def uniform_if_lost(laws: Tensor) -> Tensor:
 
 def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> Grown:
     """The tree behind a text: every node that the drafting asks about is read by itself."""
-    given = torch.full((1, drafting.tree.takes), -1)
-    found = drafting.lookup.find(text).tokens[: drafting.tree.takes] if drafting.lookup else ()
+    given = torch.full((1, drafting.tree.counts.n_lookup_tokens), -1)
+    found = drafting.lookup.find(text).tokens[: drafting.tree.counts.n_lookup_tokens] if drafting.lookup else ()
     given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
-    growing = drafting.tree.begin(numbers[:, : drafting.tree.draws], given)
+    growing = begin(drafting.tree, numbers[:, : drafting.tree.counts.n_uniforms], given)
     prefixes: dict[int, list[int]] = {0: text}  # by slot
     while growing.levels:
         laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)

@@ -19,6 +19,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
+from ..paths.drafting.drafter import DraftCounts
 from .cache import Texts
 from .drafters import Drafter, ModelDrafter
 from .reader import Reader
@@ -49,12 +50,10 @@ class StagedPath(ot.paths.FixedTree):
         return ot.paths.FixedTree.chains(1, self.ahead)
 
     @property
-    def draws(self) -> int:
-        return self.length * (self.ahead + RULE.n_uniforms(self.piece.bounds))  # each piece brings a token at least
-
-    @property
-    def reads(self) -> int:
-        return self.length + 2 * self.ahead + 1  # a text that has its path is read with those that have not
+    def counts(self) -> DraftCounts:
+        uniforms = self.length * (self.ahead + RULE.n_uniforms(self.piece.bounds))  # each piece brings a token at least
+        slots = self.length + 2 * self.ahead + 1  # a text that has its path is read with those that have not
+        return replace(super().counts, n_uniforms=uniforms, n_draft_slots=slots, n_staged_tokens=self.ahead)
 
     @property
     def label(self) -> str:
@@ -73,7 +72,9 @@ class StagedDrafter(Drafter):
         self.outer = draft.texts
         self.parents = tree.shape.parents_of(self.tokens).clone()
         batch, device = len(self.tokens), self.tokens.device
-        room = torch.zeros(batch, tree.length + 2 * tree.ahead + 2, dtype=torch.int64, device=device)
+        room = torch.zeros(
+            batch, tree.bounds.length + 2 * tree.counts.n_staged_tokens + 2, dtype=torch.int64, device=device
+        )
         self.inner = Texts(
             tokens=torch.cat((self.outer.tokens, room), 1),
             lengths=self.outer.lengths.clone(),

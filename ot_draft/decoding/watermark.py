@@ -113,8 +113,8 @@ class Watermarked(Drafting):
     def at_places(self, numbers: Tensor, rows: Sequence[int], places: Sequence[int], n: int, device: Any) -> Tensor:
         self.races.run(rows, places, n, torch.empty(0, dtype=numbers.dtype, device=device))
         found = numbers.clone()
-        columns, each = torch.arange(self.tree.draws), self.races.paths * (self.races.length + 1)
-        found[:, : self.tree.draws] = (each * torch.arange(len(rows))[:, None] + columns).to(found.dtype)
+        columns, each = torch.arange(self.tree.counts.n_uniforms), self.races.paths * (self.races.length + 1)
+        found[:, : self.tree.counts.n_uniforms] = (each * torch.arange(len(rows))[:, None] + columns).to(found.dtype)
         return found
 
 

@@ -121,7 +121,7 @@ def adaptive(drafting: ot.paths.AdaptiveTree, model: Model) -> Stepwise:
     def step(history: History) -> tuple[Path, Path, int] | None:
         drafted = {expansion.prefix: expansion for expansion in history}
         level: dict[Path, float] = {(): 1.0}
-        left, levels = drafting.budget, drafting.length
+        left, levels = drafting.bounds.size, drafting.bounds.length
         while level and left and levels:
             q = np.stack([nodes.draft(prefix) for prefix in level]).astype(np.float64)
             reached = np.array([list(level.values())])
@@ -129,7 +129,7 @@ def adaptive(drafting: ot.paths.AdaptiveTree, model: Model) -> Stepwise:
             (counts,), (fixed_count,) = drafting.numbers_at(estimate, reached, np.array([[left]]), levels)
             below: dict[Path, float] = {}
             for (prefix, chance), law, count, number in zip(level.items(), q, counts, fixed_count, strict=True):
-                fixed = tuple(xp.top_tokens(law, min(drafting.most, len(law)))[:number].tolist())
+                fixed = tuple(xp.top_tokens(law, min(drafting.bounds.most, len(law)))[:number].tolist())
                 if not count:
                     continue
                 if prefix not in drafted:
@@ -143,4 +143,4 @@ def adaptive(drafting: ot.paths.AdaptiveTree, model: Model) -> Stepwise:
             level, levels = below, levels - 1
         return None
 
-    return Stepwise(step, drafting.length)
+    return Stepwise(step, drafting.bounds.length)

@@ -236,7 +236,7 @@ def large(n: int = 1000, texts: int = 1000, iterations: int = 2000) -> None:
         generator = np.random.default_rng(3)
         found = np.array(
             [
-                sampled_cap_bound(drafting, *along_a_text(model, number, drafting.length), generator, RUNS)
+                sampled_cap_bound(drafting, *along_a_text(model, number, drafting.bounds.length), generator, RUNS)
                 for number in range(texts)
             ]
         )

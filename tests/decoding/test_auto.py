@@ -135,7 +135,7 @@ def test_auto_is_the_reference_with_the_same_choices(sampling: SamplingParams) -
     made = decode(pair, prompts, plan, options)
     for row, prompt in enumerate(prompts):
         assert made.tokens[row] == reference_decode(pair, prompt, Recorded(made.steps), options, row)
-    kinds = {(step.drafting.tree.width, step.drafting.tree.takes > 0) for step in made.steps}
+    kinds = {(step.drafting.tree.counts.n_paths, step.drafting.tree.counts.n_lookup_tokens > 0) for step in made.steps}
     assert len({step.drafting for step in made.steps}) > 3 and len(kinds) > 1
     again = decode(pair, prompts, Auto(costs=COSTS), options)
     assert again.tokens == made.tokens  # with costs from elsewhere, nothing depends on the clock
@@ -193,18 +193,18 @@ def played(accepts: Callable[[int], float], machine: Callable[[Drafting], Second
     for number in range(steps):
         drafting = chooser.choose(History([[0] * (number + 3)]))
         length = 0
-        while length < drafting.tree.length and generator.random() < accepts(number):
+        while length < drafting.tree.bounds.length and generator.random() < accepts(number):
             length += 1
         parts = machine(drafting)
         chooser.observe(step_of(drafting, length, parts), parts.total)
         tokens, spent = tokens + length + 1, spent + parts.total
-        chosen.append(drafting.tree.budget)
+        chosen.append(drafting.tree.bounds.size)
     return tokens, spent, chosen
 
 
 def linear(a_call: float, a_position: float) -> Callable[[Drafting], Seconds]:
     """A machine on which a plain step takes one second."""
-    return lambda drafting: Seconds(a_call * drafting.tree.length, 1 + a_position * drafting.tree.budget)
+    return lambda drafting: Seconds(a_call * drafting.tree.bounds.length, 1 + a_position * drafting.tree.bounds.size)
 
 
 @pytest.mark.parametrize("chance", [slow(0.0), 0.1, 0.2])
@@ -264,7 +264,7 @@ def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     chooser, machine, asked = Auto(rehearsal=0).begin(SMALL_DRAFT, 1, None), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose(History([[1, 2, 3, 4] * 4]))
-        asked += drafting.tree.passes > 0
+        asked += drafting.tree.counts.n_model_calls > 0
         parts = machine(drafting)
         chooser.observe(step_of(drafting, 0, parts), parts.total)
     assert asked == 1 + ENOUGH
@@ -279,7 +279,7 @@ def test_reading_up_is_told_from_drafting() -> None:
         (path, 0, 0.2),
         (path, 10, 0.5),
     ):
-        parts = Seconds(draft, 1 + 0.05 * drafting.tree.budget)
+        parts = Seconds(draft, 1 + 0.05 * drafting.tree.bounds.size)
         costs.learn(step_of(drafting, 0, parts), parts.total, behind)
     assert costs.step(path) == pytest.approx(1.3, rel=0.02)
     assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
@@ -288,12 +288,12 @@ def test_reading_up_is_told_from_drafting() -> None:
 def test_its_menu_fits_the_models_and_the_room() -> None:
     pair = tiny_pair(n=7)
     chooser = Auto().begin(pair, 1, 3)
-    assert max(drafting.tree.length for drafting in chooser.menu) == 3
+    assert max(drafting.tree.bounds.length for drafting in chooser.menu) == 3
     assert len(Auto().begin(pair, 1, 0).menu) == 1
     alone = Auto().begin(Pair(pair.target), 1, None)
-    assert not any(drafting.tree.passes for drafting in alone.menu) and len(alone.menu) > 5
+    assert not any(drafting.tree.counts.n_model_calls for drafting in alone.menu) and len(alone.menu) > 5
     narrow = Auto(costs=ot.paths.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1, None)
-    assert {drafting.tree.budget for drafting in narrow.menu} == {
+    assert {drafting.tree.bounds.size for drafting in narrow.menu} == {
         0,
         1,
         2,
@@ -305,13 +305,13 @@ def test_its_menu_fits_the_models_and_the_room() -> None:
 def test_without_a_draft_model_it_looks_up() -> None:
     pair = Pair(tiny_llama(3, 5))
     steps = list(decode_steps(pair, [PROMPT * 3], Auto(costs=COSTS), DecodeOptions(SamplingParams(0), max_tokens=50)))
-    assert len(steps) < 35 and any(step.drafting.tree.takes for step in steps)
+    assert len(steps) < 35 and any(step.drafting.tree.counts.n_lookup_tokens for step in steps)
 
 
 def test_its_own_clock_drives_it() -> None:
     plan = Auto(rehearsal=0)
     made = decode(tiny_pair(seed=3, n=7), [PROMPT], plan, DecodeOptions(max_tokens=60))
-    assert [step.drafting.tree.budget for step in made.steps[:2]] == [0, 0]
+    assert [step.drafting.tree.bounds.size for step in made.steps[:2]] == [0, 0]
     assert len({step.drafting for step in made.steps}) > 1 and len(plan.measured) == 1
 
 

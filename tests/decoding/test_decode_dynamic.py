@@ -203,7 +203,7 @@ def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, mo
     assert engine.recordable
     engine.draw(0, [0, 1], 0)
     one_step(engine)
-    assert engine.p.shape == (2, engine.drafting.tree.budget + 1, 8) and engine.p.device.type == "meta"
+    assert engine.p.shape == (2, engine.drafting.tree.bounds.size + 1, 8) and engine.p.device.type == "meta"
     asked: list[str] = []
     for function in ("tensor", "as_tensor", "from_numpy"):
         made = getattr(torch, function)

@@ -289,7 +289,7 @@ def test_a_draft_that_is_drawn_again_from_the_targets_draw_is_rejected(monkeypat
 
     def select(self: Engine) -> None:
         made(self)
-        if self.drafting.tree.takes:  # the first drafted token is accepted at every third refusal
+        if self.drafting.tree.counts.n_lookup_tokens:  # the first drafted token is accepted at every third refusal
             first = self.drafter.tokens[:, 0]
             refused = (self.length == 0) & (first >= 0) & (self.uniforms[:, 0] < 1 / 3)
             self.chosen[:, 0] = torch.where(refused, first, self.chosen[:, 0])

@@ -114,7 +114,7 @@ def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
     engine.draw(0, [0, 1], 0)
     engine.propose()
     engine.verify()
-    assert engine.p.shape == (2, drafting.tree.budget + 1, 8) and engine.p.device.type == "meta"
+    assert engine.p.shape == (2, drafting.tree.bounds.size + 1, 8) and engine.p.device.type == "meta"
     engine.select()
     engine.keep()
 

@@ -81,10 +81,10 @@ def test_a_batch_equals_the_reference_without_a_draft_model(sampling: SamplingPa
         found = [
             len(PromptLookup(4, 2).find(text).tokens) for text, going in zip(texts, step.active, strict=True) if going
         ]
-        assert step.drafting.tree.budget == max(found)
+        assert step.drafting.tree.bounds.size == max(found)
         for row, text in enumerate(texts):
             text.extend(step.tokens(row))
-    assert len({step.drafting.tree.budget for step in made.steps}) > 2
+    assert len({step.drafting.tree.bounds.size for step in made.steps}) > 2
     alone = decode(pair, PROMPTS[2:], drafting, DecodeOptions(sampling, max_tokens=24, seed=7, rows=[2]))
     assert alone.tokens == made.tokens[2:]
 
@@ -95,7 +95,12 @@ def test_a_text_that_has_ended_is_not_looked_up() -> None:
     plain = decode(pair, prompts, options=options).tokens
     made = decode(pair, prompts, Drafting.looked_up(Knows(4, tokens=tuple(plain[0]))), options)
     assert made.tokens == plain
-    assert [step.drafting.tree.budget for step in made.steps] == [4, 0, 0, 0]  # the first text has ended after one step
+    assert [step.drafting.tree.bounds.size for step in made.steps] == [
+        4,
+        0,
+        0,
+        0,
+    ]  # the first text has ended after one step
 
 
 def test_greedy_text_is_the_plain_one() -> None:

@@ -368,7 +368,7 @@ def test_prompt_lookup_by_the_names_that_generate_has_for_it() -> None:
     plain, steps = target.generate(PROMPTS, **given).tolist(), list[Any]()
     loop = multi_draft(prompt_lookup_num_tokens=5, max_matching_ngram_size=1, on_step=steps.append)
     assert target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain
-    drafted = [step for step in steps if step.drafting.tree.budget]
+    drafted = [step for step in steps if step.drafting.tree.bounds.size]
     assert {step.drafting.lookup for step in drafted} == {PromptLookup(5, 1)}
     assert max(int(step.length.max()) for step in drafted) > 0
     auto = multi_draft(shape="auto", costs=FREE_POSITIONS)

@@ -75,11 +75,11 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
 def test_nothing_is_asked_of_the_device(rule: Any) -> None:
     torch = pytest.importorskip("torch")
     drafting = paths.AdaptiveTree(6, 3, 4)
-    growing = drafting.begin(torch.empty((2, 6), device="meta"))
+    growing = paths.drafting.begin(drafting, torch.empty((2, 6), device="meta"))
     p = torch.empty((2, 7, 5), device="meta")
     while growing.levels:
         growing.grow(torch.empty((2, growing.slots.shape[1], 5), device="meta"))
-    tree = drafting.tree(growing.grown(), p, p)
+    tree = paths.drafting.as_trees(drafting, growing.grown(), p, p)
     selection = rule.select(tree, torch.empty((2, rule.n_uniforms(tree.bounds)), device="meta"))
     assert selection.tokens.shape == (2, 4) and selection.tokens.device.type == "meta"
 
@@ -112,7 +112,7 @@ def test_the_batched_drafting_is_its_plan() -> None:
         n = 2 + seed % 3
         model = paths.MarkovModel.random(np.random.default_rng(seed), n, 1).in_floats()
         drafting = paths.AdaptiveTree(3 + seed, 1 + seed % 4, 3)
-        tree = drafting.draft(model, [()] * 4, generator.random((4, drafting.budget)))
+        tree = paths.drafting.draft_trees(drafting, model, [()] * 4, generator.random((4, drafting.bounds.size)))
         step = adaptive(drafting, model).step
         for row in range(4):
             history = history_of(tree, row)
@@ -129,7 +129,9 @@ def test_the_batched_drafting_is_its_plan() -> None:
 def test_it_spends_its_budget_where_the_draft_is_sure() -> None:
     model = SimulatedModel(n=60)
     drafting = paths.AdaptiveTree(12, 5, 6)
-    tree = drafting.draft(model, [model.root(i) for i in range(6)], np.random.default_rng(4).random((6, 12)))
+    tree = paths.drafting.draft_trees(
+        drafting, model, [model.root(i) for i in range(6)], np.random.default_rng(4).random((6, 12))
+    )
     assert (tree.tokens >= 0).all()
     counts = [np.bincount(parents, minlength=13) for parents in tree.parents]
     assert all(count.max() <= 6 for count in counts)

@@ -74,9 +74,11 @@ def drafted_beside_lookup(first: float, further: float) -> Grown:
     model = SimulatedModel(n=200)
     seldom = LookedUpAcceptance((first, 1.0), (further, 1.0), edges=(0.3,))
     drafting = paths.LookupTree(12, 5, EMBEDDED.drawn, seldom)
-    draws = np.random.default_rng(3).random((1, drafting.draws))
+    draws = np.random.default_rng(3).random((1, drafting.counts.n_uniforms))
     return grow_all(
-        drafting.begin(draws, np.array([[7, 8, 9, 10]])), [model.root(1)], lambda prefix: model.pair(prefix)[1]
+        paths.drafting.begin(drafting, draws, np.array([[7, 8, 9, 10]])),
+        [model.root(1)],
+        lambda prefix: model.pair(prefix)[1],
     )
 
 
@@ -103,7 +105,9 @@ def test_where_the_draft_says_nothing_the_tree_is_sequoias() -> None:
         counted = CountedAcceptance.counted(*pairs_of(model, 200), most=10, edges=(2.0,))
         counted = replace(counted, of_share=((1.0, 1.0),))
         drafting = paths.CountedTree(budget, 6, counted)
-        tree = drafting.draft(model, [model.root(1)], np.random.default_rng(budget).random((1, drafting.draws)))
+        tree = paths.drafting.draft_trees(
+            drafting, model, [model.root(1)], np.random.default_rng(budget).random((1, drafting.counts.n_uniforms))
+        )
         assert (tree.tokens >= 0).all()
         taken = np.array(counted.typical)
         shares = tuple(taken / (1 - np.concatenate(([0], np.cumsum(taken)[:-1]))))
@@ -117,11 +121,11 @@ def test_the_budget_goes_where_the_draft_is_trusted() -> None:
     drafting = paths.CountedTree(6, 4, acceptance)
     sure, unsure = np.array([0.9, 0.05, 0.05]), np.array([0.4, 0.35, 0.25])
     for law, children in ((sure, 1), (unsure, 3)):
-        growing = drafting.begin(np.full((1, 6), 0.5))
+        growing = paths.drafting.begin(drafting, np.full((1, 6), 0.5))
         growing.grow(law[None, None])
         assert int((growing.slots >= 0).sum()) == children
     # No child without mass: the second of a law of one token is not drafted.
-    growing = drafting.begin(np.full((1, 6), 0.5))
+    growing = paths.drafting.begin(drafting, np.full((1, 6), 0.5))
     for _ in range(4):
         growing.grow(np.array([[[0.0, 1.0, 0.0]]]))
     assert growing.grown().tokens.tolist() == [[1, 1, 1, 1, -1, -1]]
@@ -134,7 +138,6 @@ def test_what_was_counted_of_a_pair_goes_to_trees_that_were_given_nothing() -> N
         assert isinstance(told, type(tree)) and told.acceptance == EMBEDDED.drawn != tree.acceptance
         assert replace(tree, acceptance=few).for_pair(EMBEDDED).acceptance == few
     assert paths.LookupTree(8).for_pair(EMBEDDED).looked_up == EMBEDDED.looked_up
-    assert paths.AdaptiveTree(8).for_pair(EMBEDDED) == paths.AdaptiveTree(8)
 
 
 def test_where_nothing_was_counted_the_drafts_own_masses_say_it() -> None:
@@ -145,7 +148,7 @@ def test_where_nothing_was_counted_the_drafts_own_masses_say_it() -> None:
     assert all(one[0] < other[0] for one, other in pairwise(rows))
     children = []
     for law in (np.array([0.96, 0.02, 0.02]), np.array([0.4, 0.35, 0.25])):
-        growing = drafting.begin(np.full((1, 12), 0.3))
+        growing = paths.drafting.begin(drafting, np.full((1, 12), 0.3))
         growing.grow(law[None, None])
         children.append(int((growing.slots >= 0).sum()))
     assert children[0] < children[1]

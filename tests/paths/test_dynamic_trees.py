@@ -110,11 +110,11 @@ class StopsBefore(paths.StoppedPath):
 class LooksAtItsToken(StoppedGrowth):
     def grow(self, q: Any) -> None:
         super().grow(q)
-        last = self.drafting.length - self.levels - 1
+        last = self.drafting.bounds.length - self.levels - 1
         token = self._tokens[:, last : last + 1]
         unlikely = np.take_along_axis(q[:, 0], np.maximum(token, 0), -1) < 0.4
         self._tokens[:, last : last + 1] = np.where(unlikely, -1, token)
-        self._parents[:, last : last + 1][unlikely] = self.drafting.budget
+        self._parents[:, last : last + 1][unlikely] = self.drafting.bounds.size
         self._slots = self.slots = np.where(unlikely, -1, self.slots)
 
 
@@ -181,7 +181,7 @@ def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_b
 def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.ndarray]:
     drafting = LARGER[name]
     model = SimulatedModel(n=40)
-    uniforms = np.random.default_rng(seed).random((batch, drafting.draws))
+    uniforms = np.random.default_rng(seed).random((batch, drafting.counts.n_uniforms))
     return model, [model.root(10 * seed + i) for i in range(batch)], uniforms
 
 
@@ -198,7 +198,7 @@ EACH_LARGER = pytest.mark.parametrize("name", LARGER)
 
 
 def grown_on(name: str, model: Any, roots: list[Any], uniforms: np.ndarray) -> Grown:
-    return grow_all(LARGER[name].begin(uniforms), roots, lambda prefix: model.pair(prefix)[1])
+    return grow_all(paths.drafting.begin(LARGER[name], uniforms), roots, lambda prefix: model.pair(prefix)[1])
 
 
 def same(one: Grown, other: Grown, rows: slice = slice(None)) -> None:
@@ -239,21 +239,21 @@ def test_torch_grows_the_same_and_meta_is_asked_nothing(name: str) -> None:
     torch = pytest.importorskip("torch")
     drafting = LARGER[name]
     generator = np.random.default_rng(3)
-    uniforms = generator.random((2, drafting.draws))
-    mine, theirs = drafting.begin(uniforms), drafting.begin(torch.from_numpy(uniforms))
+    uniforms = generator.random((2, drafting.counts.n_uniforms))
+    mine, theirs = paths.drafting.begin(drafting, uniforms), paths.drafting.begin(drafting, torch.from_numpy(uniforms))
     while mine.levels:
         assert np.array_equal(mine.slots, theirs.slots) and np.array_equal(mine.above, theirs.above)
         q = generator.dirichlet(np.full(30, 0.1), mine.slots.shape)
         mine.grow(q)
         theirs.grow(torch.from_numpy(q))
     same(mine.grown(), theirs.grown())
-    nowhere = drafting.begin(torch.empty((2, drafting.draws), device="meta"))
+    nowhere = paths.drafting.begin(drafting, torch.empty((2, drafting.counts.n_uniforms), device="meta"))
     while nowhere.levels:
-        assert nowhere.slots.shape[1] <= drafting.reads
+        assert nowhere.slots.shape[1] <= drafting.counts.n_draft_slots
         nowhere.grow(torch.empty((2, nowhere.slots.shape[1], 30), device="meta"))
     grown = nowhere.grown()
-    assert grown.tokens.shape == grown.parents.shape == (2, drafting.budget)
-    assert grown.fixed_count.shape == grown.slots.shape == (2, drafting.budget + 1)
+    assert grown.tokens.shape == grown.parents.shape == (2, drafting.bounds.size)
+    assert grown.fixed_count.shape == grown.slots.shape == (2, drafting.bounds.size + 1)
 
 
 @EACH_LARGER
@@ -264,11 +264,11 @@ def test_nodes_are_numbered_breadth_first_and_were_read_where_they_have_children
     for row in range(len(roots)):
         there = grown.tokens[row] >= 0
         count = int(there.sum())
-        assert there[:count].all() and (grown.parents[row, count:] == drafting.budget).all()
+        assert there[:count].all() and (grown.parents[row, count:] == drafting.bounds.size).all()
         shape = paths.TreeShape(tuple(grown.parents[row, :count].tolist()))  # raises where they are not breadth first
-        assert shape.length <= drafting.length and max(shape.branching) <= drafting.most
+        assert shape.length <= drafting.bounds.length and max(shape.branching) <= drafting.bounds.most
         slots = [grown.slots[row, node] for node in range(count + 1) if len(shape.children(node)) > 0]
-        assert min(slots) >= 0 and len(set(slots)) == len(slots) and max(slots) < drafting.reads
+        assert min(slots) >= 0 and len(set(slots)) == len(slots) and max(slots) < drafting.counts.n_draft_slots
 
 
 def prefixes(tree: paths.DraftTree, row: int = 0) -> set[tuple[int, ...]]:
@@ -296,10 +296,10 @@ def test_a_beam_as_wide_as_the_budget_finds_the_best_tree() -> None:
     model = SimulatedModel(n=40)
     for seed in range(5):
         best = best_first(model, model.root(seed), 12, 4)
-        wide = ConfidentTree(12, 4, 12, 12).draft(model, [model.root(seed)], np.zeros((1, 0)))
+        wide = paths.drafting.draft_trees(ConfidentTree(12, 4, 12, 12), model, [model.root(seed)], np.zeros((1, 0)))
         assert prefixes(wide) == best
         law = wide.q[0, 0]
-        narrow = ConfidentTree(12, 4, 2, 1).draft(model, [model.root(seed)], np.zeros((1, 0)))
+        narrow = paths.drafting.draft_trees(ConfidentTree(12, 4, 2, 1), model, [model.root(seed)], np.zeros((1, 0)))
         assert len([prefix for prefix in prefixes(narrow) if len(prefix) == 1]) <= 2 < len(np.unique(law))
 
 
@@ -307,7 +307,7 @@ def test_opt_tree_ends_where_the_gain_does() -> None:
     model = SimulatedModel(n=40)
     depths = []
     for gain in (0.0, 0.1, 0.3, 2.0):
-        tree = ConfidentTree.opt_tree(12, 8, gain).draft(model, [model.root(1)], np.zeros((1, 0)))
+        tree = paths.drafting.draft_trees(ConfidentTree.opt_tree(12, 8, gain), model, [model.root(1)], np.zeros((1, 0)))
         depths.append(max(map(len, prefixes(tree))))
     assert depths == sorted(depths, reverse=True) and depths[0] > depths[-1] == 1
 
@@ -316,21 +316,21 @@ def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> No
     """Replayed with a heap, with the tokens that were drawn."""
     model, drafting = SimulatedModel(n=30), SampledTree(10, 4, 10, 10)
     for seed in range(5):
-        uniforms = np.random.default_rng(seed).random((1, drafting.draws))
-        tree = drafting.draft(model, [model.root(seed)], uniforms)
+        uniforms = np.random.default_rng(seed).random((1, drafting.counts.n_uniforms))
+        tree = paths.drafting.draft_trees(drafting, model, [model.root(seed)], uniforms)
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(tree.parents[0].tolist(), 1):
             children.setdefault(parent, []).append(node)
         depth, heap, count = {0: 0}, [(-1.0, 0, 0)], 0
         heapify(heap)
-        while heap and count < drafting.budget:
+        while heap and count < drafting.bounds.size:
             value, node, place = heappop(heap)
             assert place < len(children.get(node, [])), "the best is not in the tree"
             child, count = children[node][place], count + 1
             elder = tree.tokens[0, [other - 1 for other in children[node][:place]]]
             mass = float(outside(tree.q[0, node], elder.astype(np.int64))[tree.tokens[0, child - 1]])
             depth[child] = depth[node] + 1
-            if depth[child] < drafting.length:
+            if depth[child] < drafting.bounds.length:
                 heappush(heap, (value * mass, child, 0))
             heappush(heap, (value * (1 - mass), node, place + 1))
         assert count == int((tree.tokens >= 0).sum())
@@ -342,8 +342,8 @@ def test_a_path_ends_where_a_refusal_is_likely() -> None:
         drafting = paths.StoppedPath(6, threshold)
         uniforms = np.random.default_rng(5).random((20, 6))
         roots = [model.root(i) for i in range(20)]
-        tree = drafting.draft(model, roots, uniforms)
-        chain = paths.FixedTree.chains(1, 6).draft(model, roots, uniforms)
+        tree = paths.drafting.draft_trees(drafting, model, roots, uniforms)
+        chain = paths.drafting.draft_trees(paths.FixedTree.chains(1, 6), model, roots, uniforms)
         lengths = drafting.lengths(chain)
         assert np.array_equal((tree.tokens >= 0).sum(-1), lengths)
         assert np.array_equal(np.where(np.arange(6) < lengths[:, None], chain.tokens, -1), tree.tokens)
@@ -366,7 +366,10 @@ def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
         (lambda: paths.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
         (lambda: paths.StoppedPath(4, 1.5), "threshold is 1.5"),
         (lambda: paths.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
-        (lambda: paths.StoppedPath(4).draft(SimulatedModel(n=5), [(0,)], np.zeros((1, 3))), r"give \(B, 4\)"),
+        (
+            lambda: paths.drafting.draft_trees(paths.StoppedPath(4), SimulatedModel(n=5), [(0,)], np.zeros((1, 3))),
+            r"give \(B, 4\)",
+        ),
     ],
 )
 def test_errors(make: Callable[[], Any], text: str) -> None:

@@ -27,7 +27,9 @@ def test_lengths_are_those_of_the_emitted_tokens(rule: ot.paths.PathRule, law: o
     generator = np.random.default_rng(seed)
     model = ot.paths.MarkovModel.random(generator, 3)
     for shape in (shape for shape in SHAPES if ot.paths.rules.fits(rule, shape, law)):
-        tree = ot.paths.FixedTree(shape, law).draft(model.in_floats(), [()], generator.random((1, shape.size)))
+        tree = ot.paths.drafting.draft_trees(
+            ot.paths.FixedTree(shape, law), model.in_floats(), [()], generator.random((1, shape.size))
+        )
         plain = PlainTree(shape, tuple(tree.tokens[0].tolist()), law)
         wanted: dict[int, object] = {}
         for tokens, probability in rule(model, plain).items():

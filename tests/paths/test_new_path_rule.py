@@ -37,7 +37,7 @@ def test_both_forms_are_one_rule(rule: Any) -> None:
     model = paths.MarkovModel.random(np.random.default_rng(7), 3)
     shape, number = paths.TreeShape.by_level((2, 1)), 4000
     uniforms = np.random.default_rng(0).random((1, shape.size))
-    tree = paths.FixedTree(shape).draft(model.in_floats(), [()], uniforms)
+    tree = paths.drafting.draft_trees(paths.FixedTree(shape), model.in_floats(), [()], uniforms)
     copies = (np.repeat(x, number, 0) for x in (tree.tokens, tree.p, tree.q))
     chosen = rule.select(shape.tree(*copies), np.random.default_rng(1).random((number, 2))).tokens
     seen = Counter(tuple(token for token in row if token >= 0) for row in chosen.tolist())

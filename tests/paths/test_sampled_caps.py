@@ -60,7 +60,7 @@ def laws(model: Any) -> Any:
 
 
 def mean_bound(drafting: paths.TreeDrafter, model: Any, *how: Any) -> Any:
-    each = texts(model, drafting.length).items()
+    each = texts(model, drafting.bounds.length).items()
     return sum(mass * sampled_cap_bound(drafting, laws(model), text, masses(model, text), *how) for text, mass in each)
 
 
@@ -84,7 +84,7 @@ def with_given(draws: Any, given: tuple[int, ...]) -> Any:
 @EACH
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_over_all_texts_it_is_the_sum_of_the_caps(drafting: paths.FixedTree, seed: int) -> None:
-    model = paths.MarkovModel.random(np.random.default_rng([seed, 41]), 2 if drafting.length > 2 else 3, order=1)
+    model = paths.MarkovModel.random(np.random.default_rng([seed, 41]), 2 if drafting.bounds.length > 2 else 3, order=1)
     assert mean_bound(drafting, model) == paths.cap_bound(model, drafting.every_tree(Nodes.of(model)))
 
 
@@ -92,17 +92,17 @@ def test_over_all_texts_it_is_the_sum_of_the_caps(drafting: paths.FixedTree, see
 def test_the_chances_are_those_of_the_enumeration(drafting: paths.FixedTree) -> None:
     model = paths.MarkovModel.random(np.random.default_rng(5), 2, order=1)
     trees = every_tree(drafting, model)
-    for text in texts(model, drafting.length):
+    for text in texts(model, drafting.bounds.length):
         (chances,) = drafting.held(laws(model), text)[0].tolist()
-        assert chances == [chance_of(trees, text, depth) for depth in range(1, drafting.length + 1)]
+        assert chances == [chance_of(trees, text, depth) for depth in range(1, drafting.bounds.length + 1)]
 
 
 def apart(drafting: paths.TreeDrafter, seed: int, runs: int) -> float:
     """Largest distance of the estimated chances from the enumeration, in standard errors."""
     model = paths.MarkovModel.random(np.random.default_rng([seed, 3]), 3, order=1)
-    given = GIVEN if drafting.takes else ()
+    given = GIVEN if drafting.counts.n_lookup_tokens else ()
     trees, floats, found = every_tree(drafting, model, given), model.in_floats(), [0.0]
-    for text in texts(model, drafting.length):
+    for text in texts(model, drafting.bounds.length):
         rows = np.prod(drafting.held(laws(floats), text, np.random.default_rng(seed), runs, given), 0)
         for depth, column in enumerate(rows.T, 1):
             error = max(column.std() / runs**0.5, 1e-9)
@@ -192,7 +192,7 @@ def test_planted_errors_are_found(planted: str, monkeypatch: pytest.MonkeyPatch)
 )
 def test_large_vocabularies_by_sampling(drafting: paths.TreeDrafter) -> None:
     """Means over texts lie above what the rules accept, by more than both errors."""
-    model, L = SimulatedModel(n=200), drafting.length
+    model, L = SimulatedModel(n=200), drafting.bounds.length
     generator, bounds = np.random.default_rng(8), []
     for number in range(200):
         root, text = model.root(number), ()

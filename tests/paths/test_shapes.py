@@ -97,7 +97,7 @@ class Fixed:
 @pytest.mark.parametrize(("budget", "length"), [(1, 3), (7, 2), (12, 4)])
 def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) -> None:
     model = SimulatedModel(n=5)
-    tree = ConfidentTree(budget, length, budget, budget).draft(model, [(9,)], np.zeros((1, 0)))
+    tree = paths.drafting.draft_trees(ConfidentTree(budget, length, budget, budget), model, [(9,)], np.zeros((1, 0)))
     shape = tree.shape(0)
     assert shape.size == budget and shape.length <= length
 
@@ -131,7 +131,9 @@ def test_sampled_trees_keep_the_law_of_the_target(number: int) -> None:
     model = SimulatedModel(n=4, seed=3, noise=1.0)
     rule, drafting = paths.TokenWise(WITHOUT), SampledTree(4, 3, 4, 4)
     generator = np.random.default_rng(6)
-    tree = drafting.draft(model, [()] * number, generator.random((number, drafting.draws)))
+    tree = paths.drafting.draft_trees(
+        drafting, model, [()] * number, generator.random((number, drafting.counts.n_uniforms))
+    )
     shapes = [tree.shape(row) for row in range(number)]
     assert {shape.size for shape in shapes} == {4} and max(shape.length for shape in shapes) <= 3 < len(set(shapes))
     for row, shape in enumerate(shapes):

@@ -98,7 +98,7 @@ def test_the_first_chains_are_chains() -> None:
 def test_rows_of_a_drafted_tree_are_the_models() -> None:
     shape = paths.TreeShape.by_level((2, 2))
     uniforms = np.random.default_rng(0).random((2, shape.size))  # as many as three children with one each take
-    tree = paths.FixedTree(shape).draft(SMALL, [(7,), (8, 9)], uniforms)
+    tree = paths.drafting.draft_trees(paths.FixedTree(shape), SMALL, [(7,), (8, 9)], uniforms)
     for row, root in enumerate([(7,), (8, 9)]):
         for node in range(shape.size + 1):
             prefix = (*root, *(int(tree.tokens[row, above - 1]) for above in shape.path(node)))
@@ -106,7 +106,7 @@ def test_rows_of_a_drafted_tree_are_the_models() -> None:
             if shape.children(node):
                 assert (tree.q[row, node] == SMALL.draft(prefix)).all()
     drafting = paths.FixedTree(paths.TreeShape.by_level((3, 1)), ot.WithoutReplacement())
-    few = drafting.draft(SimulatedModel(n=2), [()], uniforms[:1])
+    few = paths.drafting.draft_trees(drafting, SimulatedModel(n=2), [()], uniforms[:1])
     assert few.tokens[0, 2] == few.tokens[0, 5] == -1 and few.tokens[0, 3] >= 0
 
 

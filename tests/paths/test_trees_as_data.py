@@ -43,7 +43,9 @@ def as_data(tree: paths.DraftTree, size: int = SIZE) -> paths.DraftTree:
 def drafted(shape: paths.TreeShape, law: Any, batch: int = 6) -> paths.DraftTree:
     model = SimulatedModel(n=20)
     uniforms = np.random.default_rng(shape.size).random((batch, shape.size))
-    return paths.FixedTree(shape, law).draft(model, [model.root(i) for i in range(batch)], uniforms)
+    return paths.drafting.draft_trees(
+        paths.FixedTree(shape, law), model, [model.root(i) for i in range(batch)], uniforms
+    )
 
 
 def in_floats(tree: paths.DraftTree, torch: Any, dtype: Any) -> paths.DraftTree:

@@ -51,9 +51,9 @@ def caps(pair: Any, context: Context, plan: Plan, number: int) -> dict[str, floa
     found, of_runs = {}, np.random.default_rng([SEED + 1, context.text, number])
     for way in DRAFTED:
         drafting = WAYS[way].drafts(plan, NODES, False)
-        both = text[: drafting.length], looked_up[: drafting.takes]
+        both = text[: drafting.bounds.length], looked_up[: drafting.counts.n_lookup_tokens]
         of_text, given = (tuple(np.searchsorted(tokens, some).tolist()) for some in both)
-        how = masses[: drafting.length], of_runs, RUNS, given
+        how = masses[: drafting.bounds.length], of_runs, RUNS, given
         found[way] = round(float(sampled_cap_bound(drafting, of_kept, of_text, *how)), 4)
     return found
 
@@ -98,7 +98,7 @@ def as_markdown(found: dict[str, tuple[float, float, float]], plan: Plan) -> str
     """A line for every way: accepted tokens, the caps, the depth of its trees, and the share with its error."""
     lines = ["| way | accepts | caps | depth | share |", "|---|---|---|---|---|"]
     for way, (mine, caps, error) in found.items():
-        depth = WAYS[way].drafts(plan, NODES, False).length
+        depth = WAYS[way].drafts(plan, NODES, False).bounds.length
         lines.append(f"| {way} | {mine:.2f} | {caps:.2f} | {depth} | {mine / caps:.2f} ± {error:.2f} |")
     return "\n".join(lines)
 

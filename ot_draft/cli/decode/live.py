@@ -55,7 +55,15 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
         offered = [child for child in offered if drafted[child - 1] >= 0]
         refused = tuple(child for child in offered if drafted[child - 1] != token)
         taken = nodes[depth] if depth < length else None
-        kind = ACCEPTED if taken is not None else PLAIN if not drafting.tree.budget else CORRECTED if offered else BONUS
+        kind = (
+            ACCEPTED
+            if taken is not None
+            else PLAIN
+            if not drafting.tree.bounds.size
+            else CORRECTED
+            if offered
+            else BONUS
+        )
         tokens.append(TokenOrigin(token, kind, parent, taken, refused))
     return tokens
 

@@ -220,7 +220,7 @@ class DraftOptions:
         """The most nodes that a step may draft."""
         paths, length = self.size
         levels = accumulate(self.children or (), mul)
-        grown = 0 if self.grower is None else self.grower.budget
+        grown = 0 if self.grower is None else self.grower.bounds.size
         return max(paths * length, sum(levels), grown, self.lookup_tokens or 0, self.lookup_ngram or 0)
 
 

@@ -40,7 +40,7 @@ class PageText:
             return str(self.pair.tokenizer.decode([token]))
 
         self.tokens += token_records(step, 0, drafting, spell, len(self.trees))
-        self.trees.append(step_svg(step, 0, drafting, spell) if drafting.tree.budget else "")
+        self.trees.append(step_svg(step, 0, drafting, spell) if drafting.tree.bounds.size else "")
         self.speed.add(origins(step, 0, drafting), step)
 
 

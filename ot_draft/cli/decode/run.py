@@ -81,7 +81,7 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     if drafts.watermark is not None:
         return [making.watermark_method(drafts.watermark, paths, length, *drafts.rules)]
     if compare and not drafts.named:
-        grown = [] if drafts.grower is None else making.dynamic_methods(drafts.grower.budget)
+        grown = [] if drafts.grower is None else making.dynamic_methods(drafts.grower.bounds.size)
         known = making.methods_to_compare(paths, length, drafts.children)
         return [*known, *grown, making.lookup_method(lookup_of(drafts, PromptLookup())), auto]
     named = _named(drafts, paths, length)
@@ -96,7 +96,11 @@ def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
     rules = dict.fromkeys(drafts.rules)
     if drafts.grower is not None:
         grower = drafts.grower
-        lookup = lookup_of(drafts, PromptLookup(grower.takes).for_tree) if grower.takes else None
+        lookup = (
+            lookup_of(drafts, PromptLookup(grower.counts.n_lookup_tokens).for_tree)
+            if grower.counts.n_lookup_tokens
+            else None
+        )
         return [_plain() if rule == PLAIN else making.dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
     shape = shape_of(paths, length, drafts.children)
     return [method_called(rule, drafts.draft_law, shape) for rule in rules or (defaults.RULE,)]
@@ -177,7 +181,7 @@ class PlainBaseline:
         """One more step of a batch of one."""
         self._tokens.append(len(step.tokens(0)))
         self._seconds.append(step.seconds.total)
-        if step.number and not step.drafting.tree.budget:
+        if step.number and not step.drafting.tree.bounds.size:
             self._plain.append(step.seconds.total)
 
     @property

@@ -94,7 +94,7 @@ class DecodeSettings:
             "--shape auto": drafts.shape == AUTO, "one --shape auto": drafts.shape == AUTO and one,
             ANY_RULE: drafts.named, "several --rule": len(drafts.rules) > 1, "choice": self.chooses,
             "what is looked up": any_given["--prompt-lookup-num-tokens"] or any_given["--max-matching-ngram-size"],
-            "lookup": models.looks_up or self.chooses or (grower is not None and grower.takes > 0),
+            "lookup": models.looks_up or self.chooses or (grower is not None and grower.counts.n_lookup_tokens > 0),
             "--draft lookup": models.looks_up, "--draft slem": models.by_text, "--draft chain": models.chained,
         }  # fmt: skip
 

@@ -62,16 +62,16 @@ def footnotes(comparison: Comparison) -> str:
 def why(comparison: Comparison) -> str:
     """The costs behind the fastest speculative method, in one sentence or two."""
     plain, costed = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
-    drafted = [row for row in costed if row.method.drafting.tree.budget]
+    drafted = [row for row in costed if row.method.drafting.tree.bounds.size]
     if not drafted:
         return ""
     best = max(drafted, key=lambda row: row.tokens_a_second)
     costs, one = comparison.costs[best.method], comparison.costs[plain.method].verify
-    positions, drafting = best.method.drafting.tree.budget + 1, best.method.drafting
+    positions, drafting = best.method.drafting.tree.bounds.size + 1, best.method.drafting
     times = comparison.cost(best)
     said = (
         f"The fastest of the speculative methods, {best.method.label} ({best.method.drafts}): a target call takes"
-        f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.tree.length} draft"
+        f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.tree.bounds.length} draft"
         f" calls {1000 * costs.draft:.0f} ms, the selection {1000 * costs.select:.1f} ms: a step costs {times:.2f} plain ones, and"
         f" brings {best.block_efficiency:.2f} tokens."
     )
@@ -93,8 +93,8 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
         (speed_up, error), predicted = comparison.speed_up(row), comparison.predicted(row)
         tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, UNKNOWN)
         record: dict[str, Any] = {
-            "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.budget,
-            "length": tree.length, "steps": len(row.calls), "prompts": len(row.groups),
+            "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.bounds.size,
+            "length": tree.bounds.length, "steps": len(row.calls), "prompts": len(row.groups),
             "block_efficiency": row.block_efficiency, "error": row.error, "acceptance_by_position": row.by_position,
             "tokens_a_second": row.tokens_a_second, **{name: row.part(name) for name in PARTS}, "step": row.step,
             "speed_up": speed_up, "speed_up_error": error, "predicted": float("nan") if predicted is None else predicted,

@@ -63,7 +63,7 @@ class Measured:
     @property
     def by_position(self) -> list[float]:
         """Share of the calls that accept a token at depth i + 1 among those that accept one at depth i; NaN where none."""
-        length, accepted = self.method.drafting.tree.length, np.array([call.chosen - 1 for call in self.calls])
+        length, accepted = self.method.drafting.tree.bounds.length, np.array([call.chosen - 1 for call in self.calls])
         reached = [int((accepted >= depth).sum()) for depth in range(length + 1)]
         return [b / a if a else float("nan") for a, b in pairwise(reached)]
 
@@ -159,9 +159,9 @@ class Comparison:
         verify, draft, select = {1: 1000 * self.plain_step}, dict[int, list[float]](), dict[str, float]()
         for method, costs in self.costs.items():
             tree = method.drafting.tree
-            if not tree.budget:
+            if not tree.bounds.size:
                 continue
-            verify[tree.budget + 1] = 1000 * costs.verify
+            verify[tree.bounds.size + 1] = 1000 * costs.verify
             if tree == ot.paths.FixedTree.chains(max(method.K, 1), method.L):
                 draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
                 select[ot.paths.rules.short_name(method.drafting.rule)] = 1000 * costs.select
@@ -213,7 +213,7 @@ def measure_costs(
     bare = replace(options, laws=False, stop=(), rows=None)
     for method in (*methods, *methods):  # two rounds: what else the machine does changes slowly
         # Plain steps are the measure of all, and there is one such method only: more of them.
-        count = warm_up + timed * (1 if method.drafting.tree.budget else 3)
+        count = warm_up + timed * (1 if method.drafting.tree.bounds.size else 3)
         seconds = [step.seconds for step in islice(decode_steps(pair, prompts, method.drafting, bare), count)]
         for each in seconds[warm_up:] or seconds[-1:]:
             for name, key in _keys(method).items():
@@ -235,4 +235,4 @@ def _cost(seconds: Seconds | None, name: str) -> float:
 def _keys(method: Method) -> dict[str, Any]:
     """On what each of COSTS depends."""
     drafting = method.drafting
-    return {"verify": drafting.tree.budget, "draft": drafting.tree, "select": method}
+    return {"verify": drafting.tree.bounds.size, "draft": drafting.tree, "select": method}

@@ -40,22 +40,22 @@ class Method:
     @classmethod
     def of(cls, rule: str, law: str, label: str, drafts: str, drafting: Drafting) -> Method:
         """The method whose every step is of this drafting, which looks up as many tokens as it finds, or drafts one shape."""
-        return cls(rule, law, label, drafts, drafting, drafting, fixed_shape=not drafting.tree.takes)
+        return cls(rule, law, label, drafts, drafting, drafting, fixed_shape=not drafting.tree.counts.n_lookup_tokens)
 
     @property
     def K(self) -> int:
         """Number of drafted paths; of a tree, children of the root."""
-        return self.drafting.tree.width
+        return self.drafting.tree.counts.n_paths
 
     @property
     def L(self) -> int:
         """Length of the paths."""
-        return self.drafting.tree.length
+        return self.drafting.tree.bounds.length
 
     @property
     def slug(self) -> str:
         """Name of a folder of its own."""
-        words = f"{self.rule} {self.law} {self.drafts.split(',')[0]}" if self.drafting.tree.budget else self.rule
+        words = f"{self.rule} {self.law} {self.drafts.split(',')[0]}" if self.drafting.tree.bounds.size else self.rule
         return "-".join("".join(c if c.isalnum() else " " for c in words.lower().replace("×", "x")).split())
 
 
@@ -67,7 +67,7 @@ def auto_method(auto: Auto | None = None) -> Method:
 def lookup_method(lookup: PromptLookup | None = None) -> Method:
     """Prompt lookup alone, by naive target sampling."""
     drafting = Drafting.looked_up(lookup)
-    return Method.of("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.length}, looked up", drafting)
+    return Method.of("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.bounds.length}, looked up", drafting)
 
 
 def chain_method(length: int) -> Method:
@@ -157,7 +157,7 @@ def dynamic_method(tree: ot.paths.TreeDrafter, rule: str | None = None, lookup: 
         ot.paths.rules.command(path_rule),
         tree.label,
         ot.paths.rules.label(path_rule),
-        f"{tree.label}, up to {tree.budget} nodes",
+        f"{tree.label}, up to {tree.bounds.size} nodes",
         drafting,
     )
 

@@ -11,6 +11,7 @@ import ot_draft as ot
 
 from ... import defaults
 from ...errors import CannotDecode
+from ...paths.drafting.baselines import LookupPath
 from ..cpu import bytes_read
 from ..drafting import Drafting
 from ..language_model import split_between_processes
@@ -97,14 +98,16 @@ class Auto(Policy):
     def _choose_among(self, menu: Sequence[Drafting], costs: StepCosts) -> None:
         """Nothing of this run is known yet but what its steps can be."""
         self.menu, self._costs = tuple(menu), costs
-        self._lengths = [drafting.tree.length for drafting in menu]
-        self._looked_up = [drafting.tree.takes > 0 and not drafting.tree.passes for drafting in menu]
+        self._lengths = [drafting.tree.bounds.length for drafting in menu]
+        self._looked_up = [
+            drafting.tree.counts.n_lookup_tokens > 0 and not drafting.tree.counts.n_model_calls for drafting in menu
+        ]
         self._source = self.lookup if any(self._looked_up) else None
-        self._keys: list[Key] = [drafting.tree.family for drafting in menu]
+        self._keys: list[Key] = [family(drafting.tree) for drafting in menu]
         self._longest: dict[Key, int] = {}
         for key, length in zip(self._keys, self._lengths, strict=True):
             self._longest[key] = max(length, self._longest.get(key, 0))
-        asking = (place for place, drafting in enumerate(menu) if drafting.tree.passes)
+        asking = (place for place, drafting in enumerate(menu) if drafting.tree.counts.n_model_calls)
         self._simplest = next(asking, 0)  # of those that ask the draft model
         self._budget, self._steps, self._unread, self._place = BUDGET, 0, 0, 0
         self._trial: float | None = None  # while one is under way, the rate that it competes with
@@ -138,7 +141,7 @@ class Auto(Policy):
         place, measured = self._place, self._costs.known
         first_use = place > 0 and place not in self._used  # memory is taken then
         if not (first_use and measured):
-            self._costs.learn(step, seconds, self._unread if step.drafting.tree.passes else 0)
+            self._costs.learn(step, seconds, self._unread if step.drafting.tree.counts.n_model_calls else 0)
         lengths, active = step.length.tolist(), step.active.tolist()
         accepted = [length for length, going in zip(lengths, active, strict=True) if going]
         chosen = sum(accepted) / max(len(accepted), 1) + 1
@@ -148,7 +151,7 @@ class Auto(Policy):
             lost = 0.0 if self._trial is None else lasted - chosen / self._trial
             self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
         self._count(step, lengths, active)
-        self._unread = 0 if step.drafting.tree.passes else self._unread + round(chosen)
+        self._unread = 0 if step.drafting.tree.counts.n_model_calls else self._unread + round(chosen)
         self._steps += 1
         if self._steps % FRESH == 0 or self._trial is not None or not measured or first_use:
             self._seconds = []
@@ -208,12 +211,12 @@ class Auto(Policy):
 
     def _count(self, step: Step, lengths: Sequence[int], active: Sequence[bool]) -> None:
         drafting, drafted = step.drafting, list[tuple[Key, int, int]]()
-        length = drafting.tree.length
+        length = drafting.tree.bounds.length
         for row, accepted in enumerate(lengths):
             if not active[row] or not length:
                 continue
-            if drafting.tree.passes:
-                drafted.append((drafting.tree.family, length, accepted))
+            if drafting.tree.counts.n_model_calls:
+                drafted.append((family(drafting.tree), length, accepted))
             elif found := self._found[row].tokens:
                 drafted.append((("lookup", self._found[row].matched), min(len(found), length), accepted))
         self.acceptance.learn(drafted)
@@ -253,3 +256,10 @@ def _one_path(length: int) -> Drafting:
     """Of one token, where block verification is speculative sampling, by the cheaper of the two."""
     rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if length == 1 else ot.paths.BlockVerification()
     return Drafting.chains(1, length, rule)
+
+
+def family(tree: ot.paths.TreeDrafter) -> Key:
+    """What its acceptance is counted by: trees of one family are accepted alike."""
+    if isinstance(tree, LookupPath):
+        return "lookup", 0
+    return ("model", tree.counts.n_paths) if isinstance(tree, ot.paths.FixedTree) else ("tree", tree.bounds.size)

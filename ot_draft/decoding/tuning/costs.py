@@ -67,13 +67,17 @@ class GivenCosts(StepCosts):
         return self._costs.verify[1]
 
     def step(self, drafting: Drafting) -> float:
-        if not drafting.tree.budget:
+        if not drafting.tree.bounds.size:
             return self.plain()
-        costs = self._costs if drafting.tree.passes else self._target
-        return costs.of(drafting.tree.width, drafting.tree.length, ot.paths.rules.short_name(drafting.rule))
+        costs = self._costs if drafting.tree.counts.n_model_calls else self._target
+        return costs.of(
+            drafting.tree.counts.n_paths, drafting.tree.bounds.length, ot.paths.rules.short_name(drafting.rule)
+        )
 
     def reach(self, drafting: Drafting) -> bool:
-        return not drafting.tree.budget or self._costs.reach(drafting.tree.width, drafting.tree.length)
+        return not drafting.tree.bounds.size or self._costs.reach(
+            drafting.tree.counts.n_paths, drafting.tree.bounds.length
+        )
 
 
 def _recent() -> deque[float]:
@@ -109,22 +113,24 @@ class MeasuredCosts(StepCosts):
         return self._steps - self._plain_at > OLD
 
     def lacks(self, drafting: Drafting) -> bool:
-        return len(self._draft.get(drafting.tree.width, ())) < ENOUGH
+        return len(self._draft.get(drafting.tree.counts.n_paths, ())) < ENOUGH
 
     def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
-        size, width = drafting.tree.budget, drafting.tree.width
+        size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
         unit = self._unit(size + 1, parts.verify)
-        drafted = parts.draft if drafting.tree.passes else 0.0  # else it is the time of choosing and looking up
+        drafted = (
+            parts.draft if drafting.tree.counts.n_model_calls else 0.0
+        )  # else it is the time of choosing and looking up
         self._rest[self._kind(drafting)].append((seconds - parts.verify - drafted) / unit)
         if not size:
             self._plain_at = self._steps
             self._plain_steps += 1
             return
         self._verify[size + 1].append(parts.verify / unit)
-        if drafting.tree.passes:
-            self._learn_draft(width, drafting.tree.length, drafted / unit, unread)
+        if drafting.tree.counts.n_model_calls:
+            self._learn_draft(width, drafting.tree.bounds.length, drafted / unit, unread)
 
     def _learn_draft(self, width: int, length: int, drafted: float, unread: int) -> None:
         """A step that read up besides what it drafted tells what reading costs, once it is known what drafting does."""
@@ -137,8 +143,12 @@ class MeasuredCosts(StepCosts):
         return self._plain_call * (1 + median_low(self._rest[0]))
 
     def step(self, drafting: Drafting) -> float:
-        cost = self._verified(drafting.tree.budget + 1) + self._remaining(drafting)
-        cost += drafting.tree.length * self._drafted(drafting.tree.width) if drafting.tree.passes else 0.0
+        cost = self._verified(drafting.tree.bounds.size + 1) + self._remaining(drafting)
+        cost += (
+            drafting.tree.bounds.length * self._drafted(drafting.tree.counts.n_paths)
+            if drafting.tree.counts.n_model_calls
+            else 0.0
+        )
         return self._plain_call * cost
 
     def reading(self, unread: int) -> float:
@@ -160,7 +170,13 @@ class MeasuredCosts(StepCosts):
 
     def _kind(self, drafting: Drafting) -> int:
         """0: plain, -1: looked up, else the number of paths."""
-        return 0 if not drafting.tree.budget else drafting.tree.width if drafting.tree.passes else -1
+        return (
+            0
+            if not drafting.tree.bounds.size
+            else drafting.tree.counts.n_paths
+            if drafting.tree.counts.n_model_calls
+            else -1
+        )
 
     def _verified(self, positions: int) -> float:
         """A target call on so many positions, near the line through all measurements as long as there are few of it."""

@@ -53,7 +53,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, model: bool, seconds: floa
     draftings = [Drafting.plain()] * PLAIN_STEPS
     for K, L, times in CHAINS if model else ():
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times
-    most = sum(drafting.tree.length + 1 for drafting in draftings)
+    most = sum(drafting.tree.bounds.length + 1 for drafting in draftings)
     options = DecodeOptions(max_tokens=most, stop=(), graphs=False)
     try:
         steps = decode_steps(pair, [[0] * PROMPT] * batch, Rehearsal(draftings, costs), options)

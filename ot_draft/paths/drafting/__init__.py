@@ -6,9 +6,9 @@ from ...errors import InvalidArgument
 from .adaptive import AdaptiveTree
 from .baselines import ConfidentTree, SampledTree, StoppedPath
 from .counted import CountedTree, LookupTree
-from .drafter import TreeDrafter
+from .drafter import DraftCounts, TreeDrafter, as_trees, begin, draft_trees
 
-__all__ = ["ALL", "called"]
+__all__ = ["ALL", "DraftCounts", "as_trees", "begin", "called", "draft_trees"]
 
 FAMILY, USUAL = "dynamic", "lookup"
 ALL: dict[str, Callable[[int], TreeDrafter]] = {

@@ -11,6 +11,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
+from ...paths.tree import TreeBounds
 from ...rules import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
@@ -18,7 +19,7 @@ from ..rules.token_wise import NaivePath, TokenWise
 from ..tree import DraftTree
 from .candidates import BestCandidates, Offer
 from .counted import CountedGrowth
-from .drafter import TreeDrafter
+from .drafter import DraftCounts, TreeDrafter
 from .fixed import FixedTree
 from .growing import Growing, TreeDraws, check_bounds
 from .level_tree import Chosen
@@ -46,7 +47,9 @@ class ConfidentTree(BestCandidates):
     least: float = 0.0
     law: ClassVar[DraftLaw] = ByNode()
     rule: ClassVar[PathRule] = NaivePath()
-    draws: ClassVar[int] = 0
+
+    def n_draws(self, slots: int) -> int:
+        return 0
 
     @classmethod
     def opt_tree(cls, budget: int, length: int = 8, least_gain: float = 0.2) -> ConfidentTree:
@@ -87,9 +90,8 @@ class SampledTree(BestCandidates):
     rule: ClassVar[PathRule] = TokenWise(RecursiveRejectionWithoutReplacement())
     label: ClassVar[str] = "DySpec"
 
-    @property
-    def draws(self) -> int:
-        return self.most * self.reads
+    def n_draws(self, slots: int) -> int:
+        return self.most * slots
 
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
         value, left = reached[..., None], xp.copy(q)
@@ -140,12 +142,8 @@ class StoppedPath(TreeDrafter):
             )
 
     @property
-    def length(self) -> int:  # type: ignore[override]
-        return self.budget
-
-    @property
-    def most(self) -> int:  # type: ignore[override]
-        return 1
+    def bounds(self) -> TreeBounds:
+        return TreeBounds(self.budget, self.budget, 1)
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> StoppedPath:
         """The same with the predictions that fit pairs of a target and its draft, (rows, n): in every bin the share of draws accepted."""
@@ -192,12 +190,8 @@ class LookupPath(FixedTree):
 
     rule: ClassVar[PathRule] = NaivePath()
     label: ClassVar[str] = "prompt lookup"
-    family: ClassVar[tuple[str, int]] = ("lookup", 0)
-    draws: ClassVar[int] = 0
-    reads: ClassVar[int] = 0
-    passes: ClassVar[int] = 0
     steps: ClassVar[tuple[()]] = ()  # no model drafts: the path is there from the beginning
 
     @property
-    def takes(self) -> int:  # type: ignore[override]
-        return self.budget
+    def counts(self) -> DraftCounts:
+        return DraftCounts(0, 0, 0, self.budget, self.width)

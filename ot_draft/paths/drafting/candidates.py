@@ -5,12 +5,13 @@ has its first children. Only those are read by the draft model, and drafted afte
 """
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from ... import arrays as xp
 from ...arrays import Array
 from ...laws.fixed_tokens import carries_n_fixed
-from .drafter import TreeDrafter
+from ...paths.tree import TreeBounds
+from .drafter import DraftCounts, TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds, written
 
 
@@ -38,7 +39,9 @@ class BestCandidates(TreeDrafter):
     more in the last level.
     """
 
-    slots_are_nodes: ClassVar[bool] = False
+    budget: int
+    length: int
+    most: int
     beam: int
     least: float
     least_gain: float
@@ -47,8 +50,17 @@ class BestCandidates(TreeDrafter):
         check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)
 
     @property
-    def reads(self) -> int:
-        return 1 + self.beam * (self.length - 1)
+    def bounds(self) -> TreeBounds:
+        return TreeBounds(self.budget, self.length, self.most)
+
+    @property
+    def counts(self) -> DraftCounts:
+        slots = 1 + self.beam * (self.length - 1)
+        return DraftCounts(self.n_draws(slots), slots, self.length, 0, self.most, slots_are_nodes=False)
+
+    @abstractmethod
+    def n_draws(self, slots: int) -> int:
+        """Number of draws below so many nodes."""
 
     @abstractmethod
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
@@ -107,7 +119,7 @@ class Candidates(Growing):
         self._here = xp.where(there, 1 + self._count - width + at, -1)
         self._slots = xp.where(there, self._first_slot + xp.positions(at.shape[-1], at), -1)
         self._reached = xp.where(there, xp.take(reached, at), 0.0)
-        # One column more takes what is of no use.
+        # One scratch column: the target of masked writes.
         slots = written(_padded(level.slots, width + 1, -1), chosen, self._slots)[:, :width]
         self._kept[-1] = level._replace(slots=slots)
         self._first_slot += at.shape[-1]

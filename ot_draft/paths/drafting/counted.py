@@ -19,6 +19,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...laws import DraftLaw, WithoutReplacement
 from ...laws.fixed_last import ByNodeLast
+from ...paths.drafting.drafter import DraftCounts
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
 from .counted_acceptance import (
@@ -114,8 +115,8 @@ class LookupTree(CountedTree):
         return replace(self, acceptance=super().for_pair(acceptance).acceptance, looked_up=looked_up)
 
     @property
-    def takes(self) -> int:  # type: ignore[override]
-        return min(self.length, self.budget)
+    def counts(self) -> DraftCounts:
+        return replace(super().counts, n_lookup_tokens=min(self.length, self.budget))
 
     @property
     def most(self) -> int:  # type: ignore[override]
@@ -132,7 +133,7 @@ class LookupGrowth(CountedGrowth):
 
     def __init__(self, drafting: LookupTree, draws: TreeDraws) -> None:
         super().__init__(drafting, draws)
-        given = draws.given[:, : drafting.takes]
+        given = draws.given[:, : drafting.counts.n_lookup_tokens]
         self._given = xp.concatenate((given, draws.root - 1))
         self._depth, self._on_way = 0, draws.root == 0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,25 +15,44 @@ from ...laws import DraftLaw
 from ...laws.fixed_tokens import carries_n_fixed
 from ..model import Nodes, Path, Rows
 from ..rules.path_rule import PathRule
-from ..tree import Bounds, DraftTree, TreeBounds
-from .counted_acceptance import PairAcceptance
+from ..tree import Bounds, DraftTree
 from .enumeration import Drafted, every_growth
 from .forced import ForcedDraws, Laws, forced_chances
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 
 
-class TreeDrafter(ABC):
-    """A way to draft trees of at most `budget` nodes, `length` deep, `most` children a node."""
+@dataclass(frozen=True)
+class DraftCounts:
+    """What it takes to draft one tree.
 
-    # Whether the draft model reads a node in the slot of its number.
-    slots_are_nodes: ClassVar[bool] = True
-    # How many tokens of another source it drafts at most, beside the draft model's.
-    takes: int = 0
-    # How many tokens the draft model's own draft proposes to it at a time; 0: it has none.
-    ahead: int = 0
-    budget: int
-    length: int
-    most: int
+    n_uniforms: numbers in [0, 1) that its draws take. n_draft_slots: nodes that the draft model reads at most, the root among them.
+    n_model_calls: calls of the draft model at most, one a level. n_lookup_tokens: tokens of another source that are drafted at most, beside
+    the draft model's. n_staged_tokens: tokens that the draft model's own draft proposes to it at a time; 0 where it has none. n_paths:
+    children of the root at most. slots_are_nodes: whether the draft model reads a node in the slot of its number.
+    """
+
+    n_uniforms: int
+    n_draft_slots: int
+    n_model_calls: int
+    n_lookup_tokens: int
+    n_paths: int
+    n_staged_tokens: int = 0
+    slots_are_nodes: bool = True
+
+
+class TreeDrafter(ABC):
+    """A way to draft trees: within what bounds, and by what draws."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """What is known of its trees beforehand."""
+
+    @property
+    def counts(self) -> DraftCounts:
+        """What one tree takes: here a uniform and a slot for every node, and a call for every level."""
+        bounds = self.bounds
+        return DraftCounts(bounds.size, bounds.size + 1, bounds.length, 0, bounds.most)
 
     @property
     @abstractmethod
@@ -49,65 +69,9 @@ class TreeDrafter(ABC):
     def label(self) -> str:
         """Its name in tables."""
 
-    @property
-    def draws(self) -> int:
-        """Uniform numbers that one tree takes."""
-        return self.budget
-
-    @property
-    def reads(self) -> int:
-        """Slots: nodes that the draft model reads at most, the root among them."""
-        return self.budget + 1
-
-    @property
-    def bounds(self) -> Bounds:
-        """What is known of its trees beforehand."""
-        return TreeBounds(self.budget, self.length, self.most)
-
-    @property
-    def passes(self) -> int:
-        """Calls of the draft model, at most: one a level."""
-        return self.length
-
-    @property
-    def width(self) -> int:
-        """Children of the root, at most: the number of paths."""
-        return self.most
-
-    @property
-    def family(self) -> tuple[str, int]:
-        """What its acceptance is counted by: trees of one family are accepted alike."""
-        return "tree", self.budget
-
-    def for_pair(self, acceptance: PairAcceptance) -> TreeDrafter:
-        """The same by what was counted of the models that decode with it, where it goes by such counts and was given none."""
-        return self
-
     @abstractmethod
     def growing(self, draws: TreeDraws) -> Growing:
         """Trees of a root each, whose draws are made so."""
-
-    def begin(self, uniforms: Array, given: Array | None = None) -> Growing:
-        """Trees of a root each, drawn by these uniforms (B, draws) in [0, 1); given: int (B, takes), see `TreeDraws`."""
-        if tuple(uniforms.shape[1:]) != (self.draws,):
-            raise InvalidArgument(f"uniforms have shape {tuple(uniforms.shape)}: give (B, {self.draws})")
-        return self.growing(TreeDraws(uniforms, given))
-
-    def draft(self, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
-        """A tree after each of B prefixes of a model, by uniforms (B, draws) in [0, 1)."""
-        rows, known = Rows.of(model), dict[Path, tuple[Any, Any]]()
-        grown = grow_all(self.begin(uniforms), roots, lambda prefix: rows.pair(prefix, known)[1])
-        p, q = (np.zeros((len(roots), self.budget + 1, rows.n)) for _ in range(2))
-        for row, root in enumerate(roots):
-            for node, prefix in enumerate(prefixes_of(grown, row)):
-                if prefix is not None:
-                    p[row, node], q[row, node] = rows.pair(root + prefix, known)
-        return self.tree(grown, p, q)
-
-    def tree(self, grown: Grown, p: Array, q: Array) -> DraftTree:
-        """The drafted trees, with p (B, N + 1, n) and q (B, M, n) at their nodes."""
-        fixed_count = grown.fixed_count[:, : q.shape[1]] if carries_n_fixed(self.law) else None
-        return DraftTree(grown.parents, grown.tokens, p, q, self.bounds, self.law, fixed_count)
 
     def held(
         self,
@@ -126,7 +90,7 @@ class TreeDrafter(ABC):
         def along(until: int | None) -> tuple[np.ndarray, np.ndarray]:
             return forced_chances(self.growing, draft, text, ForcedDraws(generator, runs, given), until)
 
-        if self.slots_are_nodes or not self.draws:
+        if self.counts.slots_are_nodes or not self.counts.n_uniforms:
             return along(None)
         each = [[x[:, depth - 1] for x in along(depth)] for depth in range(1, len(text) + 1)]
         weights, holds = (np.stack(columns, -1) for columns in zip(*each, strict=True))
@@ -135,3 +99,28 @@ class TreeDrafter(ABC):
     def every_tree(self, nodes: Nodes) -> Iterator[Drafted]:
         """Every tree after the empty prefix of a model, as often as there are ways to draft it, and the probability of each."""
         return every_growth(nodes, self.growing, self.law)
+
+
+def begin(drafter: TreeDrafter, uniforms: Array, given: Array | None = None) -> Growing:
+    """Trees of a root each, drawn by these uniforms (B, n_uniforms) in [0, 1); given: int (B, n_lookup_tokens), see `TreeDraws`."""
+    if tuple(uniforms.shape[1:]) != (drafter.counts.n_uniforms,):
+        raise InvalidArgument(f"uniforms have shape {tuple(uniforms.shape)}: give (B, {drafter.counts.n_uniforms})")
+    return drafter.growing(TreeDraws(uniforms, given))
+
+
+def draft_trees(drafter: TreeDrafter, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
+    """A tree after each of B prefixes of a model, by uniforms (B, n_uniforms) in [0, 1)."""
+    rows, known = Rows.of(model), dict[Path, tuple[Any, Any]]()
+    grown = grow_all(begin(drafter, uniforms), roots, lambda prefix: rows.pair(prefix, known)[1])
+    p, q = (np.zeros((len(roots), drafter.bounds.size + 1, rows.n)) for _ in range(2))
+    for row, root in enumerate(roots):
+        for node, prefix in enumerate(prefixes_of(grown, row)):
+            if prefix is not None:
+                p[row, node], q[row, node] = rows.pair(root + prefix, known)
+    return as_trees(drafter, grown, p, q)
+
+
+def as_trees(drafter: TreeDrafter, grown: Grown, p: Array, q: Array) -> DraftTree:
+    """The drafted trees, with p (B, N + 1, n) and q (B, M, n) at their nodes."""
+    fixed_count = grown.fixed_count[:, : q.shape[1]] if carries_n_fixed(drafter.law) else None
+    return DraftTree(grown.parents, grown.tokens, p, q, drafter.bounds, drafter.law, fixed_count)

@@ -21,7 +21,7 @@ from ..rules.path_rule import PathRule, fits
 from ..rules.token_wise import NaivePath
 from ..rules.traversal import Traversal
 from ..tree import DraftTree, TreeShape
-from .drafter import Growing, Grown, TreeDrafter, TreeDraws
+from .drafter import DraftCounts, Growing, Grown, TreeDrafter, TreeDraws
 from .enumeration import Drafted, trees_of_shape
 from .forced import Laws
 
@@ -41,15 +41,15 @@ class FixedTree(TreeDrafter):
         return cls(TreeShape.chains(K, L), IID() if law is None else law)
 
     @property
-    def budget(self) -> int:  # type: ignore[override]
+    def budget(self) -> int:
         return self.shape.size
 
     @property
-    def length(self) -> int:  # type: ignore[override]
+    def length(self) -> int:
         return self.shape.length
 
     @property
-    def most(self) -> int:  # type: ignore[override]
+    def most(self) -> int:
         return self.shape.most
 
     @property
@@ -61,15 +61,12 @@ class FixedTree(TreeDrafter):
         return next(rule for rule in USUAL_RULES if fits(rule, self.shape, self.law)) if self.budget else NaivePath()
 
     @property
-    def reads(self) -> int:
-        return self.shape.inner
-
-    @property
-    def family(self) -> tuple[str, int]:
-        return "model", self.width
+    def counts(self) -> DraftCounts:
+        return DraftCounts(self.budget, self.shape.inner, self.length, 0, self.width)
 
     @property
     def width(self) -> int:
+        """Children of the root: the number of paths."""
         return len(self.shape.children(0))
 
     @property
@@ -159,8 +156,8 @@ class FixedGrowth(Growing):
         super().__init__(draws, len(drafting.steps))
         self.drafting, self._root, self._depth = drafting, self.slots, 0
         self._tokens = self._root + 0 * xp.positions(drafting.budget, self._root) - 1
-        if drafting.takes:
-            self._tokens[:, : drafting.takes] = draws.kind(draws.given[:, : drafting.takes])
+        if given := drafting.counts.n_lookup_tokens:
+            self._tokens[:, :given] = draws.kind(draws.given[:, :given])
         self._fixed_count = 0 * self._root + 0 * xp.positions(drafting.budget + 1, self._root)
         self._parents = drafting.shape.parents_of(self._tokens)
         self.same_slots = slice(0, 1)

@@ -12,6 +12,7 @@ from typing import Any
 from ... import arrays as xp
 from ...arrays import Array
 from ...laws import outside
+from ...paths.tree import TreeBounds
 from .drafter import TreeDrafter
 from .growing import Growing, Grown, TreeDraws, check_bounds, written
 
@@ -25,6 +26,14 @@ class LevelTree(TreeDrafter):
     """
 
     typical: tuple[float, ...]
+
+    budget: int
+    length: int
+    most: int
+
+    @property
+    def bounds(self) -> TreeBounds:
+        return TreeBounds(self.budget, self.length, self.most)
 
     def __post_init__(self) -> None:
         check_bounds(budget=self.budget, length=self.length, most=self.most)
@@ -89,22 +98,22 @@ class LevelGrowth(Growing):
     drafting: Any  # a `LevelTree`, where `_decide` and `_chances` are not replaced
 
     def __init__(self, drafting: TreeDrafter, draws: TreeDraws) -> None:
-        super().__init__(draws, drafting.length)
-        self.drafting, size, root = drafting, drafting.budget, draws.root
+        super().__init__(draws, drafting.bounds.length)
+        self.drafting, size, root = drafting, drafting.bounds.size, draws.root
         empty = root + 0 * xp.positions(size + 1, root)  # (B, N + 1)
         self._tokens, self._parents, self._fixed_count = empty - 1, empty + size, empty
         self._used = self._slots = root
         self._reached = xp.double(root) + 1
 
     def grow(self, q: Array) -> None:
-        drafting, size = self.drafting, self.drafting.budget
+        drafting, size = self.drafting, self.drafting.bounds.size
         count, fixed_count = self._decide(q)
-        place = xp.positions(drafting.most, count)
+        place = xp.positions(drafting.bounds.most, count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = xp.argsort(xp.where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
         if xp.on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
             kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
-        there, parent = xp.take(present, kept), kept // drafting.most
+        there, parent = xp.take(present, kept), kept // drafting.bounds.most
         slot = xp.where(there, self._used + xp.positions(kept.shape[-1], kept), size)
         children, masses = self._children(q, self._numbers(slot, kept, count), count[..., None], fixed_count[..., None])
         chances = self._chances(masses, children, fixed_count[..., None], count[..., None])
@@ -126,7 +135,7 @@ class LevelGrowth(Growing):
     def _decide(self, q: Array) -> Chosen:
         """Children of the level's nodes, whose laws are q (B, W, n), and fixed ones among them."""
         self._estimate = self.drafting.estimate(q)
-        left = self.drafting.budget - self._used
+        left = self.drafting.bounds.size - self._used
         return self.drafting.numbers_at(self._estimate, self._reached, left, self.levels)
 
     def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
@@ -137,14 +146,14 @@ class LevelGrowth(Growing):
         """The nodes just drafted: tokens int (B, m), places of their parents in the level above."""
 
     def grown(self) -> Grown:
-        slots = xp.positions(self.drafting.budget + 1, self._fixed_count) + 0 * self._fixed_count
+        slots = xp.positions(self.drafting.bounds.size + 1, self._fixed_count) + 0 * self._fixed_count
         trees = self._tokens[:, :-1], self._parents[:, :-1], self._fixed_count, slots
         return Grown(*map(self._draws.kind, trees))
 
     def _numbers(self, slot: Array, kept: Array, count: Array) -> Array:
         """The slots of the level's nodes, each at its place among the possible children of its parent: (B, W, most)."""
-        none = 0 * slot[:, :1] + 0 * xp.positions(count.shape[-1] * self.drafting.most, kept)
-        return written(none, kept, slot).reshape(*count.shape, self.drafting.most)
+        none = 0 * slot[:, :1] + 0 * xp.positions(count.shape[-1] * self.drafting.bounds.most, kept)
+        return written(none, kept, slot).reshape(*count.shape, self.drafting.bounds.most)
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
         """Children (B, W, C), top tokens first, then draws outside them, -1 beyond their number; and their masses under q."""

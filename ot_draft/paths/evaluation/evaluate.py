@@ -7,6 +7,7 @@ from typing import Any
 from ... import arrays as xp
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
+from ...paths.drafting.drafter import TreeDrafter
 from ...problem import TOLERANCE
 from ..drafting.enumeration import within_limit
 from ..drafting.fixed import as_drafter
@@ -51,7 +52,7 @@ def evaluate(
 ) -> PathEvaluation:
     """Law of the first L + 1 tokens and expected accepted length of `path_rule(model, drafts)`, over all drafts of a drafting.
 
-    drafting: a `TreeDrafter`, or whatever has its `length` and `every_tree`, of which every draw is made in every way; a shape, the
+    drafting: a `TreeDrafter`, or whatever has a `length` and `every_tree`, of which every draw is made in every way; a shape, the
     children of every node drawn by the law (IID() unless given); or (K, L), i.i.d. paths, which the rule gets as K tuples of L tokens in
     drawing order. Trees come as a `PlainTree`.
     The judge, not the defendant: a token counts as accepted only where the drafts hold it and all before it. L = 0 is one token of the
@@ -59,7 +60,7 @@ def evaluate(
     """
     nodes = Nodes.of(model)
     ways, paths = as_drafter(drafting, law), drafting[0] if isinstance(drafting, tuple) and law is None else 0
-    L = ways.length
+    L = ways.bounds.length if isinstance(ways, TreeDrafter) else ways.length
     within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
     emitted: PathLaw = {}
     expected_length = 0 * nodes.one

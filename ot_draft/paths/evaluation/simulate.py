@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
+from ...paths.drafting.drafter import draft_trees
 from ...paths.rules.path_rule import fits
 from ...paths.rules.toward_path import looks_ahead
 from ..drafting.drafter import TreeDrafter
@@ -81,7 +82,7 @@ def simulate_all(
     ways = as_drafter(drafting, law)
     wanted = [(rule, 0) for rule in path_rules]
     lengths = _lengths(wanted, drafted_trees(model, ways, iterations, seed), lambda tree: [tree])
-    return [Simulation(found, ways.length) for found in lengths]
+    return [Simulation(found, ways.bounds.length) for found in lengths]
 
 
 def drafted_trees(
@@ -91,12 +92,12 @@ def drafted_trees(
     if iterations < 2:
         raise InvalidArgument(f"iterations is {iterations}: give at least 2, for a mean and its standard error")
     rows = Rows.of(model)
-    size = max(1, MEMORY // (16 * (drafting.budget + 1) * rows.n))
+    size = max(1, MEMORY // (16 * (drafting.bounds.size + 1) * rows.n))
     for start in range(0, iterations, size):
         numbers = range(start, min(start + size, iterations))
         generators = [np.random.default_rng([seed, number]) for number in numbers]
-        uniforms = _uniforms(generators, drafting.draws)
-        yield drafting.draft(rows, [rows.root(number) for number in numbers], uniforms), generators
+        uniforms = _uniforms(generators, drafting.counts.n_uniforms)
+        yield draft_trees(drafting, rows, [rows.root(number) for number in numbers], uniforms), generators
 
 
 def simulate_chains(
