@@ -255,7 +255,7 @@ def _the_last_draw_knows_its_token(patch: pytest.MonkeyPatch) -> None:
 
     def grow(self: StoppedGrowth, q: Any) -> None:
         made(self, q)
-        last = self.drafting.length - self.levels - 1
+        last = self.drafting.bounds.length - self.levels - 1
         token = torch.from_numpy(self._tokens[:, last : last + 1])
         unlikely = (q[:, 0].gather(1, token.clamp(min=0)) < 0.3).numpy()
         self._tokens[:, last : last + 1][unlikely] = -1
