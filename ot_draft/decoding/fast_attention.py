@@ -1,7 +1,8 @@
 """Attention over the slots that each token sees, one list a token: its sums are added in the order of the text wherever its slots lie.
 
 A token of a tree reads the same keys and values in the same order as the same token of plain decoding, by the same instructions, so that
-every bit of what comes out is the same.
+attention gives the same bits. Whether the products around it do, in passes of other widths, depends on their size and on the processor:
+`python -m llm_demo.bench.bits` measures it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,6 @@ def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers
             for member in range(together):
                 start = (group * together + member) * width
                 query = out[row, start : start + width]
-                largest = np.float32(-np.inf)
                 whole = count - count % STEP
                 for place in range(0, whole, STEP):
                     a, b, c, d = (
