@@ -1,8 +1,7 @@
 """Attention over the slots that each token sees, one list a token: its sums are added in the order of the text wherever its slots lie.
 
 A token of a tree reads the same keys and values in the same order as the same token of plain decoding, by the same instructions, so that
-attention gives the same bits. Whether the products around it do, in passes of other widths, depends on their size and on the processor:
-`python -m llm_demo.bench.bits` measures it.
+attention gives the same bits. Whether the products around it do, in passes of other widths, depends on their size and on the processor.
 """
 
 from __future__ import annotations
