@@ -31,7 +31,7 @@ from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, Promp
 from ot_draft.decoding.benchmark import Comparison, Measured, compare_methods
 from ot_draft.decoding.benchmark.calls import Call, Watch, calls, nobody
 from ot_draft.decoding.benchmark.peers import peers
-from ot_draft.decoding.load import DTYPES
+from ot_draft.decoding.load import BACKENDS, DTYPES
 from ot_draft.decoding.methods import Method, auto_method, lookup_method, method_called, shape_of
 
 Shapes = dict[tuple[str, str], Counter[str]]  # what was chosen how often, by kind of text and label of the method
@@ -116,9 +116,9 @@ def rows_of(
 
 @dataclass(frozen=True)
 class Fresh:
-    """One text after the other, each in a process that loads the models for it. models: what `load_pair` is given."""
+    """One text after the other, each in a process that loads the models for it. models: what `load_pair` is given by name."""
 
-    models: tuple[Any, ...]
+    models: dict[str, Any]
     texts: int
     options: DecodeOptions
     against: str
@@ -142,7 +142,7 @@ class Fresh:
         """The text of this number: its kind, calls of every method, and the shapes that were chosen; in a process of its own."""
         if self.threads:
             torch.set_num_threads(self.threads)
-        pair = load_pair(*self.models)
+        pair = load_pair(**self.models)
         prompt = read_prompts(pair.tokenizer, number + 1, KINDS)[number]
         shapes: Shapes = {}
 
@@ -205,6 +205,7 @@ def show(rows: Sequence[Row]) -> str:
 )
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--backend", default=BACKENDS[0], show_default=True, type=click.Choice(BACKENDS))
 @click.option("--texts", default=40, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
 @click.option("--tokens", default=128, show_default=True, type=click.IntRange(2), help="Of every text.")
 @click.option("--batch", multiple=True, type=click.IntRange(1), default=(1, 8), show_default=True)
@@ -216,16 +217,30 @@ def show(rows: Sequence[Row]) -> str:
 @click.option("--draft-beside", multiple=True, help="Other drafts, for auto and four tokens a call.")
 @click.option("--fresh", is_flag=True, help="A process of its own for every text; one text at a time.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
-def main(out: Path, target: str | None, draft: str | None, device: str, dtype: str, **options: Any) -> None:
+def main(
+    out: Path, target: str | None, draft: str | None, device: str, dtype: str, backend: str, **options: Any
+) -> None:
     """Measure, write OUT and print a line for every kind and method."""
     if options["threads"]:
         torch.set_num_threads(options["threads"])
     try:
         draft = draft or (None if target else "states")
-        pair = load_pair(target, draft, dtype, device)
+        named: dict[str, Any] = {
+            "target": target,
+            "draft": draft,
+            "dtype": dtype,
+            "device": device,
+            "backend": backend,
+        }
+        pair = load_pair(**named)
         others = {other: load_pair(target, draft, other, device) for other in options["beside"]}
         drafts = {Path(other).stem: load_pair(target, other, dtype, device) for other in options["draft_beside"]}
-        where = machine(device) | {"dtype": dtype, "tokens": options["tokens"], "fresh": options["fresh"]}
+        where = machine(device) | {
+            "dtype": dtype,
+            "backend": backend,
+            "tokens": options["tokens"],
+            "fresh": options["fresh"],
+        }
         prompts = read_prompts(pair.tokenizer, options["texts"], KINDS)
         four_tokens = method_called("block", None, shape_of(1, 4, None))
         rows: list[Row] = []
@@ -233,9 +248,7 @@ def main(out: Path, target: str | None, draft: str | None, device: str, dtype: s
             for temperature in options["temperature"]:
                 decoding = DecodeOptions(SamplingParams(temperature), max_tokens=options["tokens"], seed=SEED)
                 if options["fresh"]:
-                    fresh = Fresh(
-                        (target, draft, dtype, device), len(prompts), decoding, options["against"], options["threads"]
-                    )
+                    fresh = Fresh(named, len(prompts), decoding, options["against"], options["threads"])
                     with progress_bar(len(prompts), f"temperature {temperature}") as advance:
                         rows += fresh.rows(pair, lambda done, a=advance: a())
                     write([row | where for row in rows], out)

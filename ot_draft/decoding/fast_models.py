@@ -312,7 +312,7 @@ class DraftPasses(FastPasses):
     def before_drafted(self, own: Any, slots: Tensor) -> Tensor | None:
         return own.states_at(slots) if self.reads else None
 
-    def read_for_good(self, root: int, length: int) -> int:
+    def commit(self, root: int, length: int) -> int:
         return min(root + 1, length - 2) if self.reads else length - 2
 
     def target_context(self, target: Any, text: Sequence[int], room: int) -> Any:

@@ -39,7 +39,8 @@ FILE = "file"  # the target's weights as a GGUF file has them, and all that is c
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DTYPES |= {FILE: torch.float32}
 EMBEDDING = "model.embed_tokens.weight"
-TORCH, _, EXACT = defaults.BACKENDS
+BACKENDS = defaults.BACKENDS
+TORCH, _, EXACT = BACKENDS
 Stages = Callable[[str], object]
 
 
@@ -73,8 +74,8 @@ def load_pair(
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
-    if backend not in defaults.BACKENDS:
-        raise CannotDecode(f"backend is {backend!r}: give one of {', '.join(defaults.BACKENDS)}")
+    if backend not in BACKENDS:
+        raise CannotDecode(f"backend is {backend!r}: give one of {', '.join(BACKENDS)}")
     where = _device(device)
     packed = packed and device_map is None and where.type == "cpu"
     if backend != TORCH:

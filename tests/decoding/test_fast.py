@@ -18,13 +18,24 @@ pytest.importorskip("openvino")
 pytest.importorskip("numba")
 
 from llm_demo.distil.train import as_tensors  # noqa: E402
-from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode, load_pair  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    CannotDecode,
+    DecodeOptions,
+    Drafting,
+    Pair,
+    SamplingParams,
+    decode,
+    fast_models,
+    load_pair,
+)
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.fast_attention import kernels  # noqa: E402
 from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
 from ot_draft.decoding.file_weights import write_blocks  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
-from ot_draft.paths import FixedTree, TreeShape  # noqa: E402
+from ot_draft.decoding.passes import Passes  # noqa: E402
+from ot_draft.decoding.reference import reference_decode  # noqa: E402
+from ot_draft.paths import BlockVerification, FixedTree, Joint, TreeShape  # noqa: E402
 
 N = 40
 TEXT = [(7 * place) % N for place in range(1, 50)]
@@ -128,6 +139,24 @@ def test_a_draft_that_reads_states(tmp_path: Path) -> None:
     plain = [decode(pair, [prompt], options=greedy).tokens[0] for prompt in prompts]
     drafted = decode(pair, prompts, tree, greedy)
     assert drafted.tokens == plain and drafted.block_efficiency > 1
+
+
+@pytest.mark.parametrize("drafting", [Drafting.chains(1, 4, BlockVerification()), Drafting.chains(3, 3, Joint())])
+def test_drawn_texts_are_those_of_the_reference(drafting: Drafting, tmp_path: Path) -> None:
+    """What the draft is given at each token too: its own states where tokens were drafted, the target's once they are accepted."""
+    target, model = target_of(tmp_path, "Q8_0", exact=True)
+    pair, options = Pair(target, state_draft(target, model)[0]), DecodeOptions(max_tokens=60, stop=(), seed=2)
+    made = decode(pair, [TEXT[:9]], drafting, options)
+    assert made.tokens == [reference_decode(pair, TEXT[:9], drafting, options)]
+    assert made.block_efficiency > 1.2
+
+
+def test_passes_have_no_names_of_their_own() -> None:
+    """One that the engine does not know is one that it never calls."""
+    kinds = [fast_models.FastPasses, *fast_models.FastPasses.__subclasses__()]
+    assert (
+        not {name for kind in kinds for name in vars(kind) if name[0] != "_"} - set(dir(Passes)) - {"model", "config"}
+    )
 
 
 def test_what_it_cannot_read_is_named(tmp_path: Path) -> None:
