@@ -48,6 +48,7 @@ __all__ = [
     "SolverFailed",
     "WithoutReplacement",
     "arrays",
+    "bias_seen",
     "check_draws",
     "check_rule",
     "check_sampler",
@@ -65,6 +66,7 @@ __all__ = [
     "paths",
     "rules",
     "sample",
+    "samples_for",
     "solve",
     "targets",
 ]
@@ -74,11 +76,13 @@ _LATER = {
     "Audit": "audit",
     "Report": "checks",
     "SamplerReport": "checks",
+    "bias_seen": "checks",
     "check_draws": "checks",
     "check_rule": "checks",
     "check_sampler": "checks",
     "check_step": "checks",
     "parametrize_with_rule_checks": "checks",
+    "samples_for": "checks",
 }
 
 

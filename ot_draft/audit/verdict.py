@@ -21,6 +21,7 @@ TOLD = 0.001  # mass of unnamed tokens, and error of the laws, from which on a s
 UNREADABLE = 0.05  # share of tokens left out above which nothing is decided
 KINDS = 20  # of reasons that are told apart
 SHOWN = 3  # of them in a sentence
+EVEN = "an event of probability 1/2"
 SMALL = 4.0  # powers of ten up to which a number is written out
 
 
@@ -81,8 +82,9 @@ class Verdict:
     skipped: tokens left out for a reason that does not depend on them; unreadable: those left out for another, with the first of each
     kind in left_out. charged: tokens that were drawn, lost and asked for again, or of which nobody can say whether they were bet on
     (`reported.Lists`). The wealth is charged for both, so that `biased` holds whatever they were; visible: the least bias, of an event of
-    probability 1/2, that would have been seen all the same, about. undecided: why neither "biased" nor "no bias found" can be said, "" if
-    one can: what the audit was told, or, where the rest is not biased, too many unreadable tokens.
+    probability 1/2 in every token, that would have been seen all the same but with probability 1e-6; 1/2 if none.
+    undecided: why neither "biased" nor "no bias found" can be said, "" if one can: what the audit was told, or, where the rest is not
+    biased, too many unreadable tokens.
     bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
     on average over the tokens (see `bound`), those left out and lost included; seen: by how much it differed in those that were read.
     unnamed: mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
@@ -158,7 +160,7 @@ class Verdict:
         if paid := self.charged + self.unreadable:
             said += (
                 f". Every bet paid for {paid:,} tokens that were lost or not told from others, which may be for what they were: a bias of "
-                f"less than about {self.visible:.2g} in an event of probability 1/2 would not have been seen"
+                f"less than about {self.visible:.2g} in {EVEN} might not have been seen"
             )
         if self.more is not None:
             said += f". It hints at a bias: about {self.more:,} tokens more would decide"
@@ -167,6 +169,11 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
         return {"verdict": self.word, **asdict(self), "text": str(self)}
+
+    @property
+    def bias_seen(self) -> dict[str, float]:
+        """`visible`, by the event that it is about: see `ot.bias_seen`."""
+        return {EVEN: self.visible}
 
     @property
     def word(self) -> str:

@@ -27,6 +27,7 @@ from math import log
 import numpy as np
 
 from ..arrays import Array
+from ..statistics import MISS
 from .bets import BETS, SCORED, Scores
 from .past import CELLS, PRIORS, Past, Seen
 from .records import Tokens
@@ -42,6 +43,7 @@ COMBINED_WEIGHT = 0.2
 CONTEXT_WEIGHT = 0.08
 NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
+BIASES = np.geomspace(1e-4, 0.5, 370)  # among which `visible` chooses
 STAKES = np.array([1e-2, 1e-4, 1e-6])  # on the next token being one of no mass
 GROUP = 32  # tokens whose factors are multiplied before a logarithm is taken; 32 factors of e^5 stay far from overflow
 # of the prior of each weight: spreads of .06, .014 and .004, for large biases and small ones
@@ -123,15 +125,24 @@ class Wealth:
         return np.log((1 + reach * (1 + self._tolerance)) / (1 - reach))
 
     def visible(self, tokens: int, charged: int, level: float) -> float:
-        """The least bias b, to two digits, for which some bet on an event of probability 1/2 is expected to reach 1 / level.
+        """The least bias, to two digits, that is `missed` with probability MISS at most; 1/2 if there is none."""
+        found = BIASES[self.missed(BIASES, tokens, charged, level) <= MISS]
+        return float(found[0]) if len(found) else 0.5
 
-        The event comes with probability 1/2 + b in each of `tokens`, and every bet was charged for so many tokens; 1/2 if there is none.
+    def missed(self, bias: float | Array, tokens: int, charged: int, level: float) -> Array:
+        """Probability, at most, that no bet on an event of probability 1/2 has reached 1 / level, like `bias`.
+
+        The event comes with probability 1/2 + bias in each of `tokens`, and every bet was charged for so many tokens. Any bet may be the
+        one on the event, so that the least weight counts.
         """
-        need, rises = -log(level) - self._weights.max(axis=0), np.log1p(self._slope / 2)
-        for bias in np.geomspace(1e-4, 0.5, 370):
-            if (tokens * ((0.5 + bias) * np.log1p(self._slope) - rises) - charged * self._most >= need).any():
-                return float(bias)
-        return 0.5
+        from scipy.stats import binom
+
+        up = self._slope > 0
+        needed = -log(level) - self._weights.min(axis=0) + tokens * np.log1p(self._bound / 2) + charged * self._most
+        came = np.ceil(
+            (needed[up] / np.log1p(self._slope[up])).min()
+        )  # so often, and the best of the tilts has won enough
+        return np.asarray(binom.cdf(came - 1, tokens, 0.5 + np.asarray(bias)))
 
     @property
     def total(self) -> float:

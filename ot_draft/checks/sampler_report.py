@@ -23,8 +23,8 @@ class SamplerOutcome:
 
     label, problem: the problem that a statistical check was made on, or on which another one failed. samples: calls made.
     e_value: of the sequential test, which fails at `limit`. p_value: chi-square, for reading. distance: a law at this total
-    variation distance from the right one is found with probability 0.99 by so many samples (1.0: none is); None where it is
-    no check of a law.
+    variation distance from the right one is missed by so many samples with probability 1e-6 at most (1.0: none is sure to be
+    found); None where it is no check of a law.
     """
 
     name: str
@@ -86,17 +86,17 @@ class SamplerReport:
         return list(dict.fromkeys(outcome.name for outcome in self.outcomes))
 
     @property
-    def reach(self) -> dict[str, float]:
-        """For every check of a law, a total variation distance that was found with probability 0.99 on each of its problems.
+    def bias_seen(self) -> dict[str, float]:
+        """For every check of a law, a total variation distance that was missed on each of its problems with probability 1e-6 at most.
 
         1.0 where even the greatest might have been missed. Of the events that were counted: what the check's docstring names, for
         the n, k and batches that were tried.
         """
-        reach: dict[str, float] = {}
+        seen: dict[str, float] = {}
         for each in self.outcomes:
             if each.status == "passed" and each.distance is not None:
-                reach[each.name] = max(each.distance, reach.get(each.name, 0.0))
-        return reach
+                seen[each.name] = max(each.distance, seen.get(each.name, 0.0))
+        return seen
 
     def __str__(self) -> str:
         by_k = {k: ", ".join(str(n) for n, each in self.tried["sizes"] if each == k) for k in self.tried["k"]}
@@ -121,16 +121,16 @@ class SamplerReport:
             return str(worst)
         number = sum(outcome.name == name for outcome in self.outcomes)
         text = f"{number} cases, {worst.samples:,} calls each; largest e-value {worst.e_value:.2g} of {worst.limit:.2g}"
-        if self.reach.get(name, 1) < 1:
-            text += f"; a law {self.reach[name]:.3f} off is found with probability 0.99 (all errors: {self.false_alarm:.0e})"
+        if self.bias_seen.get(name, 1) < 1:
+            text += f"; a law {self.bias_seen[name]:.3f} off is missed with probability 1e-6 (false alarms: {self.false_alarm:.0e})"
         return f"{name:<20} {worst.status:<8} {text}"
 
     def json(self) -> str:
-        """The report as JSON: what was tried, the reach, every outcome."""
+        """The report as JSON: what was tried, the bias seen, every outcome."""
         kept = ("name", "status", "reason", "label", "samples", "e_value", "p_value", "distance")
         outcomes = [{name: getattr(each, name) for name in kept} for each in self.outcomes]
         whole = {"name": self.name, "passed": self.passed, "false_alarm": self.false_alarm, "seconds": self.seconds}
-        whole |= {"tried": self.tried, "reach": self.reach, "outcomes": outcomes, "code": self.code}
+        whole |= {"tried": self.tried, "bias_seen": self.bias_seen, "outcomes": outcomes, "code": self.code}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
     def html(self) -> str:

@@ -126,7 +126,8 @@ def check_sampler(
     inputs_unchanged: p, q and drafts are left as they were.
 
     A right sampler fails with probability at most `false_alarm`, all problems, checks and looks together (Ville's
-    inequality, Bonferroni over the tests). Each outcome states which total variation distance was found with probability 0.99.
+    inequality, Bonferroni over the tests). Each outcome states which total variation distance
+    would have been missed with probability 1e-6; `ot.samples_for` says how many samples see a given one.
     """
     calls = (samples, seconds, false_alarm, seed)
     return examine(TokenSampler(sampler, batched, draft), problems, law, k, calls, draft=draft)

@@ -13,10 +13,10 @@ from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
+from ..statistics import chi_square, smallest_distance
 from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
 from .corners import Case, corner_problems, in_groups, is_used_up, labelled
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
-from .statistics import chi_square, smallest_distance
 from .views import Dependence, View
 
 MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches

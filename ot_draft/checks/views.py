@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
+from ..statistics import log_e_value_given
 from .corners import Case
-from .statistics import log_e_value_given
 
 CLASSES = 4  # of cells, where one outcome is set beside another
 PARTS = 16  # of a law that changes from call to call
@@ -24,13 +24,14 @@ class View:
 
     laws: (cases, conditions, cells). read(which (m,), outcomes (m, width), generator) -> condition, cell, int (m, events) each:
     given the events before it, each has the law of its case and condition; cell -1: no event. shown(case, cell): for a text.
-    main: whether its first event, of condition 0, is looked at for dependence between calls.
+    main: whether its first event, of condition 0, is looked at for dependence between calls. share: events of a condition a call, on
+    average over those that there are.
     """
 
     def __init__(
-        self, name: str, laws: Array, read: Read, shown: Callable[[int, int], str], main: bool = False
-    ) -> None:
-        self.name, self.laws, self.read, self.shown, self.main = name, laws, read, shown, main
+        self, name: str, laws: Array, read: Read, shown: Callable[[int, int], str], main: bool = False, share: float = 1.0
+    ) -> None:  # fmt: skip
+        self.name, self.laws, self.read, self.shown, self.main, self.share = name, laws, read, shown, main, share
         self.counts = np.zeros(laws.shape, dtype=np.int64)
 
     def impossible(self, which: Array, seen: tuple[Array, Array]) -> Array:
@@ -154,7 +155,7 @@ def _in_turn_view(name: str, cases: list[Case]) -> View:
     def shown(case: int, cell: int) -> str:
         return f"a draft in the {cell + 1}. of {PARTS} equal parts of its law (the likeliest first), given the drafts before it,"
 
-    return View(name, laws, read, shown, main=True)
+    return View(name, laws, read, shown, main=True, share=k / (1 + (k - 1) * CLASSES))  # nothing is before the first
 
 
 def _draft_part(law: Array, drafts: Array, generator: np.random.Generator) -> Array:

@@ -58,11 +58,12 @@ def conform(
     engine, given = _known(engine, given, models, sizes)
     report = run(engine, given, sizes, requests, level, seconds, models,
                  lambda row: click.echo(f"{row.verdict}: {row.name}", err=True))  # fmt: skip
-    console, table = table_console(150), Table("row", "tried", "evidence", "verdict")
+    console, table = table_console(150), Table("row", "tried", "evidence", "bias seen", "verdict")
     for name, value in report.facts.items():
         console.print(f"{name}: {value}", markup=False, soft_wrap=True)
     for row in report.rows:
-        table.add_row(*map(Text, (row.name, row.tried, row.evidence)), Text(row.verdict, STYLES[row.verdict]))
+        seen = "" if row.bias_seen is None else f"{row.bias_seen:.2g}"
+        table.add_row(*map(Text, (row.name, row.tried, row.evidence, seen)), Text(row.verdict, STYLES[row.verdict]))
     console.print(table)
     console.print(report.sentence, soft_wrap=True)
     if json_file is not None:

@@ -155,6 +155,11 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
         try:
             report = check_step(module.step, k=1, batched=True, **options)
         except MissingPackage as error:
-            return None, 0, str(error)
-        return report.passed, report.tried["rows"], "; ".join(map(str, report.failures))
+            return None, 0, str(error), None
+        return (
+            report.passed,
+            report.tried["rows"],
+            "; ".join(map(str, report.failures)),
+            max(report.bias_seen.values(), default=None),
+        )
     return getattr(module, function)(*given, **options)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .adapter import ENGINES, Crashed, Engine
-from .evidence import apart, malformed, p_value, together
+from .evidence import Evidence, apart, malformed, p_value, together
 from .kinds import PLAIN, Kind, Reference, Text, kinds_for
 from .tiny_pair import write
 
@@ -30,13 +30,17 @@ ROWS = 60  # more than there are of judged rows for all pairs: the level is divi
 
 @dataclass(frozen=True)
 class Row:
-    """What was tried, what came out, and the verdict."""
+    """What was tried, what came out, and the verdict.
+
+    bias_seen: see `evidence.Evidence.bias_seen`; of the step that of its `SamplerReport`; None where the row is about no law.
+    """
 
     name: str
     tried: str
     evidence: str
     verdict: str
     p: float = 1.0
+    bias_seen: float | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.verdict}: {self.tried}: {self.evidence}"
@@ -55,6 +59,11 @@ class Report:
     def failures(self) -> list[Row]:
         """What was tried and not kept."""
         return [row for row in self.rows if row.verdict not in (KEPT, NOT_TRIED)]
+
+    @property
+    def bias_seen(self) -> dict[str, float]:
+        """Of every row about a law, by its name: see `ot.bias_seen`."""
+        return {row.name: row.bias_seen for row in self.rows if row.bias_seen is not None and row.verdict == KEPT}
 
     @property
     def status(self) -> int:
@@ -202,7 +211,7 @@ class Trial:
                 yield self._row(name, asked, str(error), CRASHED)
                 self._restart()
                 continue
-            row = self._judged(name, asked, *p_value(kind, texts, self.reference, self.generator))
+            row = self._judged(name, asked, p_value(kind, texts, self.reference, self.generator))
             yield row
             if row.verdict != WRONG:
                 self.right.append(name)
@@ -211,7 +220,9 @@ class Trial:
                 shared.append((p, f"{name}: {said}"))
         if shared:
             p, said = min(shared)
-            yield self._judged("requests share no chance", f"{len(shared)} kinds", min(1.0, len(shared) * p), said)
+            yield self._judged(
+                "requests share no chance", f"{len(shared)} kinds", Evidence(min(1.0, len(shared) * p), said)
+            )
 
     def _seeds(self, name: str) -> Row:
         first, second = (self._texts({"seeded": AGAIN, PLAIN: mates})["seeded"] for mates in (0, 3 * AGAIN))
@@ -251,7 +262,7 @@ class Trial:
         if max(answer["pieces"] for answer in answers) < 2:
             return self._row(name, f"{count} requests", "every text came in one piece", UNDECIDED)
         texts = [tuple(answer["tokens"]) for answer in answers]
-        return self._judged(name, f"{count} requests", *p_value(kind, texts, self.reference, self.generator))
+        return self._judged(name, f"{count} requests", p_value(kind, texts, self.reference, self.generator))
 
     def _aborted(self, name: str) -> Row:
         """Beside aborted requests of a large batch and of small ones, and in the calls after them."""
@@ -264,7 +275,7 @@ class Trial:
                 groups = {where} if call is order else {where, f"place {place + 1} {where}"}
                 sent += [(PLAIN, text, groups) for text in texts]
         found = apart(sent, self.kinds, self.reference, self.generator)
-        return self._judged(name, f"{count} requests, {count // 3} others aborted; {ROUNDS} calls after one", *found)
+        return self._judged(name, f"{count} requests, {count // 3} others aborted; {ROUNDS} calls after one", found)
 
     def _few(self, name: str) -> Row:
         """Every place of small batches, and what is beside each kind: what goes wrong there hides among many others."""
@@ -276,7 +287,7 @@ class Trial:
                 groups = {f"place {place + 1} of {size}"}
                 groups |= {f"beside {other}" for i, other in enumerate(batch) if i != place}
                 sent += [(batch[place], text, groups) for text in texts]
-        return self._judged(name, f"{count} batches", *apart(sent, self.kinds, self.reference, self.generator))
+        return self._judged(name, f"{count} batches", apart(sent, self.kinds, self.reference, self.generator))
 
     def _accepted(self, name: str) -> Row:
         """Whether there was speculation at all: a law that is kept without it says nothing of drafts."""
@@ -290,10 +301,11 @@ class Trial:
     def _step(self, name: str) -> Row:
         if "step" not in self._described["functions"]:
             return self._row(name, "", "the adapter has no step", NOT_TRIED)
-        passed, rows, failures = self.call("check_step", seconds=15.0, false_alarm=self.level / ROWS)
+        passed, rows, said, seen = self.call("check_step", seconds=15.0, false_alarm=self.level / ROWS)
         if passed is None:
-            return self._row(name, "", failures, NOT_TRIED)
-        return self._row(name, f"ot.check_step, {rows} rows", failures or "all checks pass", KEPT if passed else WRONG)
+            return self._row(name, "", said, NOT_TRIED)
+        verdict = KEPT if passed else WRONG
+        return self._row(name, f"ot.check_step, {rows} rows", said or "all checks pass", verdict, bias_seen=seen)
 
     def _texts(self, counts: dict[str, int]) -> dict[str, list[Text]]:
         """The texts of so many requests of each kind, in one random order; in each kind's own order."""
@@ -328,13 +340,17 @@ class Trial:
                 raise Crashed(f"complete: {n} answers with {sorted(wanted)} were asked for, and came {own}"[:300])
         return answers
 
-    def _judged(self, name: str, tried: str, p: float, said: str, enough: bool = True) -> Row:
-        verdict = WRONG if p < self.level / ROWS else KEPT if enough else UNDECIDED
-        few = "" if enough else "; too few texts: not judged"
-        return self._row(name, tried, f"p = {p:.2g} ({said}){few}", verdict, p)
+    def _judged(self, name: str, tried: str, found: Evidence) -> Row:
+        level, p = self.level / ROWS, found.p
+        verdict = WRONG if p < level else KEPT if found.enough else UNDECIDED
+        few = "" if found.enough else "; too few texts: not judged"
+        seen = found.bias_seen(level) if found.least else None
+        return self._row(name, tried, f"p = {p:.2g} ({found.said}){few}", verdict, p, seen)
 
-    def _row(self, name: str, tried: str, evidence: str, verdict: str, p: float = 1.0) -> Row:
-        return Row(f"{name}, {self.n} tokens", tried, evidence, verdict, p)
+    def _row(
+        self, name: str, tried: str, evidence: str, verdict: str, p: float = 1.0, bias_seen: float | None = None
+    ) -> Row:
+        return Row(f"{name}, {self.n} tokens", tried, evidence, verdict, p, bias_seen)
 
 
 def _settings(kind: Kind) -> str:

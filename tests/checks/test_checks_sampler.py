@@ -14,9 +14,9 @@ import ot_draft as ot
 from ot_draft.checks import SamplerReport, check_sampler
 from ot_draft.checks.black_box import EndUniforms
 from ot_draft.checks.report import check_property
-from ot_draft.checks.statistics import smallest_distance
 from ot_draft.checks.structure import LIMIT, sampled_frequencies
 from ot_draft.checks.views import Dependence, View
+from ot_draft.statistics import smallest_distance
 
 Array = Any
 PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []
@@ -275,7 +275,7 @@ def test_a_deviation_of_the_stated_size_is_found() -> None:
     found = sum(
         not check_sampler(emitted, [problem], batched=True, samples=8000, seed=seed).passed for seed in range(20)
     )
-    assert found >= 17  # of 20 at 0.99: fails once in 20,000
+    assert found == 20
 
 
 def test_the_same_seed_makes_the_same_calls_and_the_code_makes_them_again() -> None:
@@ -324,7 +324,7 @@ def test_time_ends_a_run_and_the_report_says_how_much_was_seen() -> None:
     assert report.passed and {o.samples for o in report.outcomes if o.name == "output_law"} == {250}
     assert "samples=250, seconds=None" in report.code
     far = max(o.distance for o in report.outcomes if o.name == "output_law")
-    assert f"a law {far:.3f} off is found with probability 0.99" in str(report) or far == 1
+    assert f"a law {far:.3f} off is missed with probability 1e-6" in str(report) or far == 1
 
 
 def test_user_problems_laws_and_numbers_of_drafts() -> None:
@@ -420,5 +420,5 @@ def test_sampled_frequencies_reject_what_goes_wrong_in_sampling_only() -> None:
 
 
 def test_the_power_that_sampled_frequencies_states() -> None:
-    assert 0.05 < smallest_distance(10_000, 6, 1 / LIMIT) < 0.0525
-    assert smallest_distance(10_000, 4, 1 / LIMIT) < 0.051
+    assert 0.063 < smallest_distance(10_000, 6, 1 / LIMIT) < 0.064
+    assert smallest_distance(10_000, 4, 1 / LIMIT) < 0.063

@@ -428,9 +428,9 @@ def test_a_small_cell_is_not_surer_than_the_exact_tail() -> None:
 
 def test_a_text_that_stops_early_or_has_no_mass_is_wrong(reference: Reference) -> None:
     generator, kind = np.random.default_rng(0), Kind((1, 2), {"ignore_eos": False})
-    assert evidence.p_value(kind, [(1, 2)], reference, generator)[0] == 0
-    assert evidence.p_value(kind, [(7,)], reference, generator)[0] > 0
-    assert evidence.p_value(KINDS["top-k"], [(0, 0, 0, 0), (7, 7, 7, 7)] * 50, reference, generator)[0] == 0
+    assert evidence.p_value(kind, [(1, 2)], reference, generator).p == 0
+    assert evidence.p_value(kind, [(7,)], reference, generator).p > 0
+    assert evidence.p_value(KINDS["top-k"], [(0, 0, 0, 0), (7, 7, 7, 7)] * 50, reference, generator).p == 0
 
 
 def test_the_plugin_of_pytest_has_a_test_for_each_engine(pytester: pytest.Pytester) -> None:
@@ -454,3 +454,20 @@ def test_texts_that_end_leave_every_view_uniform(name: str, reference: Reference
     views = evidence.by_places(*places, generator)
     assert len(views) == 6
     assert min(views.values()) > 1e-4
+
+
+@pytest.mark.parametrize("count", [400, 4000])
+def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, reference: Reference) -> None:
+    """Right texts of which every token behind the first is off by so much, half of the places in its law up and half of them down."""
+    level, generator = 1e-6 / suite.ROWS, np.random.default_rng(0)
+    right = generator.random((count, DEPTH))
+    stated = evidence.Evidence(1.0, "", views=11, least=count).bias_seen(level)
+    for _ in range(20):
+        biased = generator.random((count, DEPTH))
+        up = generator.random((count, DEPTH - 1)) < 0.5 + stated
+        biased[:, 1:] = (np.floor(4 * biased[:, 1:]) + np.where(up, 0, 0.5) + generator.random(up.shape) / 2) / 4
+        views = evidence.by_places(biased, np.ones_like(biased), generator)
+        del views["towards the draft"]  # this direction is one that it does not see
+        assert len(views) * min(views.values()) < level
+    views = evidence.by_places(right, np.ones_like(right), generator)
+    assert len(views) * min(views.values()) > 1e-3

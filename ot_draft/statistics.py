@@ -6,14 +6,16 @@ reaches 1/a with probability at most a, however often one looks and whenever one
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 
-from ..arrays import Array
+from .arrays import Array
 
 # How near the law the alternatives lie: the mixture finds gross errors after few samples, small ones after many.
 CONCENTRATIONS = np.array([1.0, 10.0, 100.0, 1000.0, 10_000.0])
 FEWEST_EXPECTED = 5  # in a cell of the chi-square test
-POWER = 0.99
+MISS = 1e-6  # probability that a law which is said to be seen is not
 
 
 def log_e_value(counts: Array, law: Array) -> Array:
@@ -79,32 +81,43 @@ def _pooled(counts: Array, law: Array) -> tuple[Array, Array]:
     return seen, wanted
 
 
-def power(distance: float, samples: int, cells: int, false_alarm: float, conditions: int = 1) -> float:
+def power(
+    distance: float, samples: int, cells: int, false_alarm: float, conditions: int = 1, beliefs: Array = CONCENTRATIONS
+) -> float:
     """Probability, about, that so many samples show a law at this total variation distance, with the e-value at 1/false_alarm.
 
     In the Gaussian limit the e-value of concentration c is a function of Pearson's statistic S, log E = S m / (m + c + 1) / 2
     - (d / 2) log(1 + m / (c + 1)), and S is noncentral chi-square with d = cells - 1 and noncentrality m sum (r - p)^2 / p,
     which is at least 4 m distance^2 by Cauchy and Schwarz. The best c is taken. conditions: tables with so many samples each,
-    of which one is off.
+    of which one is off. beliefs: the concentrations of the mixture.
     """
+    return 1 - missed(distance, samples, cells, false_alarm, conditions, beliefs)
+
+
+def missed(
+    distance: float, samples: int, cells: int, false_alarm: float, conditions: int = 1, beliefs: Array = CONCENTRATIONS
+) -> float:
+    """1 - `power`, exact where it is small."""
     from scipy.stats import ncx2
 
     d = (cells - 1) * conditions
     if d == 0 or samples == 0:
-        return float(d == 0)  # one possible outcome: every other one is refused at once
-    prior = CONCENTRATIONS + 1
-    needed = np.log(len(CONCENTRATIONS) / false_alarm) + d / 2 * np.log1p(samples / prior)
+        return float(d != 0)  # one possible outcome: every other one is refused at once
+    prior = beliefs + 1
+    needed = np.log(len(beliefs) / false_alarm) + d / 2 * np.log1p(samples / prior)
     statistic = (2 * (1 + prior / samples) * needed).min()
-    return float(ncx2.sf(statistic, d, 4 * samples * distance**2))
+    return float(ncx2.cdf(statistic, d, 4 * samples * distance**2))
 
 
-def smallest_distance(samples: int, cells: int, false_alarm: float, conditions: int = 1) -> float:
-    """The total variation distance that so many samples show with probability 0.99; 1.0 where they show none."""
+def smallest_distance(
+    samples: int, cells: int, false_alarm: float, conditions: int = 1, beliefs: Array = CONCENTRATIONS
+) -> float:
+    """The total variation distance that so many samples show but with probability MISS; 1.0 where they show none."""
     from scipy.optimize import brentq
 
     def short(distance: float) -> float:
-        return power(distance, samples, cells, false_alarm, conditions) - POWER
+        return log(max(missed(distance, samples, cells, false_alarm, conditions, beliefs), 1e-30) / MISS)
 
-    if short(1e-9) >= 0:
+    if short(1e-9) <= 0:
         return 0.0
-    return 1.0 if short(1.0) <= 0 else float(brentq(short, 1e-9, 1.0))
+    return 1.0 if short(1.0) >= 0 else float(brentq(short, 1e-9, 1.0))
