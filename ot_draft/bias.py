@@ -40,7 +40,7 @@ def logarithm(x: Array) -> Array:
 
 def total_variation(r: Array, p: Array) -> Array:
     """sum (r - p)+, exact on Fractions: (..., n), (..., n) -> (..., 1)."""
-    return xp.total(abs(r - p)) / 2
+    return abs(r - p).sum(-1, keepdims=True) / 2
 
 
 def kl(r: Array, p: Array) -> Array:
@@ -48,26 +48,26 @@ def kl(r: Array, p: Array) -> Array:
     if xp.is_exact(r):  # the ratio may be beyond a float
         with np.errstate(invalid="ignore"):
             logs = logarithm(r) - logarithm(p)
-        return xp.total(xp.where(r > 0, xp.floats(r) * xp.where(r > 0, logs, 0.0), 0.0))
+        return xp.where(r > 0, xp.floats(r) * xp.where(r > 0, logs, 0.0), 0.0).sum(-1, keepdims=True)
     one_way, other = xp.host_view(xp.floats(r)), xp.host_view(xp.floats(p))
     n = r.shape[-1]
     ends = [*range(0, n, BLOCK), n] if xp.on_host(one_way) else [0, n]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         parts = ((one_way[..., start:stop], other[..., start:stop]) for start, stop in pairwise(ends))
-        sums = (xp.total(xp.where(a > 0, a * xp.namespace(a).log(a / b), 0.0)) for a, b in parts)
+        sums = (xp.where(a > 0, a * xp.namespace(a).log(a / b), 0.0).sum(-1, keepdims=True) for a, b in parts)
         return xp.from_view(sum(sums), r)
 
 
 def chi_squared(r: Array, p: Array) -> Array:
     """sum (r - p)^2 / p, exact on Fractions; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
-    sums = xp.total(xp.divide((r - p) ** 2, p, 0))
+    sums = xp.divide((r - p) ** 2, p, 0).sum(-1, keepdims=True)
     beyond = ((r > 0) & (p == 0)).any(-1)[..., None]
     return xp.where(beyond, inf, sums)
 
 
 def largest_ratio(r: Array, p: Array) -> Array:
     """The largest r/p among tokens with r > 0; infinite where p is 0 there. Exact on Fractions: (..., n), (..., n) -> (..., 1)."""
-    return xp.largest(xp.where(r > 0, xp.ratio(r, p), 0))
+    return xp.max(xp.where(r > 0, xp.ratio(r, p), 0), axis=-1, keepdims=True)
 
 
 def _log(x: Array) -> Array:

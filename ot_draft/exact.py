@@ -57,9 +57,9 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     check_callable(rule)
     check_problem(problem)
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
-    output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + xp.full((k,), 0, p)
+    output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + xp.full((k,), 0, like=p)
     for tuples in all_drafts(problem):
-        drafts = xp.integers(tuples, p)
+        drafts = xp.integers(tuples, like=p)
         weight = law.probability(q[..., None, :], drafts)
         if xp.is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
             possible = (weight != 0).reshape(-1, len(tuples)).any(0)
@@ -69,7 +69,9 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
         selection = checked(given, p, drafts)
         row = selection.output(drafts)
         output = output + (weight[..., None] * row).sum(-2)
-        acceptance = acceptance + (weight * xp.total(xp.where(xp.members(drafts, n, p), row, 0))[..., 0]).sum(-1)
+        acceptance = acceptance + (weight * xp.where(xp.members(drafts, n), row, 0).sum(-1, keepdims=True)[..., 0]).sum(
+            -1
+        )
         accept = accept + (weight[..., None] * selection.accept).sum(-2)
     return Evaluation(output, acceptance, accept, problem)
 

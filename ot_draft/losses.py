@@ -51,7 +51,7 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     reached = _reached(law, q, ~token_set, k)
     if q.requires_grad and not reached.requires_grad:
         raise InvalidDrafts(f"the gradient under {law!r} is not known: take IID() or Hybrid(top=j)")
-    return -(xp.total(xp.where(token_set, p, 0))[..., 0] + reached).log()
+    return -(xp.where(token_set, p, 0).sum(-1, keepdims=True)[..., 0] + reached).log()
 
 
 def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor) -> Tensor:
@@ -85,5 +85,7 @@ def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
         return 1 - probability_inside(law, q, ~token_set, k)
     fixed = law.fixed_drafts(q, k)
     free = q if isinstance(law, IID) else outside(q, fixed)
-    drawn = xp.any_of(xp.total(xp.where(token_set, free, 0)), xp.total(xp.as_number(fixed < 0, q)))[..., 0]
-    return xp.where((token_set & xp.members(fixed, q.shape[-1], q)).any(-1), 1, drawn)
+    drawn = xp.at_least_one(
+        xp.where(token_set, free, 0).sum(-1, keepdims=True), xp.astype(fixed < 0, q.dtype).sum(-1, keepdims=True)
+    )[..., 0]
+    return xp.where((token_set & xp.members(fixed, q.shape[-1])).any(-1), 1, drawn)

@@ -38,13 +38,13 @@ def _least_cut(p: Any, q: Any, k: int, law: DraftLaw | None) -> tuple[Any, Array
     problem = Problem(p, q, k, law)
     order, cut = cuts(problem.p, problem.q, problem.k, problem.law)
     size = cut.argmin(-1)
-    return 1 + xp.take(cut, size[..., None])[..., 0], order, size
+    return 1 + xp.take_along_axis(cut, size[..., None])[..., 0], order, size
 
 
 def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
     """The law's order of the tokens, and p(H) - Q(all drafts in H) of its prefixes H: int (..., n), (..., n + 1)."""
     order = law.order(p, q, k)
-    return order, xp.prefix_sums(xp.take(p, order)) - law.along(q, order, k)
+    return order, xp.prefix_sums(xp.take_along_axis(p, order)) - law.along(q, order, k)
 
 
 def cut_value(problem: Problem, token_set: Array) -> Any:
@@ -56,7 +56,11 @@ def cut_value(problem: Problem, token_set: Array) -> Any:
         )
     common_batch(InvalidArgument, token_set=found, p=p)
     chosen = xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)
-    return 1 + xp.total(xp.where(chosen, p, 0))[..., 0] - probability_inside(problem.law, problem.q, chosen, problem.k)
+    return (
+        1
+        + xp.where(chosen, p, 0).sum(-1, keepdims=True)[..., 0]
+        - probability_inside(problem.law, problem.q, chosen, problem.k)
+    )
 
 
 def kseq_bound(k: int) -> Fraction:

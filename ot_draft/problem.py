@@ -150,9 +150,11 @@ def _check_values(x: Array, name: str) -> None:
     if xp.is_meta(x):
         return
     with np.errstate(invalid="ignore"):
-        sums = xp.total(x)
+        sums = x.sum(-1, keepdims=True)
     # Else there is nothing to be refused token by token; NaN is neither finite nor >= 0.
-    if xp.is_exact(x) or not (xp.namespace(sums).isfinite(sums).all() and (xp.smallest(x) >= 0).all()):
+    if xp.is_exact(x) or not (
+        xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()
+    ):
         if not xp.is_exact(x):
             _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
         _refuse(x < 0, x, name, "is negative: masses are >= 0")
@@ -207,7 +209,7 @@ def token_ids(drafts: Any, like: Array) -> Array:
         raise InvalidDrafts(f"drafts have dtype {kind}: give integer token ids")
     if not drafts.ndim:
         raise InvalidDrafts(f"drafts are the single number {int(drafts)}: give k token ids in a row, (..., k)")
-    drafts = xp.integers(drafts, like)  # bytes would overflow in sums, and unsigned ones know no -1
+    drafts = xp.integers(drafts, like=like)  # bytes would overflow in sums, and unsigned ones know no -1
     if xp.is_meta(drafts):
         return drafts
     bad = (drafts < -1) | (drafts >= n)

@@ -27,9 +27,9 @@ class Selection:
 
     def output(self, drafts: Array) -> Array:
         """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
-        taken = xp.spread(self.accept, drafts, self.residual.shape[-1])
-        residual = xp.broadcast(self.residual, (*xp.batch_shape(taken, self.residual), self.residual.shape[-1]))
-        return taken + (1 - xp.total(self.accept)) * residual
+        taken = xp.scatter_add(self.accept, drafts, self.residual.shape[-1])
+        residual = xp.broadcast_to(self.residual, (*xp.batch_shape(taken, self.residual), self.residual.shape[-1]))
+        return taken + (1 - self.accept.sum(-1, keepdims=True)) * residual
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,6 @@ def in_turn(take: Array) -> Array:
 
 def first_time(drafts: Array) -> Array:
     """Whether a draft is present and no earlier position holds the same token: int (..., k) -> bool (..., k)."""
-    index = xp.positions(drafts.shape[-1], drafts)
+    index = xp.arange(drafts.shape[-1], like=drafts)
     earlier = (drafts[..., :, None] == drafts[..., None, :]) & (index[:, None] > index)
     return (drafts >= 0) & ~earlier.any(-1)

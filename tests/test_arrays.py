@@ -28,8 +28,9 @@ BESIDE_A_NUMBER: dict[str, tuple[Callable[[Any, Any], Any], list[F]]] = {
     "overlap": (lambda x, y: xp.overlap(x, y, 1), [F(1, 4), F(0), F(0)]),
     "normalise": (lambda x, y: xp.normalise(2 * x, otherwise=y), X),
     "normalise nothing": (lambda x, y: xp.normalise(0 * x, otherwise=1), [F(1), F(1), F(1)]),
-    "full": (lambda x, y: xp.full((3,), 1, x), [F(1), F(1), F(1)]),
-    "concatenate": (lambda x, y: xp.concatenate((x, y[:1])), [*X, F(1, 2)]),
+    "full": (lambda x, y: xp.full((3,), 1, like=x), [F(1), F(1), F(1)]),
+    "astype of a condition": (lambda x, y: xp.astype(x > 0, x.dtype), [F(1), F(0), F(1)]),
+    "concat": (lambda x, y: xp.concat((x, y[:1]), axis=-1), [*X, F(1, 2)]),
 }
 
 
@@ -45,8 +46,22 @@ def test_a_whole_number_takes_the_kind_of_the_array(name: str, kind: Any) -> Non
 
 
 def test_parts_are_broadcast_before_they_stand_side_by_side(kind: Any) -> None:
-    beside = xp.concatenate((kind.make(X), kind.make([[F(1)], [F(1)]])))
+    beside = xp.concat((kind.make(X), kind.make([[F(1)], [F(1)]])), axis=-1)
     assert kind.agrees(beside, np.array([[*X, F(1)], [*X, F(1)]], dtype=object))
+
+
+def test_parts_are_joined_along_any_axis(kind: Any) -> None:
+    row = kind.make(X)
+    joined = xp.concat((kind.make([X, X]), row[None]), axis=0)
+    assert kind.agrees(joined, np.array([X, X, X], dtype=object))
+    assert tuple(xp.concat((kind.make([[X]]), kind.make([X, X])), axis=-2).shape) == (1, 3, 3)
+
+
+def test_the_axis_of_a_single_row_stays(kind: Any) -> None:
+    x = kind.make(X)
+    assert kind.agrees(xp.max(x, axis=-1, keepdims=True), np.array([F(3, 4)]))
+    assert kind.agrees(xp.min(x, axis=-1, keepdims=True), np.array([F(0)]))
+    assert kind.agrees(xp.max(kind.make([X, X]), axis=0), np.array(X))
 
 
 def test_the_first_present_draft(kind: Any) -> None:
@@ -70,7 +85,7 @@ FLOATS: dict[str, Callable[[Any], Any]] = {
     "excess": lambda x: xp.excess(x, x, 0.5),
     "overlap": lambda x: xp.overlap(x, x, 0.5),
     "normalise": lambda x: xp.normalise(0 * x, otherwise=0.5),
-    "full": lambda x: xp.full((3,), 0.5, x),
+    "full": lambda x: xp.full((3,), 0.5, like=x),
 }
 
 

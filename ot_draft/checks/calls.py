@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, broadcast, copy, is_exact, to_host
+from ..arrays import Array, broadcast_to, copy, is_exact, to_host
 from ..laws import DraftLaw, Fact, sets
 from ..problem import Problem
 from ..selection import Selection, checked
@@ -100,7 +100,7 @@ def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples) -> Array:
     left = weight * (1 - selection.accept.sum(-1))
     left = left.sum(keepdims=True) if len(residual) == 1 else left  # a residual that is one for all rows stays one
     output = (left[:, None] * residual).sum(0)
-    mass = weight[:, None] * broadcast(selection.accept, drafts.shape)
+    mass = weight[:, None] * broadcast_to(selection.accept, drafts.shape)
     np.add.at(output, drafts[drafts >= 0], mass[drafts >= 0])
     return output
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, broadcast, is_exact, is_torch, to_host
+from ..arrays import Array, broadcast_to, is_exact, is_torch, to_host
 from ..exact import evaluate
 from ..laws import DraftLaw, is_defined
 from ..optimum import cut_value, optimal_cut
@@ -144,7 +144,7 @@ def _compare_probabilities(rule: SelectionRule, problem: Problem, case: Problem)
         seen = f"shapes {selection.accept.shape}, {selection.residual.shape}; drafts {drafts.shape}, n = {n}"
         raise Counterexample(problem, f"accept and residual have {seen}")
     slack = slack_of(selection.accept, selection.residual)
-    accept, residual = selection.accept, broadcast(selection.residual, (len(drafts), n))
+    accept, residual = selection.accept, broadcast_to(selection.residual, (len(drafts), n))
     fine = (accept >= -slack).all(-1) & (accept.sum(-1) <= 1 + slack) & ((accept == 0) | (drafts >= 0)).all(-1)
     fine = fine & (residual >= -slack).all(-1) & (abs(residual.sum(-1) - 1) <= slack)
     if not fine.all():

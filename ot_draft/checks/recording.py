@@ -24,7 +24,7 @@ REMEDIES = {"ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.
 REFUSALS = (DraftSelectionError, NotImplementedError)  # with words: the rule says that it does not take such a problem
 FRACTIONS = (
     "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
-    " p is (n,), a sum over its axis is a bare number, which xp.total is not"
+    " p is (n,), a sum over its axis is a bare number, unless it is kept: x.sum(-1, keepdims=True)"
 )
 WRITES = "the rule writes into p, q or drafts, which are the caller's: write into a copy, x = xp.copy(p), or make a new array"
 WRITTEN = (

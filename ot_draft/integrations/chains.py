@@ -32,13 +32,13 @@ class Drafts:
     @cached_property
     def rows(self) -> Array:
         """The row of every draft, of some other one where there is none: int (B, L)."""
-        rows = self.start[:, None] + xp.positions(self.longest, self.tokens)
+        rows = self.start[:, None] + xp.arange(self.longest, like=self.tokens)
         return rows.clamp(max=len(self.tokens) - 1)
 
     @cached_property
     def present(self) -> Array:
         """Whether there is a draft: bool (B, L)."""
-        return xp.positions(self.longest, self.tokens) < self.lengths[:, None]
+        return xp.arange(self.longest, like=self.tokens) < self.lengths[:, None]
 
     @cached_property
     def beginning(self) -> Array:
@@ -72,7 +72,7 @@ class Chains:
         """Whether the first draft that has to be refused was drawn: bool (B, 1); see `with_refused`."""
         beginning = self.drafts.beginning
         cut = beginning < self.drafts.lengths[:, None]
-        if self.q is None or xp.settled(~cut):
+        if self.q is None or xp.holds_without_sync(~cut):
             return beginning < 0
         return cut & (self.p[self.node(beginning)].amin(-1, keepdim=True) == 0)
 
@@ -84,20 +84,20 @@ class Chains:
         ratio = self.p.gather(-1, places)[:, 0].double()
         if self.q is not None:
             ratio = xp.divide(ratio, self.q.gather(-1, places)[:, 0].double(), 0 * ratio)
-        return xp.where(xp.positions(drafts.longest, places) < drafts.beginning, ratio[drafts.rows], 0.0)
+        return xp.where(xp.arange(drafts.longest, like=places) < drafts.beginning, ratio[drafts.rows], 0.0)
 
     def rest(self, weight: Array) -> Array:
         """Mass of (w p - q)+ at every draft, given w: (B, L) -> (B, L)."""
         if self.q is None:  # q is 1 at the draft, where w p is at most 1
             return weight * (1 - self.ratios)
         p, q, drafts = self.p, self.q, self.drafts
-        row = xp.positions(len(p), drafts.start)
+        row = xp.arange(len(p), like=drafts.start)
         request = xp.namespace(row).searchsorted(drafts.start + drafts.lengths, row, right=True)
         w = weight[request, row - drafts.start[request]].clamp(min=LEAST)[:, None]
         inverse, step = (1 / w).to(p.dtype), ROWS if xp.on_host(p) else len(p)
-        memory = xp.empty((min(step, len(p)), p.shape[-1]), p)
+        memory = xp.empty((min(step, len(p)), p.shape[-1]), like=p)
         parts = [slice(i, min(i + step, len(p))) for i in range(0, len(p), step)]
-        left = [xp.total(xp.excess(p[i], q[i], inverse[i], memory[: i.stop - i.start])) for i in parts]
+        left = [xp.excess(p[i], q[i], inverse[i], memory[: i.stop - i.start]).sum(-1, keepdims=True) for i in parts]
         return (w * xp.namespace(w).cat(left))[:, 0][drafts.rows]
 
     def after(self, accepted: Array, weight: Array, uniform: Array) -> Array:
@@ -110,8 +110,8 @@ class Chains:
         else:
             drawn = (accepted < self.drafts.beginning) | self.refused
             left = xp.excess(p, self.q[row], xp.where(drawn, 1 / weight.clamp(min=LEAST), 0.0).to(p.dtype))
-        some = xp.total(left) > 0
-        return xp.inverse_cdf(left if xp.settled(some) else xp.where(some, left, p), uniform)
+        some = left.sum(-1, keepdims=True) > 0
+        return xp.inverse_cdf(left if xp.holds_without_sync(some) else xp.where(some, left, p), uniform)
 
     def of(self, requests: Array) -> Chains:
         """Some of the chains, on the same rows: int (m,)."""
@@ -143,7 +143,7 @@ def as_a_block(chains: Chains, uniforms: Array) -> tuple[Array, Array, Array]:
     weight = torch.stack(weights, -1)
     rest = chains.rest(weight[:, :-1])
     passes = torch.cat((xp.divide(rest, rest + 1 - weight[:, :-1], 0 * rest + 1), weight[:, -1:]), -1)
-    nodes = xp.positions(drafts.longest + 1, rest)
+    nodes = xp.arange(drafts.longest + 1, like=rest)
     passes = xp.where(nodes <= drafts.beginning, passes, 0.0)
     passes = xp.where((nodes == drafts.beginning) & ~chains.refused, weight, passes)  # nothing was drawn there
     refused, lengths = 0 * weights[0] + 1, []
@@ -186,7 +186,7 @@ def along_chains(rule: ChainRule, p: Array, q: Array, tokens: Array, uniforms: A
 def along_greedy_chains(best: Array, tokens: Array) -> Array:
     """The same at temperature 0: best int (B, L + 1), the most probable token at every node; tokens int (B, L)."""
     right = (tokens == best[:, :-1]).cumprod(-1)
-    places = xp.positions(best.shape[1], best)
+    places = xp.arange(best.shape[1], like=best)
     return xp.where(places <= right.sum(-1)[:, None], best, -1)
 
 

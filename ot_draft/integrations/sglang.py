@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from ..arrays import Array, inverse_cdf, namespace, positions, where
+from ..arrays import Array, arange, inverse_cdf, namespace, where
 from ..errors import NotLossless
 from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms, with_laws
 from .host import StepLog, check_choice, check_parameters, check_version, step_log
@@ -84,7 +84,7 @@ def along_tree(
     Law: every emitted token follows the target given those before it. Nothing is asked of the device without a log.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
-    parents, rows = _parents(retrive_next_token, retrive_next_sibling), positions(len(candidates), candidates)
+    parents, rows = _parents(retrive_next_token, retrive_next_sibling), arange(len(candidates), like=candidates)
     here = 0 * candidates[:, :1]
     place, alive, accepted = retrive_index[:, :1], here == 0, here[:, 0]
     accept_index[:, :1] = place
@@ -174,7 +174,7 @@ def _store(predicts: Array, place: Array, token: Array, alive: Array) -> None:
 def _parents(next_token: Array, next_sibling: Array) -> Array:
     """Every node's parent, -1 for none: int (B, N). The first of its siblings is found by doubling steps back."""
     count = next_token.shape[1]
-    nodes = positions(count, next_token).expand_as(next_token)
+    nodes = arange(count, like=next_token).expand_as(next_token)
     first_of, before = (_pointed_from(pointer, nodes) for pointer in (next_token, next_sibling))
     first = where(before >= 0, before, nodes)
     for _ in range((count - 1).bit_length()):

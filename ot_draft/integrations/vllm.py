@@ -31,7 +31,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ..arrays import Array, from_view, host_view, namespace, on_host, positions, where
+from ..arrays import Array, arange, from_view, host_view, namespace, on_host, where
 from ..errors import MissingPackage, NotLossless, UnsupportedHost
 from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot, with_laws
 from .host import StepLog, check_choice, check_parameters, step_log
@@ -199,7 +199,7 @@ class _Step:
         else:
             following = where(ended, following, chains.after(accepted, weight, left))
         tokens = self.drafts.padded(self.drafts.tokens, self.bonus)
-        places = positions(tokens.shape[-1], tokens)
+        places = arange(tokens.shape[-1], like=tokens)
         return where(places < accepted, tokens, where(places == accepted, following, -1))
 
     def chosen(self, emitted: Array, cold: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -1,6 +1,6 @@
 """The rejection sampler of vLLM's V2 model runner: everything on the device, seeds in the place of generators."""
 
-from ..arrays import Array, namespace, positions, where
+from ..arrays import Array, arange, namespace, where
 from ..errors import NotLossless
 from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_laws, with_refused
 from .host import StepLog
@@ -71,7 +71,7 @@ def _refuse(lossy: bool | int) -> None:
 def _nodes(cu_num_logits: Array, steps: int, logits: Array) -> tuple[Array, Array]:
     """The row of every node, the last one's from there on, and whether a draft stands below it: int (B, L + 1), bool (B, L)."""
     start, lengths = cu_num_logits[:-1].long(), cu_num_logits.diff().long() - 1
-    places = positions(steps + 1, logits)
+    places = arange(steps + 1, like=logits)
     node = (start[:, None] + places.minimum(lengths[:, None])).clamp(0, len(logits) - 1)
     return node, places[1:] <= lengths[:, None]
 
@@ -97,7 +97,7 @@ def seeded_uniforms(seed: Array, position: Array, count: int) -> Array:
     SplitMix64 of seed, then position, then a counter; a multiple of 2^-53. Source: Steele, Lea, Flood, 2014.
     """
     state = _mix(_mix(seed + GOLDEN) ^ position)[:, None]
-    bits = _mix(state + GOLDEN * (positions(count, seed) + 1))
+    bits = _mix(state + GOLDEN * (arange(count, like=seed) + 1))
     return _shifted(bits, 11).to(namespace(seed).float64) * 2.0**-53
 
 

@@ -62,11 +62,11 @@ class DraftLaw(ABC):
 
     def probability(self, q: Array, drafts: Array) -> Array:
         """Probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
-        chance = xp.full(xp.batch_shape(q, drafts), 1, q)
+        chance = xp.full(xp.batch_shape(q, drafts), 1, like=q)
         for place in range(drafts.shape[-1]):
             token = drafts[..., place : place + 1]
             law = self.child(q, drafts, 0 * token + place)
-            drawn = xp.where(xp.total(law) > 0, xp.gather(law, token), xp.as_number(token == -1, q))
+            drawn = xp.where(law.sum(-1, keepdims=True) > 0, xp.gather(law, token), xp.astype(token == -1, q.dtype))
             chance = chance * drawn[..., 0]
         return chance
 
@@ -114,9 +114,9 @@ def is_defined(law: DraftLaw, k: int) -> bool:
 def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Array:
     """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
     shape = (*xp.batch_shape(q, token_set), q.shape[-1])
-    members = xp.as_number(xp.broadcast(token_set, shape), xp.positions(0, q))
+    members = xp.where(xp.broadcast_to(token_set, shape), 1, 0)
     first = xp.argsort(-members, stable=True)
-    return xp.gather(law.along(xp.broadcast(q, shape), first, k), xp.total(members))[..., 0]
+    return xp.gather(law.along(xp.broadcast_to(q, shape), first, k), members.sum(-1, keepdims=True))[..., 0]
 
 
 def marginals(law: DraftLaw, q: Array, k: int) -> Array | None:
@@ -131,25 +131,25 @@ def outside(q: Array, drawn: Array) -> Array:
 
     Absent ones (-1) count for nothing. Uniform outside them where q has no mass left there; all zeros where no token is left.
     """
-    left = xp.cleared(q, drawn)
-    mass = xp.total(left)
-    if xp.settled(mass > 0):
+    left = xp.with_zeros_at(q, drawn)
+    mass = left.sum(-1, keepdims=True)
+    if xp.holds_without_sync(mass > 0):
         return left / mass
-    fresh = xp.cleared(1 + 0 * q, drawn)
-    return xp.divide(left, mass, xp.divide(fresh, xp.total(fresh), 0))
+    fresh = xp.with_zeros_at(1 + 0 * q, drawn)
+    return xp.divide(left, mass, xp.divide(fresh, fresh.sum(-1, keepdims=True), 0))
 
 
 def fixed_or_drawn(q: Array, token: Array, fixed: Array, gone: Array) -> Array:
     """Law (..., n) of a draft: the token itself, int (..., 1), where it is a fixed one, bool (..., 1), else q outside those gone."""
-    if xp.settled(~fixed):
-        return q if xp.settled(gone < 0) else outside(q, gone)
-    certain = xp.as_number(xp.members(token, q.shape[-1], q), q)
-    return certain if xp.settled(fixed) else xp.where(fixed, certain, outside(q, gone))
+    if xp.holds_without_sync(~fixed):
+        return q if xp.holds_without_sync(gone < 0) else outside(q, gone)
+    certain = xp.astype(xp.members(token, q.shape[-1]), q.dtype)
+    return certain if xp.holds_without_sync(fixed) else xp.where(fixed, certain, outside(q, gone))
 
 
 def shares(q: Array, order: Array) -> Array:
     """Share of q among the first i tokens of an order, for every i: (..., n), int (..., n) -> (..., n + 1), the last exactly 1."""
-    sums = xp.prefix_sums(xp.take(q, order))
+    sums = xp.prefix_sums(xp.take_along_axis(q, order))
     return sums / xp.where(sums[..., -1:] == 0, 1, sums[..., -1:])
 
 
@@ -157,5 +157,5 @@ def padded(drafts: Array, k: int) -> Array:
     """Drafts in k columns, the missing ones absent: int (..., i) -> int (..., k)."""
     # Not from a list: a CUDA graph takes nothing from the host.
     missing = k - drafts.shape[-1]
-    absent = xp.broadcast(0 * xp.positions(missing, drafts) - 1, (*drafts.shape[:-1], missing))
-    return xp.concatenate((drafts, absent))
+    absent = xp.broadcast_to(0 * xp.arange(missing, like=drafts) - 1, (*drafts.shape[:-1], missing))
+    return xp.concat((drafts, absent), axis=-1)

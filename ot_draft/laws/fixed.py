@@ -39,11 +39,11 @@ class Fixed(FixedFirst):
         if not self._batch:
             return min(len(self.tokens), k)
         found = (self._table(q)[..., :k] >= 0).sum(-1)[..., None]
-        return xp.broadcast(found, (*xp.batch_shape(found, q), 1))
+        return xp.broadcast_to(found, (*xp.batch_shape(found, q), 1))
 
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         table = self._table(q)[..., :k]
-        return padded(xp.broadcast(table, (*xp.batch_shape(table, q), table.shape[-1])), k)
+        return padded(xp.broadcast_to(table, (*xp.batch_shape(table, q), table.shape[-1])), k)
 
     @property
     def name(self) -> str:
@@ -121,4 +121,4 @@ def _nested(table: np.ndarray) -> tuple[Any, ...]:
 @lru_cache(maxsize=TABLES)
 def _table(tokens: tuple[Any, ...], device: Any = None) -> Array:
     """Made once for a device, because making it is a copy from the host."""
-    return xp.integers(tokens, np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))
+    return xp.integers(tokens, like=np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))

@@ -41,12 +41,12 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
             raise InvalidDrafts(
                 f"FixedLast holds token {max(fixed)}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
             )
-        return xp.integers(fixed, q)
+        return xp.integers(fixed, like=q)
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed = self.fixed(q, drafts.shape[-1])
         last = drafts[..., drafts.shape[-1] - len(fixed) :]
-        return super().probability(q, drafts) * xp.as_number((last == fixed).all(-1), q)
+        return super().probability(q, drafts) * xp.astype((last == fixed).all(-1), q.dtype)
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
     def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         count = (siblings >= 0).sum(-1)[..., None]
         draws = count - (xp.minimum(count, self.n_fixed(q, siblings.shape[-1])) if n_fixed is None else n_fixed)
-        where_it_stands = xp.positions(siblings.shape[-1], siblings)
+        where_it_stands = xp.arange(siblings.shape[-1], like=siblings)
         gone = xp.where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
         return fixed_or_drawn(q, xp.gather(siblings, place), place >= draws, gone)
 

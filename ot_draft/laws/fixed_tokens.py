@@ -55,37 +55,37 @@ class FixedFirst(FixedTokensLaw):
         n_fixed = self.n_fixed(q, uniforms.shape[-1])
         fixed = self.fixed_drafts(q, uniforms.shape[-1], n_fixed)
         free = outside(q, fixed)
-        drawn = xp.where(xp.total(free) > 0, xp.inverse_cdf(free, uniforms), -1)
+        drawn = xp.where(free.sum(-1, keepdims=True) > 0, xp.inverse_cdf(free, uniforms), -1)
         return xp.where(fixed >= 0, fixed, drawn), n_fixed
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed = self.fixed_drafts(q, drafts.shape[-1])
         free = outside(q, fixed)
-        drawn = xp.where(xp.total(free) > 0, xp.gather(free, drafts), xp.as_number(drafts == -1, q))
-        return xp.where(fixed >= 0, xp.as_number(drafts == fixed, q), drawn).prod(-1)
+        drawn = xp.where(free.sum(-1, keepdims=True) > 0, xp.gather(free, drafts), xp.astype(drafts == -1, q.dtype))
+        return xp.where(fixed >= 0, xp.astype(drafts == fixed, q.dtype), drawn).prod(-1)
 
     def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         n_fixed = self.n_fixed(q, siblings.shape[-1]) if n_fixed is None else n_fixed
-        where_it_stands = xp.positions(siblings.shape[-1], siblings)
+        where_it_stands = xp.arange(siblings.shape[-1], like=siblings)
         gone = xp.where((where_it_stands < place) & (where_it_stands < n_fixed), siblings, -1)
         return fixed_or_drawn(q, xp.gather(siblings, place), place < n_fixed, gone)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.fixed_drafts(q, k)
         # A set without all fixed tokens holds no draft tuple.
-        return xp.argsort(xp.where(xp.members(fixed, q.shape[-1], q), -1, xp.ratio(p, outside(q, fixed))))
+        return xp.argsort(xp.where(xp.members(fixed, q.shape[-1]), -1, xp.ratio(p, outside(q, fixed))))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed = self.fixed_drafts(q, k)
-        top = xp.members(fixed, q.shape[-1], q)
-        topped = xp.prefix_sums(xp.take(xp.as_number(top, q), order))
+        top = xp.members(fixed, q.shape[-1])
+        topped = xp.prefix_sums(xp.take_along_axis(xp.astype(top, q.dtype), order))
         return xp.where(topped < topped[..., -1:], 0, shares(outside(q, fixed), order) ** _draws(q, fixed, top))
 
     def marginals(self, q: Array, k: int) -> Array:
         """P(token y is among the drafts) for every y, (..., n)."""
         fixed = self.fixed_drafts(q, k)
-        top = xp.members(fixed, q.shape[-1], q)
-        return xp.where(top, 1, xp.any_of(outside(q, fixed), _draws(q, fixed, top)))
+        top = xp.members(fixed, q.shape[-1])
+        return xp.where(top, 1, xp.at_least_one(outside(q, fixed), _draws(q, fixed, top)))
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.fixed_drafts(q, k)
@@ -135,4 +135,4 @@ def carries_n_fixed(law: DraftLaw) -> bool:
 
 def _draws(q: Array, fixed: Array, top: Array) -> Array:
     """Number (..., 1) of draws beside the fixed drafts, (..., k), which are these tokens, bool (..., n): none where no other is left."""
-    return xp.where(top.all(-1, keepdims=True), 0, xp.total(xp.as_number(fixed < 0, q)))
+    return xp.where(top.all(-1, keepdims=True), 0, xp.astype(fixed < 0, q.dtype).sum(-1, keepdims=True))

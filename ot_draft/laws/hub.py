@@ -33,7 +33,7 @@ class Hub(DraftLaw):
         hub, rest = self._parts(q)
         first = xp.inverse_cdf(q, uniforms[..., :1])
         other = xp.inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
-        return xp.concatenate((first, xp.where(first == hub, other, hub)))
+        return xp.concat((first, xp.where(first == hub, other, hub)), axis=-1)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         return SAME_PAIRS.order(p, q, k)
@@ -47,7 +47,7 @@ class Hub(DraftLaw):
 
     def child(self, q: Array, siblings: Array, place: Array) -> Array:
         hub, after_hub = self._parts(q)
-        second = xp.where(siblings[..., :1] == hub, after_hub, xp.as_number(xp.members(hub, q.shape[-1], q), q))
+        second = xp.where(siblings[..., :1] == hub, after_hub, xp.astype(xp.members(hub, q.shape[-1]), q.dtype))
         return xp.where(place == 0, q, second)
 
     def _parts(self, q: Array) -> tuple[Array, Array]:

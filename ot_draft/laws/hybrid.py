@@ -44,7 +44,7 @@ class StandIn:
         numbers = min(k, n - 1) + 1
         step = max(1, CELLS // max(1, prod(head.shape)))
         parts = [self._estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
-        return xp.from_view(xp.concatenate(parts).argmax(-1)[..., None], q)
+        return xp.from_view(xp.concat(parts, axis=-1).argmax(-1)[..., None], q)
 
     @classmethod
     def fitted(cls, p: Array, q: Array, head: int = 128) -> StandIn:
@@ -61,7 +61,7 @@ class StandIn:
         likely = []
         for power in powers:
             shares = xp.where(masses > 0, there**power, 0)
-            shares = shares / xp.total(shares)
+            shares = shares / shares.sum(-1, keepdims=True)
             likely.append(float((wanted * xp.namespace(q).log(xp.where(masses > 0, shares, 1))).sum()))
         seen = float(wanted.sum() / wanted.reshape(-1, head).shape[0])
         return cls(head, powers[likely.index(max(likely))], min(max(seen, 0.0), 1.0))
@@ -69,18 +69,18 @@ class StandIn:
     def _estimates(self, head: Array, start: int, stop: int, k: int) -> Array:
         """Estimated acceptance for start .. stop - 1 fixed top tokens: falling masses (..., m) -> (..., stop - start)."""
         stand_in = xp.where(head > 0, 1, 0) * head**self.power
-        stand_in = self.seen * stand_in / xp.total(stand_in)
+        stand_in = self.seen * stand_in / stand_in.sum(-1, keepdims=True)
         covered, drawn = xp.prefix_sums(stand_in), xp.prefix_sums(head)
         rest = 1 - drawn[..., start:stop]
         rest = xp.where(rest > 0, rest, 1)[..., None]
         # (..., j, i): j tokens are fixed, k - j are drawn outside them; the first j entries of a row say nothing.
-        j = start + xp.positions(stop - start, head)[:, None]
-        beyond = xp.positions(drawn.shape[-1], head) >= j
+        j = start + xp.arange(stop - start, like=head)[:, None]
+        beyond = xp.arange(drawn.shape[-1], like=head) >= j
         inside = (drawn[..., None, :] - drawn[..., start:stop, None]) / rest
         inside = xp.maximum(xp.minimum(inside, 1), 0)
-        spread_out = 1 + xp.smallest(xp.where(beyond, covered[..., None, :] - inside ** (k - j), 0))
+        spread_out = 1 + xp.min(xp.where(beyond, covered[..., None, :] - inside ** (k - j), 0), axis=-1, keepdims=True)
         caught = 1 - (1 - xp.minimum(head[..., None, :] / rest, 1)) ** (k - j)
-        one_token = xp.total(xp.where(beyond[:, :-1], stand_in[..., None, :] * caught, 0))
+        one_token = xp.where(beyond[:, :-1], stand_in[..., None, :] * caught, 0).sum(-1, keepdims=True)
         return ((spread_out + covered[..., start:stop, None] + one_token) / 2)[..., 0]
 
 
@@ -127,7 +127,9 @@ class Hybrid(FixedFirst):
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         n = q.shape[-1]
         ranked = xp.top_tokens(q, min(k, n))
-        fixed = xp.where(xp.positions(min(k, n), q) < (self.n_fixed(q, k) if n_fixed is None else n_fixed), ranked, -1)
+        fixed = xp.where(
+            xp.arange(min(k, n), like=q) < (self.n_fixed(q, k) if n_fixed is None else n_fixed), ranked, -1
+        )
         return padded(fixed, k)
 
     @property

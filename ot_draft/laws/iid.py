@@ -21,7 +21,7 @@ class IID(FixedFirst):
         return 0
 
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
-        return padded(xp.broadcast(xp.positions(0, q), (*q.shape[:-1], 0)), k)
+        return padded(xp.broadcast_to(xp.arange(0, like=q), (*q.shape[:-1], 0)), k)
 
     def probability(self, q: Array, drafts: Array) -> Array:
         return xp.gather(q, drafts).prod(-1)
@@ -42,7 +42,7 @@ class IID(FixedFirst):
         return q
 
     def marginals(self, q: Array, k: int) -> Array:
-        return xp.any_of(q, k)
+        return xp.at_least_one(q, k)
 
     def sets(self, q: Array, k: int) -> dict[int, Any]:
         return sets.independent(0, q, k)

@@ -62,18 +62,18 @@ class Several(DraftLaw):
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         columns = [xp.inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
-        return xp.concatenate(columns)
+        return xp.concat(columns, axis=-1)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         batch, n = xp.batch_shape(p, q), p.shape[-1]
-        targets, drafts = (xp.to_host(xp.broadcast(x, (*batch, n))).reshape(-1, n) for x in (p, q))
+        targets, drafts = (xp.to_host(xp.broadcast_to(x, (*batch, n))).reshape(-1, n) for x in (p, q))
         ranks = [~self._least(*row) for row in zip(targets, drafts, strict=True)]
         order = np.argsort(np.reshape(ranks, (*batch, n)), axis=-1, kind="stable")
         return xp.from_host(order, p).long() if xp.is_torch(p) else order
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         shape = (*xp.batch_shape(q, order), q.shape[-1])
-        return prod(shares(xp.broadcast(self._of(q, place), shape), order) for place in range(k))
+        return prod(shares(xp.broadcast_to(self._of(q, place), shape), order) for place in range(k))
 
     def child(self, q: Array, siblings: Array, place: Array) -> Array:
         law = q

@@ -47,42 +47,42 @@ class WithoutReplacement(DraftLaw):
 
     def fixed(self, q: Array, k: int) -> Array:
         """Tokens that stand behind the draws, int (j,), and are not drawn: none, but for `FixedLast`."""
-        return xp.positions(0, q)
+        return xp.arange(0, like=q)
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         n, k, fixed = q.shape[-1], uniforms.shape[-1], self.fixed(q, uniforms.shape[-1])
         number = len(fixed)
-        gone = fixed = xp.broadcast(fixed, (*xp.batch_shape(q, uniforms), number))
+        gone = fixed = xp.broadcast_to(fixed, (*xp.batch_shape(q, uniforms), number))
         for i in range(min(n, k) - number):
-            gone = xp.concatenate((gone, xp.inverse_cdf(outside(q, gone), uniforms[..., i : i + 1])))
+            gone = xp.concat((gone, xp.inverse_cdf(outside(q, gone), uniforms[..., i : i + 1])), axis=-1)
         drawn = padded(gone[..., number:], k - number)
-        return xp.concatenate((drawn, fixed)) if number else drawn
+        return xp.concat((drawn, fixed), axis=-1) if number else drawn
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         # Tokens with q = 0 come last, where the fallback draws uniformly: the lightest under p first. A set without all fixed
         # tokens holds no draft tuple.
         fixed, by_target = self.fixed(q, k), xp.argsort(p)
         key = xp.ratio(p, q)
-        key = xp.where(xp.members(fixed, q.shape[-1], q), -1, key) if len(fixed) else key
-        return xp.take(by_target, xp.argsort(xp.take(key, by_target), stable=True))
+        key = xp.where(xp.members(fixed, q.shape[-1]), -1, key) if len(fixed) else key
+        return xp.take_along_axis(by_target, xp.argsort(xp.take_along_axis(key, by_target), stable=True))
 
     def along(self, q: Array, order: Array, k: int) -> Array:
         fixed, n = self.fixed(q, k), q.shape[-1]
         if not len(fixed):
-            return prefixes(xp.take(q, order), k)
-        is_fixed = xp.where(xp.take(xp.broadcast(xp.members(fixed, n, q), q.shape), order), 1, 0)
+            return prefixes(xp.take_along_axis(q, order), k)
+        is_fixed = xp.where(xp.take_along_axis(xp.broadcast_to(xp.members(fixed, n), q.shape), order), 1, 0)
         others = xp.argsort(is_fixed, stable=True)[..., : n - len(fixed)]
-        masses = prefixes(xp.take(q, xp.take(order, others)), k - len(fixed))
-        held = xp.concatenate((0 * is_fixed[..., :1], is_fixed.cumsum(-1)))
-        return xp.where(held == len(fixed), xp.gather(masses, xp.positions(n + 1, q) - held), 0)
+        masses = prefixes(xp.take_along_axis(q, xp.take_along_axis(order, others)), k - len(fixed))
+        held = xp.concat((0 * is_fixed[..., :1], is_fixed.cumsum(-1)), axis=-1)
+        return xp.where(held == len(fixed), xp.gather(masses, xp.arange(n + 1, like=q) - held), 0)
 
     def plain(self, k: int) -> DraftLaw:
         return IID() if k <= 1 else self
 
     def child(self, q: Array, siblings: Array, place: Array) -> Array:
-        if xp.settled(place <= 0):
+        if xp.holds_without_sync(place <= 0):
             return q
-        return outside(q, xp.where(xp.positions(siblings.shape[-1], siblings) < place, siblings, -1))
+        return outside(q, xp.where(xp.arange(siblings.shape[-1], like=siblings) < place, siblings, -1))
 
     def marginals(self, q: Array, k: int) -> None:
         """None: n integrals of O(n)."""
@@ -115,7 +115,7 @@ def prefixes(q: Array, k: int) -> Array:
 
 def _by_sets(q: Array, k: int) -> Array:
     """One row: the law of the drafted set, the mass of each set booked at its last token."""
-    out = xp.full((len(q) + 1,), 0, q)
+    out = xp.full((len(q) + 1,), 0, like=q)
     for drawn, probability in sets.chain(0, k, _next_of(q)).items():
         out[drawn.bit_length()] += probability
     return out.cumsum()

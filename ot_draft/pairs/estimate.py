@@ -102,9 +102,9 @@ def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np
 def _sampled(rule: SelectionRule, problem: Problem, rows: int, generator: np.random.Generator) -> tuple[Array, Array]:
     """Acceptance given the drafts, and the part that is taken, for `rows` random drafts: (..., rows) each."""
     p, q = problem.p[..., None, :], problem.q[..., None, :]
-    drafts = draw(problem.law, xp.broadcast(q, (*problem.batch, rows, problem.n)), problem.k, generator)
+    drafts = draw(problem.law, xp.broadcast_to(q, (*problem.batch, rows, problem.n)), problem.k, generator)
     selection = rule(p, q, drafts)
-    taken = xp.total(selection.accept)[..., 0]
+    taken = selection.accept.sum(-1, keepdims=True)[..., 0]
     left = xp.where(first_time(drafts), xp.gather(selection.residual, drafts), 0).sum(-1)
     return taken + (1 - taken) * left, taken
 

@@ -30,11 +30,11 @@ class Layout:
         self.length, self.levels = length, tuple(levels)
         self._of: dict[int, Layout] = {}  # for batches of several sizes: every step of a decoder asks again
         size = parents.shape[1]
-        self._nodes = xp.positions(size + 1, parents)
+        self._nodes = xp.arange(size + 1, like=parents)
         self.parents = parents
         self.counts = (parents[:, :, None] == self._nodes).sum(1)
         self.firsts = 1 + (parents[:, :, None] < self._nodes).sum(1)
-        self.places = self._nodes[1:] - xp.take(self.firsts, parents)
+        self.places = self._nodes[1:] - xp.take_along_axis(self.firsts, parents)
         self.ranks = (self.counts[:, 1:] + 1) * (size + 1) - self._nodes[1:]
 
     def of(self, batch: int) -> Layout:
@@ -45,7 +45,7 @@ class Layout:
             self._of[batch] = other = copy(self)
             for name in ("parents", "counts", "firsts", "places", "ranks", "upward", "sees", "depths", "post_order"):
                 value = getattr(self, name)
-                vars(other)[name] = xp.broadcast(value, (batch, *value.shape[1:]))
+                vars(other)[name] = xp.broadcast_to(value, (batch, *value.shape[1:]))
         return self._of[batch]
 
     @cached_property
@@ -54,7 +54,7 @@ class Layout:
         above = xp.namespace(self.parents).concatenate((0 * self.counts[:, :1], self.parents), -1)
         upward = [self._nodes + 0 * self.counts]
         for _ in range(self.length):
-            upward.append(xp.take(above, upward[-1]))
+            upward.append(xp.take_along_axis(above, upward[-1]))
         return xp.namespace(above).stack(upward, -1)
 
     @cached_property
@@ -74,9 +74,9 @@ class Layout:
         sizes = self.sees[:, 1:, 1:].sum(1)  # of every node, itself and all below it
         before = sizes.cumsum(-1) - sizes
         # At and below its elder siblings.
-        elder = before - xp.take(before, xp.minimum(xp.take(self.firsts, self.parents), size) - 1)
-        all_elder = xp.concatenate((0 * elder[:, :1], elder))
+        elder = before - xp.take_along_axis(before, xp.minimum(xp.take_along_axis(self.firsts, self.parents), size) - 1)
+        all_elder = xp.concat((0 * elder[:, :1], elder), axis=-1)
         stand_before = elder
         for steps in range(1, self.length):
-            stand_before = stand_before + xp.take(all_elder, self.upward[:, 1:, steps])
+            stand_before = stand_before + xp.take_along_axis(all_elder, self.upward[:, 1:, steps])
         return 1 + xp.argsort(stand_before + sizes, stable=True)

@@ -134,7 +134,7 @@ class TreeShape:
     def parents_of(self, tokens: Array) -> Array:
         """The parents as a tree with these tokens (B, N) holds them: int (B, N), of their kind, on their device."""
         parents, _ = _on_device(self, tokens.device if xp.is_torch(tokens) else None)
-        return xp.broadcast(parents, (len(tokens), self.size))
+        return xp.broadcast_to(parents, (len(tokens), self.size))
 
     def tree(
         self, tokens: Array, p: Array, q: Array, law: DraftLaw | None = None, fixed_count: Array | None = None
@@ -173,7 +173,7 @@ class TreeShape:
 def _on_device(shape: TreeShape, device: Any) -> tuple[Array, Layout]:
     """The parents of a shape, int (1, N), and its layout: making them is a copy from the host."""
     like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
-    parents = xp.integers(shape.parents, like).reshape(1, shape.size)
+    parents = xp.integers(shape.parents, like=like).reshape(1, shape.size)
     levels = [
         Level(slice(max(level.start - 1, 0), level.stop - 1), max(counts))
         for level, counts in zip(shape.levels, shape._counts, strict=True)
@@ -300,7 +300,7 @@ class DraftTree:
 
     def repeated(self, count: int) -> DraftTree:
         """So many copies of a batch of one tree, which share its memory."""
-        return self._mapped(lambda x: xp.broadcast(x, (count, *x.shape[1:])))
+        return self._mapped(lambda x: xp.broadcast_to(x, (count, *x.shape[1:])))
 
     def _mapped(self, change: Callable[[Array], Array]) -> DraftTree:
         fixed_count = None if self.fixed_count is None else change(self.fixed_count)

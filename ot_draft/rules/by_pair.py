@@ -26,7 +26,7 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     (tokens,) = xp.rows(batch, xp.to_host(drafts))
     pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
     present = (tokens >= 0).sum(-1)
-    accept, residual = xp.full(tokens.shape, 0, targets), targets[pair_of]
+    accept, residual = xp.full(tokens.shape, 0, like=targets), targets[pair_of]
     for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
         if count:
             here = (pair_of == pair) & (present == count)

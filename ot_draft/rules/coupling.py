@@ -20,8 +20,8 @@ def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array
     left = xp.normalise(xp.excess(p, selected, out=selected), p, selected)
     if fixed is None:
         return Selection(accept, left)
-    on_fixed = xp.where(fixed >= 0, xp.gather(left, fixed), 0) * (1 - xp.total(accept))
-    return Selection(accept + on_fixed, xp.normalise(xp.cleared(left, fixed), p))
+    on_fixed = xp.where(fixed >= 0, xp.gather(left, fixed), 0) * (1 - accept.sum(-1, keepdims=True))
+    return Selection(accept + on_fixed, xp.normalise(xp.with_zeros_at(left, fixed), p))
 
 
 def attained_optimum(problem: Problem, optimum: Array | None) -> tuple[Array, Array]:

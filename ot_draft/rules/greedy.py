@@ -31,8 +31,8 @@ class OneDraw(SelectionRule):
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         fixed = self.fixed(q, drafts)
-        drawn = xp.as_number((drafts >= 0) & (fixed < 0), p)
-        law = xp.where(xp.total(drawn) > 0, outside(q, fixed), 0)
+        drawn = xp.astype((drafts >= 0) & (fixed < 0), p.dtype)
+        law = xp.where(drawn.sum(-1, keepdims=True) > 0, outside(q, fixed), 0)
         return couple(p, law, drawn, drafts, fixed)
 
 
@@ -47,7 +47,7 @@ class Greedy(OneDraw):
 
     def fixed(self, q: Array, drafts: Array) -> Array:
         k = drafts.shape[-1]
-        return xp.where(xp.positions(k, drafts) == k - 1, -1, drafts)
+        return xp.where(xp.arange(k, like=drafts) == k - 1, -1, drafts)
 
 
 @dataclass(frozen=True)

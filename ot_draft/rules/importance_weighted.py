@@ -51,14 +51,14 @@ class ImportanceWeighted(SelectionRule):
         if xp.is_exact(p) or not isinstance(problem.law, IID):
             return None
         weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
-        chosen_law = selected_law(q, weights, xp.full((1,), k, p), k)
+        chosen_law = selected_law(q, weights, xp.full((1,), k, like=p), k)
         refused = 1 - xp.minimum(xp.divide(p, chosen_law, 1), 1)
         taken = xp.minimum(p, chosen_law).sum(-1)
         hit = 0 * p
         for t in np.exp(np.arange(LOW, HIGH, STEP)).tolist():
             decayed = q * np.exp(-t * weights)
-            others = xp.total(decayed)
-            chosen = xp.total(refused * weights * decayed)
+            others = decayed.sum(-1, keepdims=True)
+            chosen = (refused * weights * decayed).sum(-1, keepdims=True)
             hit = hit + k * STEP * t * chosen * (others ** (k - 1) - xp.maximum(others - decayed, 0) ** (k - 1))
         residual = xp.normalise(xp.maximum(p - chosen_law, 0), p)
         return taken + (residual * hit).sum(-1), taken
@@ -66,10 +66,10 @@ class ImportanceWeighted(SelectionRule):
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
-        count = xp.total(xp.as_number(drafts >= 0, p))
+        count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
         chosen = selected_law(q, weights, count, drafts.shape[-1])
         w_x = xp.gather(weights, drafts)
-        choice = xp.like(xp.divide(w_x, xp.total(w_x), 0), p)
+        choice = xp.astype(xp.divide(w_x, w_x.sum(-1, keepdims=True), 0), p.dtype)
         return couple(p, chosen, choice, drafts)
 
 
@@ -78,7 +78,7 @@ def bounded(weights: Array, q: Array) -> Array:
     if xp.is_exact(q):
         return weights
     w = xp.double(weights)
-    w = xp.divide(w, xp.total(xp.double(q) * w), 0)
+    w = xp.divide(w, (xp.double(q) * w).sum(-1, keepdims=True), 0)
     return xp.where(w > 0, xp.minimum(xp.maximum(w, SMALLEST), LARGEST), 0)
 
 
@@ -111,9 +111,9 @@ def _by_quadrature(q: Array, weights: Array, count: Array) -> Array:
     steps = int((HIGH - LOW) / STEP) + 1
     at_once = max(1, CELLS // max(1, prod(law.shape)))  # small problems: all times in one array
     for start in range(0, steps, at_once):
-        index = xp.like(xp.positions(min(at_once, steps - start), draft), draft).reshape(-1, *[1] * law.ndim)
+        index = xp.astype(xp.arange(min(at_once, steps - start), like=draft), draft.dtype).reshape(-1, *[1] * law.ndim)
         t = xp.namespace(q).exp(LOW + STEP * (start + index))
         decay = xp.namespace(q).exp(-t * w)
-        others = xp.total(draft * decay) ** xp.maximum(count - 1, 0)
+        others = (draft * decay).sum(-1, keepdims=True) ** xp.maximum(count - 1, 0)
         law = law + (STEP * t * decay * others).sum(0)
-    return xp.like(count * draft * w * law, q)
+    return xp.astype(count * draft * w * law, q.dtype)

@@ -37,4 +37,4 @@ class NaiveTarget(SelectionRule):
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         accept = xp.where(first_time(drafts), xp.gather(p, drafts), 0)
-        return Selection(accept, xp.normalise(xp.cleared(p, drafts), p))
+        return Selection(accept, xp.normalise(xp.with_zeros_at(p, drafts), p))

@@ -52,7 +52,7 @@ class GumbelCoupling(SelectionRule):
     def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
         """For rows of tokens (m, k) of one pair (n,)."""
         masses = tuple(as_fractions(p)), tuple(as_fractions(q))
-        accept, residual = xp.full(tokens.shape, 0, p), xp.full((len(tokens), len(p)), 0, p)
+        accept, residual = xp.full(tokens.shape, 0, like=p), xp.full((len(tokens), len(p)), 0, like=p)
         for row, drafts in enumerate(tokens.tolist()):
             law = np.array(
                 output_law(*masses, self.lists(tuple(token for token in drafts if token >= 0))), dtype=object

@@ -53,7 +53,7 @@ class RandomOrder(SelectionRule):
 
     def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
         ranks, weights, law = self.mixture(p, q, k)
-        selected = law + xp.full((len(tokens), 1), 0, p)  # memory of its own
+        selected = law + xp.full((len(tokens), 1), 0, like=p)  # memory of its own
         return couple(p[None], selected, _choice(ranks, weights, tokens, p), tokens)
 
     def mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,7 +64,7 @@ class RandomOrder(SelectionRule):
 
 def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Probability that each position holds the draft that stands last: (orders, n), (orders,), int (m, k) -> (m, k)."""
-    choice = xp.full(tokens.shape, 0, like)
+    choice = xp.full(tokens.shape, 0, like=like)
     rows = np.arange(len(tokens))
     for rank, weight in zip(ranks, weights, strict=True):
         last = np.where(tokens >= 0, rank[np.maximum(tokens, 0)], -1).argmax(-1)  # of equal tokens the first drawn

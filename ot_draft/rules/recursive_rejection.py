@@ -48,7 +48,7 @@ class RecursiveRejection(SelectionRule):
             from ..kernels.excess import recursive_rejection
 
             return Selection(*recursive_rejection(p, q, drafts))
-        present = xp.as_number(drafts >= 0, p)
+        present = xp.astype(drafts >= 0, p.dtype)
         scales, masses, left = _scales(p, q, present)
         q_x = xp.gather(q, drafts)
         over = xp.maximum(xp.gather(p, drafts) - scales * q_x, 0)
@@ -70,8 +70,8 @@ def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
         masses.append(mass)
         scale = scale + mass * present[..., i : i + 1]
         left = xp.excess(p, q, scale, left)
-        mass = xp.total(left)
-    return xp.concatenate(scales), xp.concatenate(masses), left
+        mass = left.sum(-1, keepdims=True)
+    return xp.concat(scales, axis=-1), xp.concat(masses, axis=-1), left
 
 
 def _passes(p, q, present):  # type: ignore[no-untyped-def]  # numba compiles this very function
@@ -114,4 +114,4 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
             takes.append(xp.minimum(xp.divide(xp.gather(target, token), xp.gather(law, token), 0), 1))
             refused = xp.normalise(xp.excess(target, law), otherwise=target)
             target = xp.where(token >= 0, refused, target)
-        return Selection(in_turn(xp.concatenate(takes)) if takes else xp.gather(p, drafts), target)
+        return Selection(in_turn(xp.concat(takes, axis=-1)) if takes else xp.gather(p, drafts), target)

@@ -30,7 +30,7 @@ class SpeculativeSampling(SelectionRule):
             return None
         p, q = problem.p, problem.q
         taken = xp.minimum(p, q).sum(-1)
-        seen = xp.any_of(q, problem.k - 1)
+        seen = xp.at_least_one(q, problem.k - 1)
         return taken + (xp.maximum(p - q, 0) * seen).sum(-1), taken
 
     @with_closed_form(_closed_form)

@@ -72,7 +72,7 @@ class Nearest(Target):
         if k == 0:
             return p
         found = envelope(p, q, k, IID() if law is None else law)
-        return xp.like(self.within(found, self.missing(found)), p)
+        return xp.astype(self.within(found, self.missing(found)), p.dtype)
 
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
@@ -87,7 +87,7 @@ def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) 
 def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
     """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
     over = spent > budget
-    if xp.settled(~over):
+    if xp.holds_without_sync(~over):
         return r
     away = xp.where(over, 1 - budget / xp.where(over, spent, 1), 0)
     step = p - r

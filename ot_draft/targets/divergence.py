@@ -59,7 +59,7 @@ class WithinDivergence(Nearest):
         for _ in range(CORRECTIONS if found.approximate else 0):
             _, fall = spent_at(found, self.divergence, missing)
             better = xp.maximum(missing + xp.divide(spent - eps, fall, 0.0), _least(found, self.divergence))
-            if xp.settled(abs(better - missing) <= NEGLIGIBLE):
+            if xp.holds_without_sync(abs(better - missing) <= NEGLIGIBLE):
                 break
             missing = better
             r, spent = found.law_and_spent(missing, self.divergence)
@@ -84,8 +84,8 @@ class WithinDivergence(Nearest):
         weight = xp.where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
         conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
         # Summed by parts: w_j is the step from c_j down to c_{j+1}.
-        lost = xp.total(weight * (found.drafted[..., 1:] - found.drafted[..., :-1]))
-        bound = 1 - lost + multiplier * (float(self.eps) - low + xp.total(found.mass * conjugate))
+        lost = (weight * (found.drafted[..., 1:] - found.drafted[..., :-1])).sum(-1, keepdims=True)
+        bound = 1 - lost + multiplier * (float(self.eps) - low + (found.mass * conjugate).sum(-1, keepdims=True))
         free = 1 - _least(found, divergence)
         tight = 1 - found.missing(1)  # where the budget is 0, and r is p
         return xp.from_view(xp.where((fall > 0) & bool(self.eps > 0), xp.minimum(bound, free), tight), kind)
@@ -134,7 +134,7 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
         newton = missing + xp.divide(spent - eps, fall, 0.0)
         newton = xp.where((newton > low) & (newton < high), newton, (low + high) / 2)
         following = xp.where(abs(spent - eps) <= NEAR * eps, missing, newton)
-        done = xp.on_host(missing) and xp.settled(enough | (abs(following - missing) <= nearest))
+        done = xp.on_host(missing) and xp.holds_without_sync(enough | (abs(following - missing) <= nearest))
         missing = following
         if done:
             break
@@ -153,4 +153,4 @@ def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> tuple[
     top = divergence.slope(ceiling)
     if divergence.steepest < inf:
         top = xp.where(missing < found.unreachable, divergence.steepest + 0 * top, top)
-    return xp.total(mass * divergence.value(ratio)), top - divergence.slope(floor)
+    return (mass * divergence.value(ratio)).sum(-1, keepdims=True), top - divergence.slope(floor)

@@ -62,21 +62,21 @@ class Envelope:
     @cached_property
     def unreachable(self) -> Array:
         """(..., 1) probability that all drafts are tokens with p = 0, whose ratio no bound holds."""
-        return xp.largest(xp.where(self.target == 0, self.drafted, 0))
+        return xp.max(xp.where(self.target == 0, self.drafted, 0), axis=-1, keepdims=True)
 
     def missing(self, ceiling: Array) -> Array:
         """(..., 1) one minus the acceptance of the law clipped at this ceiling: max_i (g_i - b F_i)."""
-        return xp.largest(self.drafted - ceiling * self.target)
+        return xp.max(self.drafted - ceiling * self.target, axis=-1, keepdims=True)
 
     def ceiling(self, missing: Array) -> Array:
         """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
-        bounds = xp.largest(xp.divide(self.drafted - missing, self.target, 0))
-        return finite(xp.where(missing <= self.unreachable, xp.largest(self.slope), bounds))
+        bounds = xp.max(xp.divide(self.drafted - missing, self.target, 0), axis=-1, keepdims=True)
+        return finite(xp.where(missing <= self.unreachable, xp.max(self.slope, axis=-1, keepdims=True), bounds))
 
     def floor(self, missing: Array) -> Array:
         """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
         left = xp.where(self.target < 1, 1 - self.target, 0)
-        return xp.smallest(xp.divide(missing + 1 - self.drafted, left, missing + 1))
+        return xp.min(xp.divide(missing + 1 - self.drafted, left, missing + 1), axis=-1, keepdims=True)
 
     def ratio(self, missing: Array) -> Array:
         """(..., C) r/p in every group."""
@@ -103,15 +103,15 @@ class Envelope:
                 return self._settled(passes, floor, ceiling, missing, divergence)
         law = self._law(floor, ceiling, missing)
         if self.approximate:  # the floor is nearly right: one step of Newton's method, of no more than a group's width
-            low = xp.total(self.p * xp.as_number(law <= floor * self.p, self.p))
-            step = xp.divide(1 - xp.total(law), low, 0)
+            low = (self.p * xp.astype(law <= floor * self.p, self.p.dtype)).sum(-1, keepdims=True)
+            step = xp.divide(1 - law.sum(-1, keepdims=True), low, 0)
             law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
         law = law if xp.is_exact(law) else summing_to_one(law, self.p)
         return law, divergence.between(law, self.p) if divergence else 0 * missing
 
     def accepted(self, law: Array) -> Array:
         """(..., 1) acceptance of a law by the selected draft: sum of min(law, m)."""
-        return xp.total(xp.namespace(law).minimum(law, self.selected + self.idle))
+        return xp.namespace(law).minimum(law, self.selected + self.idle).sum(-1, keepdims=True)
 
     def _settled(
         self, passes: Any, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None
@@ -142,11 +142,11 @@ def _within(x: Array, low: Array, high: Array) -> Array:
 
 def summing_to_one(law: Array, p: Array) -> Array:
     """The law with what its sum lacks, or has too much, put where it lies below p, or taken where it lies above; r stays between."""
-    lacks = 1 - xp.total(law)
+    lacks = 1 - law.sum(-1, keepdims=True)
     up, down = xp.excess(p, law), xp.excess(law, p)
     lacking = lacks > 0
-    rise = xp.where(lacking, xp.divide(lacks, xp.total(up), 0), 0 * lacks)
-    fall = xp.where(lacking, 0 * lacks, xp.divide(lacks, xp.total(down), 0))
+    rise = xp.where(lacking, xp.divide(lacks, up.sum(-1, keepdims=True), 0), 0 * lacks)
+    fall = xp.where(lacking, 0 * lacks, xp.divide(lacks, down.sum(-1, keepdims=True), 0))
     return xp.maximum(law + rise * up + fall * down, 0)
 
 
@@ -160,21 +160,23 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     if isinstance(law, IID) and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
     # float32 leaves sums of 1.00001.
-    p, q = (xp.broadcast(x / xp.total(x), batch) for x in (xp.double(p), xp.double(q)))
+    p, q = (xp.broadcast_to(x / x.sum(-1, keepdims=True), batch) for x in (xp.double(p), xp.double(q)))
     order = law.order(p, q, k)
-    target, drafted = xp.prefix_sums(xp.take(p, order)), law.along(q, order, k)
+    target, drafted = xp.prefix_sums(xp.take_along_axis(p, order)), law.along(q, order, k)
     target = target / target[..., -1:]  # the last is 1, also after rounding
     rank = xp.argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
-    steps = xp.take(xp.where(target[..., 1:] > 0, 0, drafted[..., 1:] - drafted[..., :-1]), rank)
-    idle = xp.normalise(xp.where(p > 0, 0, q), 0) * xp.total(steps) if isinstance(law, IID) else steps
+    steps = xp.take_along_axis(xp.where(target[..., 1:] > 0, 0, drafted[..., 1:] - drafted[..., :-1]), rank)
+    idle = xp.normalise(xp.where(p > 0, 0, q), 0) * steps.sum(-1, keepdims=True) if isinstance(law, IID) else steps
     if xp.on_host(p):
         slope = slopes_of_rows(target, drafted)
-        return Envelope(target, drafted, slope, p, p * xp.take(slope, rank), idle)
+        return Envelope(target, drafted, slope, p, p * xp.take_along_axis(slope, rank), idle)
     ends, group = chain_of_groups(target, drafted)
-    target, drafted = xp.take(target, ends), xp.take(drafted, ends)
+    target, drafted = xp.take_along_axis(target, ends), xp.take_along_axis(drafted, ends)
     slope = slopes_at_once(target, drafted)
-    return Envelope(target, drafted, slope, p, p * xp.take(xp.take(slope, group), rank), idle, True)
+    return Envelope(
+        target, drafted, slope, p, p * xp.take_along_axis(xp.take_along_axis(slope, group), rank), idle, True
+    )
 
 
 def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
@@ -209,7 +211,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
 def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """The envelope of groups of tokens in the order of p/q, by their masses (..., C) under a law that merges tokens, on the host."""
     target = xp.prefix_sums(p)
-    order = xp.broadcast(xp.positions(p.shape[-1], p), tuple(q.shape))
+    order = xp.broadcast_to(xp.arange(p.shape[-1], like=p), tuple(q.shape))
     drafted = law.along(q, order, k)
     target = target / target[..., -1:]
     slope = slopes_of_rows(target, drafted)

@@ -13,7 +13,7 @@ AT_ONCE = 256  # groups on a device, where every pair of them is looked at
 def slopes_of_rows(target: Array, drafted: Array) -> Array:
     """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
     f, g = (np.reshape(xp.host_view(x), (-1, x.shape[-1])) for x in (target, drafted))
-    slope = xp.full((len(f), f.shape[-1] - 1), 0, f)
+    slope = xp.full((len(f), f.shape[-1] - 1), 0, like=f)
     sweep = _sweep if xp.is_exact(f) else compiled(_sweep) or _sweep
     with np.errstate(over="ignore"):
         for row in range(len(f)):
@@ -53,11 +53,11 @@ def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:
     torch = xp.namespace(target)
     n = target.shape[-1] - 1
     rise = (target + drafted) / (target[..., -1:] + drafted[..., -1:])
-    marks = xp.positions(AT_ONCE + 1, target).to(target.dtype) / AT_ONCE
+    marks = xp.arange(AT_ONCE + 1, like=target).to(target.dtype) / AT_ONCE
     marks = marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()
     ends = torch.searchsorted(rise.contiguous(), marks).clamp(max=n)
     ends = torch.cat((0 * ends[..., :1], ends[..., 1:-1], 0 * ends[..., :1] + n), -1)
-    place = xp.positions(n, target).expand(*target.shape[:-1], n).contiguous()
+    place = xp.arange(n, like=target).expand(*target.shape[:-1], n).contiguous()
     group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=AT_ONCE - 1)
     return ends, group
 

@@ -114,7 +114,7 @@ class Construction(Plan):
 
     @cached_property
     def left(self) -> np.ndarray:
-        return np.asarray(xp.normalise(xp.cleared(self._excess, self.fixed), self.p))
+        return np.asarray(xp.normalise(xp.with_zeros_at(self._excess, self.fixed), self.p))
 
     @cached_property
     def _excess(self) -> np.ndarray:
@@ -127,7 +127,7 @@ class Construction(Plan):
         drawn = first & ~is_fixed
         number, complete = drawn.sum(-1), is_fixed.sum(-1) == len(self.fixed)
         order = np.argsort(np.where(drawn, self.rank[drafts], len(self.p)), axis=-1)
-        mass, accept = xp.full(drafts.shape[:1], 0, self.p), xp.full(drafts.shape, 0, self.p)
+        mass, accept = xp.full(drafts.shape[:1], 0, like=self.p), xp.full(drafts.shape, 0, like=self.p)
         for size in range(min(self.draws, 1), min(self.draws, drafts.shape[-1]) + 1):
             here = np.flatnonzero((number == size) & complete)
             columns = order[here, :size]
@@ -136,7 +136,7 @@ class Construction(Plan):
             accept[here[:, None], columns] = choice * self._take[tokens]
         if len(self.fixed):
             shares = xp.normalise(self._excess, 0)[np.where(is_fixed, drafts, 0)]
-            accept = accept + np.where(is_fixed, shares, 0 * shares) * (1 - xp.total(accept))
+            accept = accept + np.where(is_fixed, shares, 0 * shares) * (1 - accept.sum(-1, keepdims=True))
         possible = (mass > 0)[:, None]
         return mass, np.where(possible, accept, 0 * accept)
 
@@ -150,7 +150,7 @@ class Construction(Plan):
         size = tokens.shape[-1]
         shares = self.proposals[tokens]
         if not size:
-            return xp.full(tokens.shape[:1], 1, shares), shares
+            return xp.full(tokens.shape[:1], 1, like=shares), shares
         place = self.rank[tokens]
         reached = self._levels.highest(place, place[:, -1:])  # above it, this token lies in one interval with the last
         begins = np.concatenate((1 - reached[:, :1], reached[:, :-1] - reached[:, 1:]), -1)
@@ -191,7 +191,7 @@ def construct(problem: Problem) -> Construction | None:
     p, q = in_own_numbers(problem)
     fixed, draws = parts(problem, q)
     proposals = outside(q, fixed)
-    rank, level, selected = host.by_count(xp.cleared(p, fixed), proposals, np.array([draws]), None)
+    rank, level, selected = host.by_count(xp.with_zeros_at(p, fixed), proposals, np.array([draws]), None)
     return Construction(problem, p, fixed, draws, proposals, rank, level, selected)
 
 

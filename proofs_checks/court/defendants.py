@@ -136,7 +136,7 @@ class Wrong(ot.SelectionRule):
         right = self.rule(p, q, drafts)
         accept, residual = right.accept + 0, right.residual
         if self.error == MORE:
-            taken = xp.total(accept)
+            taken = accept.sum(-1, keepdims=True)
             accept = accept * xp.minimum(Fraction(11, 10), xp.divide(1 + 0 * taken, taken, 1))
         elif self.error == PLAIN:
             residual = p

@@ -27,7 +27,7 @@ def capped_ratio(p: Any, q: Any) -> Any:
 
 def best(p: Any) -> Any:
     """1 on the likeliest token."""
-    return xp.as_number(among(xp.top_tokens(p, 1), p), p)
+    return xp.astype(among(xp.top_tokens(p, 1), p), p.dtype)
 
 
 def left(p: Any, q: Any) -> Any:

@@ -27,7 +27,7 @@ class Lossy(SelectionRule):
 def most_likely(p: Array) -> Array:
     """All mass on the likeliest token, the first of equal ones: (..., n) -> (..., n)."""
     top = xp.top_tokens(p, 1)
-    return xp.spread(xp.as_number(top >= 0, p), top, p.shape[-1])
+    return xp.scatter_add(xp.astype(top >= 0, p.dtype), top, p.shape[-1])
 
 
 def _floats(x: Array) -> Array:
@@ -96,15 +96,15 @@ class TypicalAcceptance(Lossy):
         logarithm, exponential = (
             (np.log, np.exp) if isinstance(masses, np.ndarray) else (type(masses).log, type(masses).exp)
         )
-        entropy = -xp.total(masses * logarithm(masses + INSIDE_LOG))
+        entropy = -(masses * logarithm(masses + INSIDE_LOG)).sum(-1, keepdims=True)
         bar = self.alpha * exponential(-entropy)
         bar = xp.where(bar < self.threshold, bar, 0 * bar + self.threshold)
         likely = xp.gather(p, drafts)
         passes = (drafts >= 0) & (_floats(likely) > bar)
         best = xp.where(passes, likely, -1 - 0 * likely)
-        chosen = passes & (best == xp.largest(best)) if drafts.shape[-1] else passes
+        chosen = passes & (best == xp.max(best, axis=-1, keepdims=True)) if drafts.shape[-1] else passes
         first = chosen & (chosen.cumsum(-1) == 1)
-        return Selection(xp.as_number(first, p), p if self.fallback == "sample" else most_likely(p))
+        return Selection(xp.astype(first, p.dtype), p if self.fallback == "sample" else most_likely(p))
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class TwoThresholds(Lossy):
         reached = xp.minimum(mass.cumsum(-1) / xp.number(self.accumulated, p), 1)
         certain = (drafts >= 0) & (mass >= xp.number(self.single, p))
         reached = xp.where(certain.cumsum(-1) > 0, 1, reached)
-        before = xp.concatenate((0 * reached[..., :1], reached[..., :-1]))
-        drafted = xp.spread(xp.as_number(drafts >= 0, p), drafts, p.shape[-1])
+        before = xp.concat((0 * reached[..., :1], reached[..., :-1]), axis=-1)
+        drafted = xp.scatter_add(xp.astype(drafts >= 0, p.dtype), drafts, p.shape[-1])
         left = xp.where(drafted > 0, 0, p)
         return Selection(reached - before, xp.normalise(left, p))
 
@@ -162,8 +162,8 @@ class RelaxedAcceptance(Lossy):
         ranked = xp.top_tokens(p, min(self.top, p.shape[-1]))
         first = xp.first_present(drafts)
         among = (drafts[..., :, None] == ranked[..., None, :]).any(-1)
-        near = xp.gather(p, drafts) > xp.largest(p) - xp.number(self.delta, p)
-        return Selection(xp.as_number(first & among & near, p), most_likely(p))
+        near = xp.gather(p, drafts) > xp.max(p, axis=-1, keepdims=True) - xp.number(self.delta, p)
+        return Selection(xp.astype(first & among & near, p.dtype), most_likely(p))
 
 
 ALL = (

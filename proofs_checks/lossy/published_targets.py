@@ -32,7 +32,7 @@ class Lenience(Target):
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         lenience = xp.number(self.lenience, p)
         kept = xp.minimum(q, p / lenience)
-        return kept + (1 - xp.total(kept)) * xp.normalise(xp.excess(p, q), otherwise=p)
+        return kept + (1 - kept.sum(-1, keepdims=True)) * xp.normalise(xp.excess(p, q), otherwise=p)
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,16 @@ Trusts = Callable[[Array, Array, Any], Array]
 
 # Where the draft model is trusted, given p, q and alpha: by context, (..., 1), or by token, (..., n).
 BY_CONTEXT: dict[str, Trusts] = {
-    "chow": lambda p, q, alpha: xp.largest(q) >= 1 - alpha,
-    "diff": lambda p, q, alpha: xp.largest(q) >= xp.largest(p) - alpha,
-    "opt": lambda p, q, alpha: xp.largest(q) >= xp.largest(p) - alpha * total_variation(p, q),
+    "chow": lambda p, q, alpha: xp.max(q, axis=-1, keepdims=True) >= 1 - alpha,
+    "diff": lambda p, q, alpha: xp.max(q, axis=-1, keepdims=True) >= xp.max(p, axis=-1, keepdims=True) - alpha,
+    "opt": lambda p, q, alpha: (
+        xp.max(q, axis=-1, keepdims=True) >= xp.max(p, axis=-1, keepdims=True) - alpha * total_variation(p, q)
+    ),
 }
 BY_TOKEN: dict[str, Trusts] = {
-    "token-v1": lambda p, q, alpha: q >= xp.largest(p) - alpha,
-    "token-v2": lambda p, q, alpha: p >= xp.largest(p) - alpha,
-    "token-v3": lambda p, q, alpha: p >= (1 - alpha) * xp.largest(p),
+    "token-v1": lambda p, q, alpha: q >= xp.max(p, axis=-1, keepdims=True) - alpha,
+    "token-v2": lambda p, q, alpha: p >= xp.max(p, axis=-1, keepdims=True) - alpha,
+    "token-v3": lambda p, q, alpha: p >= (1 - alpha) * xp.max(p, axis=-1, keepdims=True),
 }
 
 
@@ -98,4 +100,4 @@ class Cascade(Target):
         if self.deferral in BY_CONTEXT:
             return xp.where(BY_CONTEXT[self.deferral](p, q, alpha), q, p)
         trusted = xp.where(BY_TOKEN[self.deferral](p, q, alpha), q, 0)
-        return trusted + (1 - xp.total(trusted)) * p
+        return trusted + (1 - trusted.sum(-1, keepdims=True)) * p

@@ -28,7 +28,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import triton.language as tl  # noqa: E402
 import triton.runtime.interpreter as interpreter  # noqa: E402
 
-from ot_draft.arrays import as_number, gather, inverse_cdf, total  # noqa: E402
+from ot_draft.arrays import astype, gather, inverse_cdf  # noqa: E402
 from ot_draft.kernels import draw, excess  # noqa: E402
 from ot_draft.rules.coupling import couple  # noqa: E402
 from ot_draft.rules.optimal import triton as classes  # noqa: E402
@@ -145,7 +145,7 @@ def by_sweep(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
     found = layout(256, drafts.shape[-1])
     number = max(1 << (found.number - 2).bit_length(), 256) - 1
     rank, level, selected = by_count(
-        p, q, total(as_number(drafts >= 0, p)), ClassLayout(found.first, found.shift, number)
+        p, q, astype(drafts >= 0, p.dtype).sum(-1, keepdims=True), ClassLayout(found.first, found.shift, number)
     )
     return at_levels(level, gather(rank, drafts), drafts >= 0), selected
 

@@ -322,7 +322,7 @@ class Twice(ot.DraftLaw):
         raise NotImplementedError
 
     def along(self, q, order, k):
-        return xp.prefix_sums(xp.take(q, order)) ** self.power
+        return xp.prefix_sums(xp.take_along_axis(q, order)) ** self.power
 
 
 def test_a_law_of_the_user_is_enumerated():

@@ -14,7 +14,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft.arrays import (
-    as_number,
+    astype,
     divide,
     excess,
     gather,
@@ -26,7 +26,6 @@ from ot_draft.arrays import (
     normalise,
     number,
     to_host,
-    total,
     where,
 )
 from ot_draft.selection import in_turn
@@ -127,7 +126,7 @@ def gamma_too_small(p: Array, q: Array, drafts: Array) -> ot.Selection:
 def zero_residual_is_token_0(p: Array, q: Array, drafts: Array) -> ot.Selection:
     """A row without drafts has nothing to subtract from; its guard should have been p."""
     some = (drafts >= 0).any(-1)[..., None]
-    token = members(np.array([0]), p.shape[-1], p) * number(1, p) + 0 * p
+    token = members(np.array([0]), p.shape[-1]) * number(1, p) + 0 * p
     left = where(some, left_over(p, q), 0 * p)
     return ot.Selection(first_draft(p, q, drafts), where(some, normalise(left, p), token))
 
@@ -136,7 +135,7 @@ def zero_residual_is_token_0(p: Array, q: Array, drafts: Array) -> ot.Selection:
 def small_residual_is_uniform(p: Array, q: Array, drafts: Array) -> ot.Selection:
     left = left_over(p, q)
     uniform = (0 * p + number(1, p)) / p.shape[-1]
-    residual = where(1000 * total(left) <= 1, uniform, normalise(left, p))
+    residual = where(1000 * left.sum(-1, keepdims=True) <= 1, uniform, normalise(left, p))
     return ot.Selection(first_draft(p, q, drafts), where((drafts >= 0).any(-1)[..., None], residual, p))
 
 
@@ -312,7 +311,7 @@ def accepts_less(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.S
 
 
 def residual_is_uniform(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept, (0 * right.residual + as_number(right.residual >= 0, p)) / p.shape[-1])
+    return ot.Selection(right.accept, (0 * right.residual + astype(right.residual >= 0, p.dtype)) / p.shape[-1])
 
 
 def swapped(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
@@ -407,7 +406,7 @@ PLACES: dict[str, Where] = {
     "small draft": lambda rule, p, q, drafts: some(
         (drafts >= 0) & (gather(q, drafts) * 10**5 < 1) & (gather(q, drafts) > 0)
     ),
-    "many zeros in q": lambda rule, p, q, drafts: as_number(q == 0, q).sum(-1)[..., None] >= 5,
+    "many zeros in q": lambda rule, p, q, drafts: astype(q == 0, q.dtype).sum(-1)[..., None] >= 5,
     "zero at the end": lambda rule, p, q, drafts: (q[..., -1:] == 0) & (q[..., :1] > 0) & (p[..., -1:] > 0),
     "one-hot q": lambda rule, p, q, drafts: some((q == 1) & (p < 1)),
     "all drafts equal": lambda rule, p, q, drafts: (

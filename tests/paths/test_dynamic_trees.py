@@ -50,7 +50,7 @@ class LookedUp(paths.LookupTree):
     found: tuple[int, ...] = ()
 
     def growing(self, draws: Any) -> Growing:
-        draws.given = draws.root + integers([self.found], draws.root)
+        draws.given = draws.root + integers([self.found], like=draws.root)
         return super().growing(draws)
 
 

@@ -111,7 +111,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "what hybrid drafts leave of q is not normalised",
         Optimal.__call__,
         "outside(q, fixed), draws",
-        "xp.cleared(q, fixed), draws",
+        "xp.with_zeros_at(q, fixed), draws",
         HYBRID,
     ),
     (

@@ -73,7 +73,7 @@ class AdaptiveEstimate:
         self.estimator, self.most, self.spread, self.n = estimator, most, spread, q.shape[-1]
         self.head = head = xp.host_view(xp.floats(xp.top_masses(q, min(max(estimator.head, most), self.n))))
         c = xp.where(head > 0, 1, 0) * head**estimator.power
-        self.stand_in = estimator.seen * c / xp.total(c)
+        self.stand_in = estimator.seen * c / c.sum(-1, keepdims=True)
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
@@ -85,8 +85,8 @@ class AdaptiveEstimate:
     def acceptances(self) -> tuple[Array, Array]:
         """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
         table = self._table()
-        children = xp.positions(self.most + 1, table)[:, None]
-        fixed_count = xp.positions(table.shape[-1], table)
+        children = xp.arange(self.most + 1, like=table)[:, None]
+        fixed_count = xp.arange(table.shape[-1], like=table)
         drawn_too = table[..., xp.maximum(children - fixed_count, 0), fixed_count]
         options = xp.where(fixed_count <= children, drawn_too, -1.0)
         which = options.argmax(-1)
@@ -102,7 +102,7 @@ class AdaptiveEstimate:
         caught = 1 - (1 - xp.minimum(drawn, 1)) ** xp.maximum(count - fixed_count, 0)
         spread = self.spread
         shared = spread * xp.minimum(c / xp.where(caught > 0, caught, 1), 1) + (1 - spread) * c
-        fixed = xp.positions(tokens.shape[-1], tokens) < fixed_count
+        fixed = xp.arange(tokens.shape[-1], like=tokens) < fixed_count
         return xp.where(tokens < 0, 0, xp.where(fixed, c, xp.where(caught > 0, shared, 0)))
 
     @cached_property
@@ -120,9 +120,11 @@ class AdaptiveEstimate:
         # Not 0: powers that are no normal numbers any more take a hundred times as long.
         inside = xp.minimum(xp.maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 1e-20), 1)
         missed = 1 - xp.minimum(head[..., None, :] / rest, 1)
-        beyond = xp.positions(drawn.shape[-1], head) >= xp.positions(most + 1, head)[:, None]
+        beyond = xp.arange(drawn.shape[-1], like=head) >= xp.arange(most + 1, like=head)[:, None]
         above = xp.where(beyond, covered[..., None, :], 2.0)  # over any probability: never the smallest
-        spread_out = 1 + xp.minimum(xp.smallest(above[..., None, :, :] - _powers(inside, self.most))[..., 0], 0)
+        spread_out = 1 + xp.minimum(
+            xp.min(above[..., None, :, :] - _powers(inside, self.most), axis=-1, keepdims=True)[..., 0], 0
+        )
         seen = xp.where(beyond[:, :-1], c[..., None, :], 0.0)
         caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, self.most)).sum(-1)
         fixed_count = covered[..., None, : most + 1]

@@ -96,22 +96,22 @@ class SampledTree(BestCandidates):
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
         value, left = reached[..., None], xp.copy(q)
         drawn, values, chances = [], [], []
-        numbers = first + self.most * xp.positions(q.shape[-2], value)[:, None]
+        numbers = first + self.most * xp.arange(q.shape[-2], like=value)[:, None]
         for place in range(self.most):
             there = value > floor[..., None]
-            if place and xp.settled(~there):
+            if place and xp.holds_without_sync(~there):
                 break
             number = numbers + place + 0 * there
             drawn.append(xp.where(there, draws.tokens(left, number, there, left=min(2, self.most - place)), -1))
             token = xp.from_view(drawn[-1], q)
             share = xp.gather(left, token)
-            wanted, whole = (xp.host_view(xp.floats(x)) for x in (share, xp.total(left)))
+            wanted, whole = (xp.host_view(xp.floats(x)) for x in (share, left.sum(-1, keepdims=True)))
             mass = xp.minimum(wanted / xp.where(there, whole, 1), 1)
             xp.add_at(left, token, -share)
             values.append(xp.where(there, value, 0.0))
             chances.append(values[-1] * mass)
             value = value * (1 - mass)
-        return Offer(*map(xp.concatenate, (drawn, values, chances)))
+        return Offer(*(xp.concat(parts, axis=-1) for parts in (drawn, values, chances)))
 
 
 @dataclass(frozen=True)

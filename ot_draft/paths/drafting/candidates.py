@@ -96,13 +96,16 @@ class Candidates(Growing):
         there = kept < values.shape[-1]
         at = xp.where(there, kept, 0)
         above = at // children
-        tokens, values = xp.where(there, xp.take(tokens, at), -1), xp.where(there, xp.take(values, at), 0.0)
-        self._kept.append(Level(tokens, values, xp.take(here, above), 0 * at - 1))
+        tokens, values = (
+            xp.where(there, xp.take_along_axis(tokens, at), -1),
+            xp.where(there, xp.take_along_axis(values, at), 0.0),
+        )
+        self._kept.append(Level(tokens, values, xp.take_along_axis(here, above), 0 * at - 1))
         self._first_uniform += drafting.most * (1 if self.levels == drafting.length else drafting.beam)
         self._count += at.shape[-1]
         self.levels -= 1
         if self.levels:  # the last level is not read
-            self._go_down(xp.where(there, xp.take(reached, at), 0.0), xp.take(self._slots, above))
+            self._go_down(xp.where(there, xp.take_along_axis(reached, at), 0.0), xp.take_along_axis(self._slots, above))
 
     def _go_down(self, reached: Array, above: Array) -> None:
         """Choose which candidates of the last level are read next; above: the slots of their parents."""
@@ -111,19 +114,23 @@ class Candidates(Growing):
         best = xp.top_masses(self._all("values"), min(drafting.budget, self._count))
         if self._count >= drafting.budget:
             self._floor = xp.maximum(best[:, -1:], drafting.least)
-        sum_before, self._sum = self._sum, xp.total(best)
+        sum_before, self._sum = self._sum, best.sum(-1, keepdims=True)
         goes_on = (self._sum - sum_before > drafting.least_gain) & (reached > self._floor)
         chosen = _best(xp.where(goes_on, reached, 0), drafting.beam)
         there = chosen < width
         at = xp.where(there, chosen, 0)
         self._here = xp.where(there, 1 + self._count - width + at, -1)
-        self._slots = xp.where(there, self._first_slot + xp.positions(at.shape[-1], at), -1)
-        self._reached = xp.where(there, xp.take(reached, at), 0.0)
+        self._slots = xp.where(there, self._first_slot + xp.arange(at.shape[-1], like=at), -1)
+        self._reached = xp.where(there, xp.take_along_axis(reached, at), 0.0)
         # One scratch column: the target of masked writes.
         slots = written(_padded(level.slots, width + 1, -1), chosen, self._slots)[:, :width]
         self._kept[-1] = level._replace(slots=slots)
         self._first_slot += at.shape[-1]
-        self._show(self._slots, xp.where(there, xp.take(level.tokens, at), 0), xp.where(there, xp.take(above, at), 0))
+        self._show(
+            self._slots,
+            xp.where(there, xp.take_along_axis(level.tokens, at), 0),
+            xp.where(there, xp.take_along_axis(above, at), 0),
+        )
 
     def grown(self) -> Grown:
         size, count = self.drafting.budget, self._count
@@ -132,18 +139,18 @@ class Candidates(Growing):
         there = kept < count
         at = xp.where(there, kept, 0)
         node = _padded(0 * at[:, :1], count + 2, 0)  # of every candidate, the root first
-        node = written(node, xp.where(there, kept + 1, count + 1), 1 + xp.positions(at.shape[-1], at) + 0 * at)
-        above = _padded(xp.where(there, xp.take(node, xp.take(parents, at)), size), size, size)
-        slots, tokens = (_padded(xp.where(there, xp.take(x, at), -1), size, -1) for x in (slots, tokens))
-        slots = xp.concatenate((0 * at[:, :1], slots))
+        node = written(node, xp.where(there, kept + 1, count + 1), 1 + xp.arange(at.shape[-1], like=at) + 0 * at)
+        above = _padded(xp.where(there, xp.take_along_axis(node, xp.take_along_axis(parents, at)), size), size, size)
+        slots, tokens = (_padded(xp.where(there, xp.take_along_axis(x, at), -1), size, -1) for x in (slots, tokens))
+        slots = xp.concat((0 * at[:, :1], slots), axis=-1)
         fixed_count = 0 * slots
         if carries_n_fixed(self.drafting.law):  # no child is a draw
-            nodes = xp.positions(size + 1, above)
+            nodes = xp.arange(size + 1, like=above)
             fixed_count = (above[:, :, None] == nodes).sum(1) * (nodes < size)
         return Grown(*map(self._draws.kind, (tokens, above, fixed_count, slots)))
 
     def _all(self, name: str) -> Array:
-        return xp.concatenate([getattr(level, name) for level in self._kept])
+        return xp.concat([getattr(level, name) for level in self._kept], axis=-1)
 
 
 def _best(values: Array, count: int) -> Array:
@@ -153,12 +160,12 @@ def _best(values: Array, count: int) -> Array:
     """
     width = values.shape[-1]
     order = xp.argsort(-values, stable=True)[:, : min(count, width)]
-    there = xp.take(values, order) > 0
+    there = xp.take_along_axis(values, order) > 0
     if xp.on_host(there):
         most = max(int(there.sum(-1).max()) if len(there) else 0, 1)
         order, there = order[:, :most], there[:, :most]
     places = xp.where(there, order, width)
-    return xp.take(places, xp.argsort(places))
+    return xp.take_along_axis(places, xp.argsort(places))
 
 
 def _padded(x: Array, width: int, value: int) -> Array:
@@ -166,4 +173,4 @@ def _padded(x: Array, width: int, value: int) -> Array:
     missing = width - x.shape[-1]
     if not missing:
         return x
-    return xp.concatenate((x, *[0 * x[:, :1] + value] * missing))
+    return xp.concat((x, *[0 * x[:, :1] + value] * missing), axis=-1)

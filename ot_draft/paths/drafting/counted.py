@@ -79,9 +79,9 @@ class CountedGrowth(LevelGrowth):
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
         most, left, drawn = numbers.shape[-1], xp.copy(q), list[Array]()
-        nodes = xp.positions(q.shape[-2], count)
+        nodes = xp.arange(q.shape[-2], like=count)
         for place in range(most):
-            if xp.settled(count <= place):
+            if xp.holds_without_sync(count <= place):
                 break
             if xp.on_host(count):  # where it can be asked which nodes have so many, the others are left out
                 going = (count[:, nodes] > place).any(0)[:, 0]
@@ -94,7 +94,7 @@ class CountedGrowth(LevelGrowth):
             drawn[-1][:, nodes] = token  # -1 at the other nodes of the level
             token = xp.from_view(token, q)
             xp.add_at(left, token, -xp.gather(left, token))
-        children = xp.concatenate((*drawn, *[0 * count - 1] * (most - len(drawn))))
+        children = xp.concat((*drawn, *[0 * count - 1] * (most - len(drawn))), axis=-1)
         return children, xp.gather(q, xp.from_view(children, q))
 
 
@@ -134,20 +134,20 @@ class LookupGrowth(CountedGrowth):
     def __init__(self, drafting: LookupTree, draws: TreeDraws) -> None:
         super().__init__(drafting, draws)
         given = draws.given[:, : drafting.counts.n_lookup_tokens]
-        self._given = xp.concatenate((given, draws.root - 1))
+        self._given = xp.concat((given, draws.root - 1), axis=-1)
         self._depth, self._on_way = 0, draws.root == 0
 
     def _decide(self, q: Array) -> Chosen:
         """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own, behind the others."""
         self._estimate = self.drafting.estimate(q)
         gains, none_fixed = self._estimate.gains
-        certain = xp.where(xp.positions(gains.shape[-1], gains) == 0, 1.0, 0.0) + 0 * gains[:, :1]
+        certain = xp.where(xp.arange(gains.shape[-1], like=gains) == 0, 1.0, 0.0) + 0 * gains[:, :1]
         join = xp.namespace(gains).concatenate
         next_one = self._next()[..., None]
         mass = xp.gather(q, xp.from_view(next_one, q))
         self._accepted = xp.where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
-        beside = self._reached * (1 - self._accepted), xp.total(self._reached * self._accepted)
-        reached = xp.concatenate(beside)
+        beside = self._reached * (1 - self._accepted), (self._reached * self._accepted).sum(-1, keepdims=True)
+        reached = xp.concat(beside, axis=-1)
         left = self.drafting.budget - self._used
         options = join((gains, certain), -2), join((none_fixed, none_fixed[:, :1]), -2)
         count, fixed_count = self.drafting.shared_out(*options, reached, left, self.levels)
@@ -165,9 +165,9 @@ class LookupGrowth(CountedGrowth):
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
         """Draws outside the looked-up token, and behind them itself."""
         fixed, draws = xp.where(fixed_count > 0, self._next()[..., None], -1), count - fixed_count
-        outside = q if xp.settled(fixed_count == 0) else free(q, xp.from_view(fixed, q))
+        outside = q if xp.holds_without_sync(fixed_count == 0) else free(q, xp.from_view(fixed, q))
         children, _ = super()._children(outside, numbers, draws, fixed_count)
-        children = xp.where((xp.positions(numbers.shape[-1], count) == draws) & (fixed_count > 0), fixed, children)
+        children = xp.where((xp.arange(numbers.shape[-1], like=count) == draws) & (fixed_count > 0), fixed, children)
         return children, xp.gather(q, xp.from_view(children, q))
 
     def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
@@ -178,6 +178,6 @@ class LookupGrowth(CountedGrowth):
         return xp.where((children == fixed) & (fixed_count > 0), accepted, beside)
 
     def _look_at(self, tokens: Array, parent: Array) -> None:
-        way = xp.take(self._next(), parent)
+        way = xp.take_along_axis(self._next(), parent)
         self._on_way = (tokens == way) & (way >= 0)
         self._depth += 1

@@ -145,15 +145,15 @@ class CountedEstimate:
     def gains(self) -> tuple[Array, Array]:
         """What each further draw adds to the acceptance (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
         most = self.acceptance.most
-        there = xp.positions(most, self.tokens) < self.tokens[..., None]
-        none_fixed = 0 * xp.positions(most + 1, self.tokens) * self.tokens[..., None]
+        there = xp.arange(most, like=self.tokens) < self.tokens[..., None]
+        none_fixed = 0 * xp.arange(most + 1, like=self.tokens) * self.tokens[..., None]
         return xp.where(there, self._tables.of_node[self._row], 0.0), none_fixed
 
     def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
         """Chance that each child is reached, given its parent is. Of fixed children, which stand last: their mass."""
-        masses, place = xp.host_view(xp.floats(masses)), xp.positions(tokens.shape[-1], tokens)
+        masses, place = xp.host_view(xp.floats(masses)), xp.arange(tokens.shape[-1], like=tokens)
         fixed = (place >= count - fixed_count) & (tokens >= 0)
-        gone = xp.total(xp.where(fixed, masses, 0)) + masses.cumsum(-1) - masses
+        gone = xp.where(fixed, masses, 0).sum(-1, keepdims=True) + masses.cumsum(-1) - masses
         share = masses / xp.maximum(1 - gone, 1e-300)
         tables = self._tables
         ratio = tables.of_share[xp.minimum(place, tables.of_share.shape[0] - 1), self._bins(share)]

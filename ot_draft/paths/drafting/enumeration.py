@@ -140,7 +140,7 @@ def _families(nodes: Nodes, law: DraftLaw, prefix: Path | None, count: int) -> P
         q = nodes.draft(prefix)
         drawn = law.count(nodes.n, count)
         tuples = [(*drafts, *(-1,) * (count - drawn)) for drafts in product(range(nodes.n), repeat=drawn)]
-        masses = law.probability(q, xp.integers(tuples, q)).tolist()
+        masses = law.probability(q, xp.integers(tuples, like=q)).tolist()
         return {drafts: mass for drafts, mass in zip(tuples, masses, strict=True) if mass != 0}
 
     return nodes.once(law, ("families", prefix, count), find)

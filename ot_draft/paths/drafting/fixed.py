@@ -98,12 +98,12 @@ class FixedTree(TreeDrafter):
 
         @cache
         def each(depth: int, count: int) -> Array:
-            return marginals(law, laws[depth], xp.integers(text[depth : depth + 1], laws[depth]), count)
+            return marginals(law, laws[depth], xp.integers(text[depth : depth + 1], like=laws[depth]), count)
 
         def held(node: int) -> Array:
             """(L + 1,) chances that so many of the text's tokens are held below a node that holds its part of them."""
             depth, children = self.shape.depths[node], self.shape.children(node)
-            found = xp.full((L + 1,), 0, laws[0])
+            found = xp.full((L + 1,), 0, like=laws[0])
             if children:
                 ways = [each(depth, len(children))[i] * held(child) for i, child in enumerate(children)]
                 found = sum(ways) if distinct else 1 - prod(1 - way for way in ways)
@@ -155,10 +155,10 @@ class FixedGrowth(Growing):
     def __init__(self, drafting: FixedTree, draws: TreeDraws) -> None:
         super().__init__(draws, len(drafting.steps))
         self.drafting, self._root, self._depth = drafting, self.slots, 0
-        self._tokens = self._root + 0 * xp.positions(drafting.budget, self._root) - 1
+        self._tokens = self._root + 0 * xp.arange(drafting.budget, like=self._root) - 1
         if given := drafting.counts.n_lookup_tokens:
             self._tokens[:, :given] = draws.kind(draws.given[:, :given])
-        self._fixed_count = 0 * self._root + 0 * xp.positions(drafting.budget + 1, self._root)
+        self._fixed_count = 0 * self._root + 0 * xp.arange(drafting.budget + 1, like=self._root)
         self._parents = drafting.shape.parents_of(self._tokens)
         self.same_slots = slice(0, 1)
 
@@ -172,7 +172,7 @@ class FixedGrowth(Growing):
             else:
                 drafts = law.draw(q[:, places], uniforms)
             there = self.slots[:, places, None] >= 0
-            drafts = drafts if xp.settled(there) else xp.where(there, drafts, -1)
+            drafts = drafts if xp.holds_without_sync(there) else xp.where(there, drafts, -1)
             self._tokens[:, children] = drafts.reshape(len(drafts), -1)
             if not isinstance(n_fixed, int) or n_fixed:  # else the zeros stay
                 of = slice(nodes.start + places.start, nodes.start + places.stop)
@@ -182,7 +182,7 @@ class FixedGrowth(Growing):
             self._show_level(self.drafting.steps[self._depth].nodes)
 
     def grown(self) -> Grown:
-        slots = xp.positions(self.drafting.budget + 1, self._root) + 0 * self._fixed_count
+        slots = xp.arange(self.drafting.budget + 1, like=self._root) + 0 * self._fixed_count
         return Grown(self._tokens, self._parents, self._fixed_count, slots)
 
     def _show_level(self, nodes: range) -> None:
@@ -190,22 +190,22 @@ class FixedGrowth(Growing):
         drafted = slice(nodes.start - 1, nodes.stop - 1)
         self.same_slots = slice(nodes.start, nodes.stop)
         self.read, self.above = self._tokens[:, drafted], self._parents[:, drafted]
-        slots = nodes.start + xp.positions(len(nodes), self._root) + 0 * self.read
-        self.slots = slots if xp.settled(self.read >= 0) else xp.where(self.read >= 0, slots, -1)
+        slots = nodes.start + xp.arange(len(nodes), like=self._root) + 0 * self.read
+        self.slots = slots if xp.holds_without_sync(self.read >= 0) else xp.where(self.read >= 0, slots, -1)
 
 
 def independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
     """Probability that the child at each place is the token: (n,), int (1,) -> (count,)."""
     assert isinstance(law, FixedFirst)  # as `held` asked
     fixed = law.fixed_drafts(q, count)
-    return xp.where(fixed >= 0, xp.as_number(fixed == token, q), xp.gather(outside(q, fixed), token))
+    return xp.where(fixed >= 0, xp.astype(fixed == token, q.dtype), xp.gather(outside(q, fixed), token))
 
 
 def without_replacement(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
     """The same for draws without replacement."""
-    others = ~xp.members(token, q.shape[-1], q)
+    others = ~xp.members(token, q.shape[-1])
     among = [1 - probability_inside(law, q, others, first)[..., None] for first in range(count + 1)]
-    return xp.concatenate([later - earlier for earlier, later in pairwise(among)])
+    return xp.concat([later - earlier for earlier, later in pairwise(among)], axis=-1)
 
 
 def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:

@@ -40,28 +40,34 @@ class Present:
     def __init__(self, tokens: Array, layout: Layout) -> None:
         self.order, self.counts, self.places = layout.post_order, layout.counts, layout.places
         self.tokens = self.children = tokens
-        self.following = 2 + xp.positions(tokens.shape[1], tokens) + 0 * tokens
-        if not xp.settled(tokens >= 0):
+        self.following = 2 + xp.arange(tokens.shape[1], like=tokens) + 0 * tokens
+        if not xp.holds_without_sync(tokens >= 0):
             self._leave_out(tokens >= 0, layout)
 
     def _leave_out(self, there: Array, layout: Layout) -> None:
         """The same where some are absent."""
         parents = layout.parents
-        above = xp.concatenate((there[:, :1] | True, there))
+        above = xp.concat((there[:, :1] | True, there), axis=-1)
         for _ in range(layout.length - 1):
-            there = there & xp.take(above, parents)
-            above = xp.concatenate((above[:, :1], there))
+            there = there & xp.take_along_axis(above, parents)
+            above = xp.concat((above[:, :1], there), axis=-1)
         self.tokens = xp.where(there, self.tokens, -1)
-        self.order = xp.take(self.order, xp.argsort(xp.where(xp.take(there, self.order - 1), 0, 1), stable=True))
+        self.order = xp.take_along_axis(
+            self.order, xp.argsort(xp.where(xp.take_along_axis(there, self.order - 1), 0, 1), stable=True)
+        )
         # Nodes that are there, up to each.
-        before = xp.concatenate((0 * parents[:, :1], xp.where(there, 1, 0).cumsum(-1)))
+        before = xp.concat((0 * parents[:, :1], xp.where(there, 1, 0).cumsum(-1)), axis=-1)
         first = xp.minimum(layout.firsts - 1, parents.shape[1])
-        self.counts = xp.take(before, xp.minimum(first + layout.counts, parents.shape[1])) - xp.take(before, first)
-        self.places = before[:, :-1] - xp.take(xp.take(before, first), parents)
+        self.counts = xp.take_along_axis(
+            before, xp.minimum(first + layout.counts, parents.shape[1])
+        ) - xp.take_along_axis(before, first)
+        self.places = before[:, :-1] - xp.take_along_axis(xp.take_along_axis(before, first), parents)
         # Siblings stay neighbours: no parent has a smaller key than the one before it.
         compact = xp.argsort(2 * parents + xp.where(there, 0, 1), stable=True)
-        self.children = xp.take(self.tokens, compact)
-        self.following = 1 + xp.take(xp.concatenate((compact[:, 1:], compact[:, -1:])), xp.argsort(compact))
+        self.children = xp.take_along_axis(self.tokens, compact)
+        self.following = 1 + xp.take_along_axis(
+            xp.concat((compact[:, 1:], compact[:, -1:]), axis=-1), xp.argsort(compact)
+        )
 
 
 class _Walk:
@@ -73,7 +79,7 @@ class _Walk:
         self._tokens, self._order, self._following = present.tokens, present.order, present.following
         self._counts, self._places = present.counts, present.places
         self._parents, self._rows = tree.layout.parents, self.survivors.rows
-        self._nodes = xp.positions(tree.bounds.size + 1, self._tokens)
+        self._nodes = xp.arange(tree.bounds.size + 1, like=self._tokens)
         self.accepted, self._any = self.survivors.here, self.survivors.here < 0
         self._number = _inner(tree, self._parents)
         self._fixed = _fixed_counts(tree, self._counts, self._number)
@@ -81,7 +87,9 @@ class _Walk:
         self._alike = isinstance(tree.law, IID)  # every child of a node has one law
         # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
         # then, and fresh memory costs more than the arithmetic. The last row takes what is of no use.
-        self._mass, self._laws = (xp.empty((len(tree.p), self._number + 1, tree.p.shape[-1]), tree.p) for _ in range(2))
+        self._mass, self._laws = (
+            xp.empty((len(tree.p), self._number + 1, tree.p.shape[-1]), like=tree.p) for _ in range(2)
+        )
         ones = xp.host_view(1 + 0 * tree.p[:, 0, :1]) + 0 * self._nodes
         self._weight, self._scale, self._start = ones, ones, ones
         self._top, self._cut, self._product = self._first_children(ones)
@@ -89,32 +97,34 @@ class _Walk:
     def visit(self, step: int, draws: Draws) -> bool:
         """Test one node of every tree, and where it is refused take it off; True where all is known to be decided."""
         node = self._order[:, step : step + 1]
-        open_ = (xp.take(self._tokens, node - 1) >= 0) & ~self._any
-        if xp.settled(~open_):
+        open_ = (xp.take_along_axis(self._tokens, node - 1) >= 0) & ~self._any
+        if xp.holds_without_sync(~open_):
             return True
-        weight = xp.where(xp.take(self._counts, node) > 0, xp.take(self._weight, node), self._entry(node))
+        weight = xp.where(
+            xp.take_along_axis(self._counts, node) > 0, xp.take_along_axis(self._weight, node), self._entry(node)
+        )
         now = draws.happens(xp.where(open_, weight, 0 * weight), step + 1) & open_
         self.accepted, self._any = xp.where(now, node, self.accepted), self._any | now
-        if not xp.settled(self._any):
+        if not xp.holds_without_sync(self._any):
             self._refuse(node, open_ & ~now)
         return False
 
     def target(self) -> Array:
         """Masses (B, n) of the token after the accepted node: what is left there."""
         p = self.survivors.at(self.tree.p, self.accepted)
-        tested = xp.take(self._counts, self.accepted) > 0
-        if xp.settled(~tested):
+        tested = xp.take_along_axis(self._counts, self.accepted) > 0
+        if xp.holds_without_sync(~tested):
             return p
         left = self._now(self._mass, xp.minimum(self.accepted, self._number), ~tested, lambda: p)
-        left_over = xp.from_view(tested, p) & (xp.total(left) > 0)
-        return left if xp.settled(left_over) else xp.where(left_over, left, p)
+        left_over = xp.from_view(tested, p) & (left.sum(-1, keepdims=True) > 0)
+        return left if xp.holds_without_sync(left_over) else xp.where(left_over, left, p)
 
     def _refuse(self, node: Array, refused: Array) -> None:
         """Where the node was refused: the new state of its parent, and the weight that its next sibling enters with."""
-        parent, place = xp.take(self._parents, node - 1), xp.take(self._places, node - 1)
+        parent, place = xp.take_along_axis(self._parents, node - 1), xp.take_along_axis(self._places, node - 1)
         untouched = place == 0
         entry = self._entry(parent)
-        weight, scale = (xp.where(untouched, entry, xp.take(x, parent)) for x in (self._weight, self._scale))
+        weight, scale = (xp.where(untouched, entry, xp.take_along_axis(x, parent)) for x in (self._weight, self._scale))
         row, fresh = xp.where(refused, parent, self._number), untouched | ~refused
         inner = xp.minimum(parent, self._number - 1)
         mass = self._now(self._mass, row, fresh, lambda: self.survivors.at(self.tree.p, inner))
@@ -122,16 +132,16 @@ class _Walk:
         # s (S - Q / s)+ is (s S - Q)+, and one pass less.
         apart = xp.minimum(xp.divide(1 + 0 * scale, scale, 0), LARGEST)
         in_place = self.survivors.at(self._mass, row) if self._single(row) else mass
-        mass = xp.excess(mass, law, xp.like(xp.from_view(apart, mass), mass), in_place)
+        mass = xp.excess(mass, law, xp.astype(xp.from_view(apart, mass), mass.dtype), in_place)
         if not self._single(row):
             self._write(self._mass, row, mass)
-        rest = scale * xp.host_view(xp.total(mass))
+        rest = scale * xp.host_view(mass.sum(-1, keepdims=True))
         scale = xp.divide(scale, rest + 1 - weight, 0)
         weight = xp.divide(rest, rest + 1 - weight, 1)
         here = (self._nodes == parent) & refused
         self._weight, self._scale = xp.where(here, weight, self._weight), xp.where(here, scale, self._scale)
-        more = refused & (place + 1 < xp.take(self._counts, parent))
-        if not xp.settled(~more):
+        more = refused & (place + 1 < xp.take_along_axis(self._counts, parent))
+        if not xp.holds_without_sync(~more):
             self._go_on(node, xp.where(more, parent, self._number), place + 1, scale, mass)
 
     def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
@@ -139,8 +149,8 @@ class _Walk:
         q, law = self.tree.q, self._law(row, place)
         if not self._alike:
             self._write(self._laws, row, law)
-        following = xp.take(self._following, node - 1)
-        token = xp.from_view(xp.take(self._tokens, xp.minimum(following, self._tokens.shape[1]) - 1), q)
+        following = xp.take_along_axis(self._following, node - 1)
+        token = xp.from_view(xp.take_along_axis(self._tokens, xp.minimum(following, self._tokens.shape[1]) - 1), q)
         offered, wanted = xp.host_view(xp.gather(law, token)), xp.host_view(xp.gather(mass, token))
         enters = xp.minimum(xp.divide(scale * wanted, offered, 0), 1)
         self._start = xp.where(self._nodes == following, enters, self._start)
@@ -162,15 +172,15 @@ class _Walk:
 
     def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
         """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
-        if xp.settled(fresh):
+        if xp.holds_without_sync(fresh):
             return first()
         written = self.survivors.at(table, row)
-        return written if xp.settled(~fresh) else xp.where(xp.from_view(fresh, written), first(), written)
+        return written if xp.holds_without_sync(~fresh) else xp.where(xp.from_view(fresh, written), first(), written)
 
     def _entry(self, node: Array) -> Array:
         """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
-        start = xp.take(self._start, xp.take(self._top, node))
-        return xp.minimum(xp.take(self._cut, node), xp.take(self._product, node) * start)
+        start = xp.take_along_axis(self._start, xp.take_along_axis(self._top, node))
+        return xp.minimum(xp.take_along_axis(self._cut, node), xp.take_along_axis(self._product, node) * start)
 
     def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
         """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
@@ -178,14 +188,16 @@ class _Walk:
         wanted, offered = xp.host_view(xp.gather(self.tree.p[:, : self._number], token))[..., 0], self._offered(token)
         ratio = xp.divide(wanted, offered, 0)
         missing = len(self._nodes) - ratio.shape[1]
-        ratio = xp.take(xp.concatenate((ratio, *[0 * ratio[:, :1]] * missing)), self._parents)
+        ratio = xp.take_along_axis(xp.concat((ratio, *[0 * ratio[:, :1]] * missing), axis=-1), self._parents)
         is_first = (self._places == 0) & (self._tokens >= 0)
         top, cut, product = self._nodes + 0 * self.accepted, ones, ones
         for _ in range(self.tree.bounds.length):
-            higher, low, high = (xp.take(x, self._parents) for x in (top, cut, product))
-            top = xp.concatenate((top[:, :1], xp.where(is_first, higher, self._nodes[1:])))
-            cut = xp.concatenate((ones[:, :1], xp.where(is_first, xp.minimum(ratio * low, 1), ones[:, 1:])))
-            product = xp.concatenate((ones[:, :1], xp.where(is_first, xp.minimum(ratio * high, LARGEST), ones[:, 1:])))
+            higher, low, high = (xp.take_along_axis(x, self._parents) for x in (top, cut, product))
+            top = xp.concat((top[:, :1], xp.where(is_first, higher, self._nodes[1:])), axis=-1)
+            cut = xp.concat((ones[:, :1], xp.where(is_first, xp.minimum(ratio * low, 1), ones[:, 1:])), axis=-1)
+            product = xp.concat(
+                (ones[:, :1], xp.where(is_first, xp.minimum(ratio * high, LARGEST), ones[:, 1:])), axis=-1
+            )
         return top, cut, product
 
     def _offered(self, token: Array) -> Array:
@@ -205,7 +217,7 @@ class _Walk:
 
     def _children(self, tokens: Array) -> Array:
         """Tokens of the children of the nodes with children, -1 beyond: int (B, inner, C)."""
-        place = xp.positions(self.tree.bounds.most, tokens)
+        place = xp.arange(self.tree.bounds.most, like=tokens)
         firsts, counts = (x[:, : self._number, None] for x in (self.tree.layout.firsts, self._counts))
         there = place < counts
         node = xp.where(there, firsts + place - 1, -1)
@@ -215,7 +227,13 @@ class _Walk:
     def _fixed_count(self, row: Array | None) -> Any:
         """How many children are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
         fixed = self._fixed
-        return fixed if fixed is None else fixed[..., None] if row is None else xp.take(fixed, xp.from_view(row, fixed))
+        return (
+            fixed
+            if fixed is None
+            else fixed[..., None]
+            if row is None
+            else xp.take_along_axis(fixed, xp.from_view(row, fixed))
+        )
 
     def _single(self, row: Array) -> bool:
         """Whether a row (1, 1) of a table is a view of it."""

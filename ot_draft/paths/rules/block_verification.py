@@ -58,7 +58,7 @@ class PathVerifier:
         self.survivors = survivors
         p = survivors.tree.p
         self.weight = xp.host_view(1 + 0 * p[:, 0, :1])
-        self._left = xp.empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), p)  # (w_i p_i - m_i)+
+        self._left = xp.empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), like=p)  # (w_i p_i - m_i)+
         self._passes: list[Array] = []
         self._nodes: list[Array] = []
 
@@ -85,16 +85,16 @@ class PathVerifier:
         for passes in reversed(self._passes):
             lengths.append(refused * passes)
             refused = refused * (1 - passes)
-        length = draws.index(xp.concatenate(lengths[::-1]), 0)
+        length = draws.index(xp.concat(lengths[::-1], axis=-1), 0)
         survivors, tree = self.survivors, self.survivors.tree
-        node = xp.gather(xp.concatenate(self._nodes), length)
+        node = xp.gather(xp.concat(self._nodes, axis=-1), length)
         left = survivors.at(self._left, length)
-        mass = xp.where(xp.total(left) > 0, left, survivors.at(tree.p, node))
+        mass = xp.where(left.sum(-1, keepdims=True) > 0, left, survivors.at(tree.p, node))
         return survivors.selection(node, draws.index(mass, 1))
 
     def _test(self, target: Array, selected: Array) -> None:
         left = xp.excess(target, selected, out=self._left[:, len(self._passes)])
-        rest = xp.host_view(xp.total(left))
+        rest = xp.host_view(left.sum(-1, keepdims=True))
         self._passes.append(xp.divide(rest, rest + 1 - self.weight, 1))
         self._nodes.append(self.survivors.here)
 
@@ -149,7 +149,7 @@ def verify(walk: Walk) -> Iterator[Outcome]:
             passes, following = weight, p
         else:
             left = xp.excess(weight * p, walk.selected[length])
-            rest = xp.total(left)
+            rest = left.sum(-1, keepdims=True)
             (passes,) = xp.divide(rest, rest + 1 - weight, 1).tolist()
             following = xp.normalise(left, p)
         yield walk.path[:length], refused * passes, following

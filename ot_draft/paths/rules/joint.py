@@ -96,9 +96,9 @@ class Joint(PathRule):
             offered = survivors.tops_and_draws(q)
             tops, drawn = (xp.from_view(x, p) for x in offered)
             choice, selected = select_child(target, q, tops, drawn, classes)
-            token = xp.gather(xp.concatenate(offered), draws.index(choice, 2 + depth))
+            token = xp.gather(xp.concat(offered, axis=-1), draws.index(choice, 2 + depth))
             verifier.add(target, selected, token)
-            if xp.settled(~survivors.go_on(token)):
+            if xp.holds_without_sync(~survivors.go_on(token)):
                 return verifier.select(draws)
         verifier.end(survivors.target())
         return verifier.select(draws)
@@ -107,7 +107,7 @@ class Joint(PathRule):
 def _select(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any], Array]:
     """Probability that each child is selected, given their tokens, and the law (n,) of the selected token."""
     p, q = nodes.target(walk.path), nodes.draft(walk.path)
-    choice, selected = select_child(walk.weights[-1] * p, q, xp.integers(tops, p), xp.integers(draws, p))
+    choice, selected = select_child(walk.weights[-1] * p, q, xp.integers(tops, like=p), xp.integers(draws, like=p))
     return choice.tolist(), selected
 
 
@@ -124,25 +124,25 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
     """
     if not tops.shape[-1]:
         return _select_draw(target, q, draws, classes)
-    choice, m = _select_draw(xp.cleared(target, tops), outside(q, tops), draws, classes)
+    choice, m = _select_draw(xp.with_zeros_at(target, tops), outside(q, tops), draws, classes)
     over = xp.excess(m, target)
-    spare, wanted = xp.total(over), xp.gather(target, tops)
-    moved = xp.minimum(xp.divide(xp.total(wanted), spare, 0), 1)
+    spare, wanted = over.sum(-1, keepdims=True), xp.gather(target, tops)
+    moved = xp.minimum(xp.divide(wanted.sum(-1, keepdims=True), spare, 0), 1)
     kept = xp.excess(m, over, moved, over)
-    drawn, present = (draws >= 0).any(-1)[..., None], xp.as_number(tops >= 0, q)
-    share = xp.divide(wanted, xp.total(wanted), xp.divide(present, xp.total(present), 0))
+    drawn, present = (draws >= 0).any(-1)[..., None], xp.astype(tops >= 0, q.dtype)
+    share = xp.divide(wanted, wanted.sum(-1, keepdims=True), xp.divide(present, present.sum(-1, keepdims=True), 0))
     mass = xp.where(drawn, moved * spare, 1)
     choice = choice * xp.divide(xp.gather(kept, draws), xp.gather(m, draws), 0)
-    choice = xp.concatenate(((1 - xp.total(choice)) * share, choice))
+    choice = xp.concat(((1 - choice.sum(-1, keepdims=True)) * share, choice), axis=-1)
     return choice, xp.add_at(kept, tops, mass * share)
 
 
 def _select_draw(target: Array, q: Array, draws: Array, classes: int | None) -> tuple[Array, Array]:
     """`select_draft`; at once where no row has more than one draw, which then is selected, by the law q."""
     present = draws >= 0
-    if xp.settled(xp.host_view(present).sum(-1) <= 1):
+    if xp.holds_without_sync(xp.host_view(present).sum(-1) <= 1):
         drawn = present.any(-1)[..., None]
-        return xp.as_number(present, q), q if xp.settled(drawn) else xp.where(drawn, q, 0)
+        return xp.astype(present, q.dtype), q if xp.holds_without_sync(drawn) else xp.where(drawn, q, 0)
     if not xp.on_host(draws) or draws.ndim == 1 or len(draws) == 1:
         return select_draft(target, q, draws, classes)
     # On the host each row is solved by itself, and in a batch once for every number of draws in it.

@@ -81,7 +81,7 @@ class TokenWise(PathRule):
                 below = self._walk(nodes, law, (*prefix, token), alive)
                 found += [(path, chance * probability, following) for path, probability, following in below]
                 output = np.where(np.arange(len(output)) == token, 0, output)
-        stops = xp.total(output)[0]
+        stops = output.sum(-1, keepdims=True)[0]
         return [(prefix, stops, xp.normalise(output, output)), *found]
 
     def _output(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> Array:
@@ -91,10 +91,10 @@ class TokenWise(PathRule):
         def select() -> Array:
             p, q = nodes.target(prefix), nodes.draft(prefix)
             if apart := self._apart(law):
-                tops, draws = (xp.integers(x, p) for x in split_tops(law_at(law, prefix), q, tokens))
+                tops, draws = (xp.integers(x, like=p) for x in split_tops(law_at(law, prefix), q, tokens))
                 drafts, selection = apart.select_siblings(p, q, tops, draws)
             else:
-                drafts = xp.integers(sum(tokens, ()) if self._one_list(law) else max(tokens, key=len), p)
+                drafts = xp.integers(sum(tokens, ()) if self._one_list(law) else max(tokens, key=len), like=p)
                 selection = self.rule(p, q, drafts)
             return selection.output(drafts)
 
@@ -127,7 +127,7 @@ class TokenWise(PathRule):
         for depth in range(tree.bounds.length + 1):
             token = self._draw(survivors, draws, lives)
             following = xp.where(lives, token, following)
-            if depth == tree.bounds.length or xp.settled(~(lives := survivors.go_on(token))):
+            if depth == tree.bounds.length or xp.holds_without_sync(~(lives := survivors.go_on(token))):
                 break
         return survivors.selection(survivors.here, following)
 

@@ -62,10 +62,10 @@ class Traversal(PathRule):
         found: list[Outcome] = []
         p, refused = nodes.target(path), nodes.one
         elder: Path = ()
-        siblings = xp.integers([token for token, _ in children], p)
+        siblings = xp.integers([token for token, _ in children], like=p)
         for token, below in children:
             if token >= 0:
-                child, place = xp.integers([token], p), xp.integers([len(elder)], p)
+                child, place = xp.integers([token], like=p), xp.integers([len(elder)], like=p)
                 drawn_by = law_at(law, path).child(nodes.draft(path), siblings, place)
                 (ratio,) = xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()
                 chance = min(nodes.one, ratio)
@@ -83,5 +83,5 @@ class Traversal(PathRule):
 def _refused(p: Array, weight: Any, drawn_by: Array) -> tuple[Array, Any]:
     """Target (n,) and weight of a node after a child, drawn by this law, was refused."""
     left = xp.excess(weight * p, drawn_by)
-    rest = xp.total(left)
+    rest = left.sum(-1, keepdims=True)
     return xp.normalise(left, p), xp.divide(rest, rest + 1 - weight, 1).tolist()[0]

@@ -21,7 +21,7 @@ class Draws:
     def index(self, mass: Array, column: int, needed: Array | None = None) -> Array:
         """Index by unnormalised mass: (B, m) -> int (B, 1). Rows that do not need one, bool (B, 1), may get anything."""
         uniform = self._uniforms[:, column : column + 1]
-        if not len(mass) or (needed is not None and xp.settled(~needed)):
+        if not len(mass) or (needed is not None and xp.holds_without_sync(~needed)):
             return xp.where(uniform < 0, 0, 0)
         mass = xp.host_view(mass) if mass.shape[-1] <= SHORT else mass
         return xp.host_view(xp.inverse_cdf(mass, xp.from_view(uniform, mass)))
@@ -45,9 +45,9 @@ class Survivors:
 
     def __init__(self, tree: DraftTree) -> None:
         self.tree, self.tokens, self.layout, self.depth = tree, xp.host_view(tree.tokens), tree.layout, 0
-        self.rows = xp.positions(len(tree.tokens), self.tokens)
+        self.rows = xp.arange(len(tree.tokens), like=self.tokens)
         self.here = 0 * self.rows[:, None]
-        self._nodes = xp.positions(tree.bounds.size + 1, self.tokens)
+        self._nodes = xp.arange(tree.bounds.size + 1, like=self.tokens)
         self.alive = self._nodes == self.here
         self._drafts: Array | None = None
 
@@ -70,14 +70,16 @@ class Survivors:
         """Tokens of all children of living nodes, breadth first, -1 elsewhere: int (B, W) over the level below."""
         if self._drafts is None:
             nodes = self.layout.levels[self.depth + 1].nodes
-            self._drafts = xp.where(xp.take(self.alive, self.layout.parents[:, nodes]), self.tokens[:, nodes], -1)
+            self._drafts = xp.where(
+                xp.take_along_axis(self.alive, self.layout.parents[:, nodes]), self.tokens[:, nodes], -1
+            )
         return self._drafts
 
     def first_drafts(self) -> Array:
         """Tokens of the children of the node that stands for the living ones, in drawing order, -1 beyond: int (B, most)."""
-        place = xp.positions(self.layout.levels[self.depth].most, self.tokens)
-        there = (place < xp.take(self.layout.counts, self.here)) & self.lives()
-        node = xp.where(there, xp.take(self.layout.firsts, self.here) + place - 1, -1)
+        place = xp.arange(self.layout.levels[self.depth].most, like=self.tokens)
+        there = (place < xp.take_along_axis(self.layout.counts, self.here)) & self.lives()
+        node = xp.where(there, xp.take_along_axis(self.layout.firsts, self.here) + place - 1, -1)
         return xp.where(there, xp.gather(self.tokens, node), -1)
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
@@ -86,7 +88,7 @@ class Survivors:
             return self.drafts()[:, :0], self.drafts()
         first, below = self.first_drafts(), self.layout.levels[self.depth + 1].nodes
         number = self._number_of_tops(q, first.shape[-1])
-        tops = xp.where(xp.positions(first.shape[-1], first) < number, first, -1)
+        tops = xp.where(xp.arange(first.shape[-1], like=first) < number, first, -1)
         drawn = xp.where(self.layout.places[:, below] >= number, self.drafts(), -1)
         return tops[:, :number] if isinstance(number, int) else tops, drawn
 
@@ -126,10 +128,10 @@ class Survivors:
         """What is emitted when the path down to the node (B, 1) is accepted, and the token (B, 1) follows."""
         length = self.tree.bounds.length
         ways = self.layout.upward[self.rows, node[..., 0]]
-        deep = xp.total(xp.where(ways > 0, 1, 0))
-        place = deep - 1 - xp.positions(length, node)
+        deep = xp.where(ways > 0, 1, 0).sum(-1, keepdims=True)
+        place = deep - 1 - xp.arange(length, like=node)
         nodes = xp.where(place >= 0, xp.gather(ways, place), -1)
         tokens = xp.where(nodes > 0, xp.gather(self.tokens, nodes - 1), -1)
-        tokens = xp.concatenate((tokens, 0 * deep - 1))
-        tokens = xp.where(xp.positions(tokens.shape[-1], tokens) == deep, following, tokens)
+        tokens = xp.concat((tokens, 0 * deep - 1), axis=-1)
+        tokens = xp.where(xp.arange(tokens.shape[-1], like=tokens) == deep, following, tokens)
         return PathSelection(*(xp.from_view(x, self.tree.p) for x in (deep[..., 0], nodes, tokens)))

@@ -40,29 +40,32 @@ def division_factor(p: Array, q: Array, count: Array, memory: Array | None = Non
 def _by_secants(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
     """All rows at once, in array operations; no host sync on an accelerator."""
     most = xp.host_view(xp.maximum(count + 0 * p[..., :1], 1))
-    grid = xp.like(xp.positions(GRID, most), most)
+    grid = xp.astype(xp.arange(GRID, like=most), most.dtype)
     bound = most / most  # gamma* is at least this
     # Lines, each a factor, the mass there and the slope: mass(g) <= g, and mass(g) <= 1.
-    below, above = xp.concatenate((0 * bound, 0 * bound, bound)), xp.concatenate((FAR * bound, bound, 0 * bound))
+    below, above = (
+        xp.concat((0 * bound, 0 * bound, bound), axis=-1),
+        xp.concat((FAR * bound, bound, 0 * bound), axis=-1),
+    )
     factor = most**START
     for _ in range(STEPS):
         memory = xp.overlap(p, q, xp.from_view(factor, p), memory)
-        mass = xp.host_view(xp.total(memory))
+        mass = xp.host_view(memory.sum(-1, keepdims=True))
         valid = _is_valid(mass, factor, xp.host_view(count))
         other = xp.where(valid, above, below)
         apart = abs(factor - other[..., :1])
         # A slope from points so near is noise; the old one bounds the mass too.
         near = apart <= xp.epsilon(p) ** 0.5 * factor
         slope = xp.where(near, other[..., 2:], abs(mass - other[..., 1:2]) / (apart + near))
-        line = xp.concatenate((factor, mass, slope))
+        line = xp.concat((factor, mass, slope), axis=-1)
         below, above = xp.where(valid, below, line), xp.where(valid, line, above)
         low, high = xp.maximum(below[..., :1], bound), xp.minimum(above[..., :1], most)
-        if xp.settled(high - low <= TOLERANCE * xp.epsilon(p) * high):
+        if xp.holds_without_sync(high - low <= TOLERANCE * xp.epsilon(p) * high):
             break
         step = (high / low) ** (1 / (GRID - 1))
         candidates = low * step**grid
         mass = xp.minimum(_at(below, candidates), _at(above, candidates))
-        refused = xp.total(xp.as_number(~_is_valid(mass, candidates, xp.host_view(count)), most))
+        refused = xp.astype(~_is_valid(mass, candidates, xp.host_view(count)), most.dtype).sum(-1, keepdims=True)
         factor = xp.minimum(low * step ** xp.minimum(refused, GRID - 1), high)
         bound = xp.maximum(factor / step, low)
     return xp.from_view(xp.minimum(above[..., :1], most), p)
@@ -88,16 +91,16 @@ def _rational_factor(p: Array, q: Array, count: Array) -> Array:
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
     least = 1 + 0 * factor  # exactly right for p == q, say
-    factor = xp.where(_is_valid(xp.total(xp.overlap(p, q, least)), least, count), least, factor)
+    factor = xp.where(_is_valid(xp.overlap(p, q, least).sum(-1, keepdims=True), least, count), least, factor)
     step = unit
-    while not (valid := _is_valid(xp.total(xp.overlap(p, q, factor)), factor, count)).all():
+    while not (valid := _is_valid(xp.overlap(p, q, factor).sum(-1, keepdims=True), factor, count)).all():
         factor = xp.where(valid, factor, xp.minimum(factor + step, xp.maximum(count, 1)))
         step *= 2
     return factor
 
 
 def _is_valid(mass: Array, factor: Array, count: Array) -> Array:
-    return mass >= xp.any_of(xp.minimum(mass / factor, 1), count)
+    return mass >= xp.at_least_one(xp.minimum(mass / factor, 1), count)
 
 
 def _factor_of_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:

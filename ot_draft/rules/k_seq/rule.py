@@ -47,12 +47,12 @@ class KSeq(SelectionRule):
         if not isinstance(problem.law, IID):
             return None
         p, q, k = problem.p, problem.q, problem.k
-        factor = self._factor(p, q, xp.full((*problem.batch, 1), k, p), None)
+        factor = self._factor(p, q, xp.full((*problem.batch, 1), k, like=p), None)
         covered = xp.overlap(p, q, factor)
         take = covered / factor  # min(q, p / factor)
-        refused = xp.maximum(1 - xp.total(take), 0)
-        taken = xp.any_of(xp.total(take), k)
-        share = xp.minimum(xp.divide(taken, xp.total(covered), 0), 1)
+        refused = xp.maximum(1 - take.sum(-1, keepdims=True), 0)
+        taken = xp.at_least_one(take.sum(-1, keepdims=True), k)
+        share = xp.minimum(xp.divide(taken, covered.sum(-1, keepdims=True), 0), 1)
         residual = xp.normalise(xp.excess(p, covered, share), p)
         missed = refused**k - xp.maximum(refused - q + take, 0) ** k
         return taken[..., 0] + (residual * missed).sum(-1), taken[..., 0]
@@ -63,16 +63,16 @@ class KSeq(SelectionRule):
             from ...kernels.excess import k_seq
 
             return Selection(*k_seq(p, q, drafts))
-        count = xp.total(xp.as_number(drafts >= 0, p))
+        count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
         # One piece of memory for all passes over the vocabulary.
         batch = xp.batch_shape(p, q, count)
-        memory = xp.empty((*batch, p.shape[-1]), p)
+        memory = xp.empty((*batch, p.shape[-1]), like=p)
         factor = self._factor(p, q, count, memory)
         taken = xp.overlap(p, q, factor, memory)  # factor * min(q, p / factor)
-        parts = (xp.gather(p, drafts), xp.gather(q, drafts), factor, xp.total(taken), count)
+        parts = (xp.gather(p, drafts), xp.gather(q, drafts), factor, taken.sum(-1, keepdims=True), count)
         p_x, q_x, g, mass, k = map(xp.host_view, parts)
         take = xp.minimum(xp.divide(p_x, g * q_x, 0), 1)
-        share = xp.minimum(xp.divide(xp.any_of(mass / g, k), mass, 0), 1)
+        share = xp.minimum(xp.divide(xp.at_least_one(mass / g, k), mass, 0), 1)
         residual = xp.normalise(xp.excess(p, taken, xp.from_view(share, p), taken), p, taken)
         return Selection(xp.from_view(in_turn(take), p), residual)
 
@@ -80,4 +80,4 @@ class KSeq(SelectionRule):
         """(..., 1) the division factor for so many drafts, (..., 1)."""
         if self.factor is None:
             return division_factor(p, q, count, memory)
-        return xp.full((*xp.batch_shape(p, q, count), 1), xp.number(self.factor, p), p)
+        return xp.full((*xp.batch_shape(p, q, count), 1), xp.number(self.factor, p), like=p)

@@ -104,9 +104,9 @@ def at_levels(level: Array, rank: Array, present: Array) -> Array:
     """
     if not rank.shape[-1]:
         return level[..., :0]
-    highest = xp.largest(xp.where(present, rank, -1))
-    cuts = xp.where(xp.positions(level.shape[-1], rank) < highest, level, 0)
+    highest = xp.max(xp.where(present, rank, -1), axis=-1, keepdims=True)
+    cuts = xp.where(xp.arange(level.shape[-1], like=rank) < highest, level, 0)
     cut = xp.where(present, xp.gather(xp.suffix_maximum(cuts), rank), 1)
     left = xp.prefix_minimum(cut)
-    before = xp.concatenate((1 + 0 * left[..., :1], left[..., :-1]))
+    before = xp.concat((1 + 0 * left[..., :1], left[..., :-1]), axis=-1)
     return before - left

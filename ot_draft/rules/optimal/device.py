@@ -17,7 +17,7 @@ from .classes import CLASSES, LARGE, OFFSET, STEPS, choose, layout
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
     """`rule.select_draft`, always by classes."""
-    count = xp.total(xp.as_number(drafts >= 0, p))
+    count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
     rank, level, selected = plan_in_parallel(p, q, count, drafts.shape[-1], classes)
     return choose(level, rank, drafts), selected
 
@@ -29,15 +29,15 @@ def plan_in_parallel(p: Array, q: Array, count: Array, k: int, classes: int | No
     """
     torch = xp.namespace(p)
     batch, n = xp.batch_shape(p, q, count), p.shape[-1]
-    p, q = xp.broadcast(p, (*batch, n)), xp.broadcast(q, (*batch, n))
+    p, q = xp.broadcast_to(p, (*batch, n)), xp.broadcast_to(q, (*batch, n))
     first, shift, size = layout(classes or CLASSES, max(k, 1))
     key = (p / q).nan_to_num_(nan=0.0, posinf=LARGE).clamp_(max=LARGE).to(torch.float32) + OFFSET
     rank = ((key.view(torch.int32) >> shift) - first).clamp(max=size - 1).to(torch.int64)
     zeros = torch.zeros((*batch, size), dtype=torch.float64, device=p.device)
-    drafted = xp.like(q > 0, q) * p  # what is never drafted has no place among the classes
+    drafted = xp.astype(q > 0, q.dtype) * p  # what is never drafted has no place among the classes
     p_mass, q_mass = (zeros.scatter_add(-1, rank, xp.double(x)) for x in (drafted, q))
     level, slope = levels_and_slopes(p_mass, q_mass, xp.double(count))
-    return rank, xp.like(level[..., 1:], p), q * xp.like(slope, q).gather(-1, rank)
+    return rank, xp.astype(level[..., 1:], p.dtype), q * xp.astype(slope, q.dtype).gather(-1, rank)
 
 
 def levels_and_slopes(p: Array, q: Array, count: Array) -> tuple[Array, Array]:
@@ -73,7 +73,7 @@ def slopes_of(t: Array, g: Array, level: Array) -> Array:
     The chord from a to b is there while both live and all between are dead: min(c_a, c_b) - max of c between.
     """
     number = t.shape[-1]
-    row, column = xp.positions(number, t)[:, None], xp.positions(number, t)
+    row, column = xp.arange(number, like=t)[:, None], xp.arange(number, like=t)
     after = xp.where(column > row, level[..., None, :], 0.0)
     between = xp.namespace(t).nn.functional.pad(after.cummax(-1).values[..., :-1], (1, 0))
     lasts = (level[..., :, None].minimum(level[..., None, :]) - between).clamp(min=0)
@@ -95,7 +95,7 @@ def _steepest(slopes: Array, t: Array) -> tuple[Array, Array]:
 
 
 def _ends(t: Array) -> Array:
-    place = xp.positions(t.shape[-1], t)
+    place = xp.arange(t.shape[-1], like=t)
     return (place == 0) | (place == t.shape[-1] - 1)
 
 

@@ -22,7 +22,7 @@ RESOLUTION = 2.0**-44
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:
     """`rule.select_draft`, by all tokens where no number of classes is given."""
-    count = xp.total(xp.as_number(drafts >= 0, p))
+    count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
     grouped = None if classes is None else layout(classes, max(drafts.shape[-1], 1))
     rank, level, selected = by_count(p, q, count, grouped)
     return choose(level, rank, drafts), selected
@@ -60,7 +60,7 @@ def classes_of(p: np.ndarray, q: np.ndarray, classes: ClassLayout | None) -> tup
     if classes is None:  # every token its own
         order = xp.argsort(xp.where(q > 0, xp.ratio(p, q), np.inf))
         np.put_along_axis(rank, order, np.arange(p.shape[-1])[None], -1)
-        return rank, xp.take(p, order), xp.take(q, order)
+        return rank, xp.take_along_axis(p, order), xp.take_along_axis(q, order)
     masses = [classify(p_row, q_row, classes, own) for p_row, q_row, own in zip(p, q, rank, strict=True)]
     p_mass, q_mass = np.reshape(masses, (len(p), 2, classes.number + 1)).swapaxes(0, 1)
     return rank, p_mass, q_mass
@@ -68,7 +68,7 @@ def classes_of(p: np.ndarray, q: np.ndarray, classes: ClassLayout | None) -> tup
 
 def levels_of_rows(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes, and slopes m / q, for k drafts: masses (R, C) -> (R, C) each, 0 where q is 0."""
-    level, slope = (xp.full(q.shape, 0, xp.double(q[:, :0])) for _ in range(2))
+    level, slope = (xp.full(q.shape, 0, like=xp.double(q[:, :0])) for _ in range(2))
     for row in range(len(q) if k else 0):
         used = np.flatnonzero(q[row] > 0)
         if len(used):
@@ -89,7 +89,7 @@ def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndar
     slopes = _steps(envelope) / _steps(t)
     kinks = np.concatenate((0 * t[:1], _steps(slopes), 0 * t[:1]))
     cuts, slopes = levels(t, g, kinks)
-    level = xp.full((len(q) - 1,), 0, t)
+    level = xp.full((len(q) - 1,), 0, like=t)
     level[start[1:] - 1] = cuts[1:-1]
     return level, np.repeat(slopes / mass, np.diff(start, append=len(q)))
 

@@ -74,7 +74,7 @@ class Optimal(SelectionRule):
         fixed = self.law.fixed_drafts(q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
         draws = xp.where(fixed >= 0, -1, drafts)
-        choice, selected = select_draft(xp.cleared(p, fixed), outside(q, fixed), draws, self.classes)
+        choice, selected = select_draft(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
@@ -85,9 +85,9 @@ class Optimal(SelectionRule):
         return host.select_toward(target, p, q, drafts, self.classes)
 
     def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
-        choice, selected = select_draft(xp.cleared(p, fixed), outside(q, fixed), draws, self.classes)
-        drafts, of_fixed = xp.concatenate((fixed, draws)), xp.concatenate((fixed, 0 * draws - 1))
-        choice = xp.concatenate((xp.as_number(fixed < -1, p), choice))
+        choice, selected = select_draft(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
+        drafts, of_fixed = xp.concat((fixed, draws), axis=-1), xp.concat((fixed, 0 * draws - 1), axis=-1)
+        choice = xp.concat((xp.astype(fixed < -1, p.dtype), choice), axis=-1)
         return drafts, couple(p, selected, choice, drafts, of_fixed)
 
     def attained(self, problem: Problem) -> Array:
@@ -98,7 +98,7 @@ class Optimal(SelectionRule):
         """
         p, q = problem.p, problem.q
         fixed = self.law.fixed_drafts(q, problem.k)
-        left = xp.cleared(p, fixed)
+        left = xp.with_zeros_at(p, fixed)
         _, selected = select_draft(left, outside(q, fixed), xp.where(fixed < 0, 0, -1), self.classes)
         on_fixed = xp.where(fixed >= 0, xp.gather(p, fixed), 0).sum(-1)
         return on_fixed + xp.minimum(left, selected).sum(-1)

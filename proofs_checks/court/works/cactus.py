@@ -40,7 +40,7 @@ class Cactus(ot.SelectionRule):
         down = xp.divide(1 - raised, 1 - mass, 0)
         wanted = xp.where(among(first, p), raised, down * p)
         accept = xp.minimum(xp.divide(raised, xp.gather(q, first), 0), 1)
-        accept = xp.concatenate((accept, 0 * xp.gather(p, drafts[..., 1:])))
+        accept = xp.concat((accept, 0 * xp.gather(p, drafts[..., 1:])), axis=-1)
         return ot.Selection(accept, xp.normalise(xp.maximum(wanted - q, 0), otherwise=wanted))
 
 

@@ -27,7 +27,7 @@ TAU, REGRET = HALF, Fraction(4, 5)
 
 
 def entropy_of(masses: Any) -> Any:
-    return -xp.total(masses * np.log(masses + (masses == 0)))
+    return -(masses * np.log(masses + (masses == 0))).sum(-1, keepdims=True)
 
 
 def open_gate(p: Any, q: Any) -> Any:
@@ -52,11 +52,11 @@ def margin(p: Any, q: Any, x: int) -> Any:
 
 
 def loosened(p: Any, q: Any, beta: Any = BETA) -> Any:
-    return xp.minimum(xp.divide(p, q, 0) + xp.number(beta, p) * (1 - xp.largest(p)), 1)
+    return xp.minimum(xp.divide(p, q, 0) + xp.number(beta, p) * (1 - xp.max(p, axis=-1, keepdims=True)), 1)
 
 
 def little_regret(p: Any, q: Any) -> Any:
-    return xp.as_number(p >= xp.number(REGRET, p) * xp.largest(p), p)
+    return xp.astype(p >= xp.number(REGRET, p) * xp.max(p, axis=-1, keepdims=True), p.dtype)
 
 
 def sigmoid(p: Any) -> Any:

@@ -22,7 +22,7 @@ from ..rules import Single, sharp
 
 def sharp_left(p: Any, q: Any) -> Any:
     rest = xp.excess(p, q)
-    return xp.where(xp.total(rest) > 0, sharp(xp.normalise(rest, otherwise=p)), p)
+    return xp.where(rest.sum(-1, keepdims=True) > 0, sharp(xp.normalise(rest, otherwise=p)), p)
 
 
 PART = Fraction(4, 5)

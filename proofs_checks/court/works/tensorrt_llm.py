@@ -22,14 +22,16 @@ DELTA, THRESHOLD, ALPHA = Fraction(3, 5), 0.3, 0.9  # the last two larger than i
 
 
 def near_the_best(p: Any, q: Any) -> Any:
-    near = among(xp.top_tokens(p, min(10, p.shape[-1])), p) & (p >= xp.largest(p) - xp.number(DELTA, p))
-    return xp.as_number(near, p)
+    near = among(xp.top_tokens(p, min(10, p.shape[-1])), p) & (
+        p >= xp.max(p, axis=-1, keepdims=True) - xp.number(DELTA, p)
+    )
+    return xp.astype(near, p.dtype)
 
 
 def unmasked(p: Any, q: Any, k: Any = 1, law: Any = None) -> Any:
     """The target that the typical acceptance samples from."""
     masses = p.astype(float)
-    entropy = -xp.total(masses * np.log(masses + (masses == 0)))
+    entropy = -(masses * np.log(masses + (masses == 0))).sum(-1, keepdims=True)
     bar = np.minimum(THRESHOLD, ALPHA * np.exp(-entropy))
     return xp.normalise(xp.where(masses >= bar, p, 0 * p), otherwise=p)
 
