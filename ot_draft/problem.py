@@ -64,9 +64,14 @@ def check_law(law: Any, k: Any) -> None:
     """Refuse what is no draft law, no number of drafts, or a number that the law is not defined for."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
         raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 0")
-    if not isinstance(law, DraftLaw):  # anything may have been given
-        raise InvalidDrafts(f"law is {law!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
+    check_is_law(law)
     law.check(int(k))
+
+
+def check_is_law(given: Any) -> None:
+    """Refuse what is no draft law, a class for one: InvalidDrafts."""
+    if not isinstance(given, DraftLaw):
+        raise InvalidDrafts(f"law is {given!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
 
 
 def check_problem(given: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import Array, to_host
+from ..errors import InvalidArgument
 from ..problem import Problem
 from .corners import Case
 from .views import View
@@ -31,10 +32,13 @@ class BlackBox(ABC):
 
     possible: ClassVar[str]  # name of the check that no outcome is impossible
     called: ClassVar[str]  # the public function
+    takes: ClassVar[str]  # what function it takes, as its caller writes it
     names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
     fills: ClassVar[bool] = False  # whether it must draw drafts from a q that is used up
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
+        if not callable(function):
+            raise InvalidArgument(f"{self.called} was given {function!r}: give a function {self.takes}")
         self.function, self.batched = function, batched
 
     @abstractmethod

@@ -133,6 +133,8 @@ LOSSLESS, FLOATS, ROBUST = (tuple(each for each in ALL if each.category == quest
 
 def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
     """Properties by name or as they are; all of them for None."""
+    if isinstance(properties, str):
+        raise InvalidArgument(f"properties is {properties!r}: give a list of names, [{properties!r}]")
     known = {each.name: each for each in ALL}
     chosen: list[Any] = [known.get(str(each), each) for each in (ALL if properties is None else properties)]
     if unknown := [str(each) for each in chosen if not isinstance(each, RuleProperty)]:  # whatever the caller gave

@@ -20,6 +20,20 @@ SHAPES = (
     " drafts[..., i : i + 1], and end with  return ot.Selection(accept, residual)"
 )
 REFUSES = 'to say that the rule does not take a problem, raise ot.InvalidArgument("why")'
+OWN = "the error is in the rule's own code, not in shapes of arrays; the Python of this problem raises it again"
+OF_AXES = (
+    "ambiguous",
+    "array",
+    "axes",
+    "axis",
+    "broadcast",
+    "dimension",
+    "index",
+    "length",
+    "shape",
+    "size",
+    "subscript",
+)  # in errors
 REMEDIES = {"ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"}
 REFUSALS = (DraftSelectionError, NotImplementedError)  # with words: the rule says that it does not take such a problem
 FRACTIONS = (
@@ -155,8 +169,10 @@ class RecordingRule:
 
 def _crash(error: BaseException, exact: bool) -> Crash:
     text, name = " ".join(str(error).split()), type(error).__name__
-    remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES)
-    remedy = f"{remedy}; {REFUSES}" if name == "ValueError" else remedy
+    of_axes = isinstance(error, IndexError | InvalidArgument) or any(word in text.lower() for word in OF_AXES)
+    of_axes = of_axes and not isinstance(error, KeyError | AttributeError | NameError)
+    remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES if of_axes else OWN)
+    remedy = f"{remedy}; {REFUSES}" if isinstance(error, ValueError | NotImplementedError) else remedy
     remedy = WRITES if any(words in text for words in WRITTEN) else remedy
     return Crash(f"raised {name}: {text}. Remedy: {remedy}")
 

@@ -13,7 +13,7 @@ from .child import Child
 from .outcome import Outcome, Record, Status
 from .properties import properties_of
 from .rule_property import RuleProperty
-from .samplers import check_draws
+from .samplers import DraftSampler, check_draws
 from .search import Search
 from .source import RuleSource
 
@@ -104,6 +104,8 @@ def check_rule(
     `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
     """
     outcomes: list[Outcome] = []
+    if draft_sampler is not None:
+        DraftSampler(draft_sampler, batched=False)  # refused before the first property
     chosen, name = properties_of(rule, properties), name or rule.name
     with Child(Search(rule, max_examples, seed, name, source), chosen) as child:
         for each in chosen:

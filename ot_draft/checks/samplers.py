@@ -42,7 +42,7 @@ from ..errors import InvalidArgument
 from ..laws import IID, DraftLaw
 from ..problem import Problem
 from ..sampling import draw
-from ..selection import SelectionRule
+from ..selection import SelectionRule, check_callable
 from .black_box import BlackBox, Impossible, NoOutcome, token_ids
 from .corners import Case
 from .sampler_report import SamplerReport
@@ -81,6 +81,7 @@ class DraftSampler(BlackBox):
     """fn(q, k, generator) -> drafts; the outcome is the drafts."""
 
     possible, called, names, fills = "possible_drafts", "check_draws", ("q",), True
+    takes = "draft(q, k, generator) -> drafts"
 
     def views(self, cases: list[Case]) -> list[View]:
         return [draft_view("declared_law", cases)]
@@ -137,6 +138,7 @@ class TokenSampler(BlackBox):
     """fn(p, q, drafts, generator) -> token; the outcome is the token."""
 
     possible, called, names = "possible_tokens", "check_sampler", ("p", "q", "drafts")
+    takes = "sampler(p, q, drafts, generator) -> token"
 
     def __init__(self, function: Callable[..., Any], batched: bool, draft: Callable[..., Any] | None) -> None:
         super().__init__(function, batched)
@@ -218,9 +220,12 @@ class Step(BlackBox):
     """One place; the outcome is k drafts, k flags and the token."""
 
     possible, called = "possible_step", "check_step"
+    takes = "step(p, q, k, generator) -> drafts, accepted, token"
 
     def __init__(self, function: Callable[..., Any], batched: bool, rule: SelectionRule | None) -> None:
         super().__init__(function, batched)
+        if rule is not None:
+            check_callable(rule)
         self.rule = rule
 
     def views(self, cases: list[Case]) -> list[View]:

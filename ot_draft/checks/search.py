@@ -12,6 +12,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 
+from ..errors import InvalidArgument
 from ..problem import Problem
 from ..selection import SelectionRule
 from .outcome import Outcome, Status, Tried
@@ -125,6 +126,12 @@ class Attempts:
         return outcome
 
 
+def check_number(name: str, value: Any, least: int) -> None:
+    """Refuse what is no whole number from `least` on: InvalidArgument."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidArgument(f"{name} is {value!r}: give a whole number from {least} on")
+
+
 Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
 
 
@@ -144,6 +151,10 @@ class Search:
     drawn: Drawn = field(default_factory=dict)
     tries: list[Attempts] = field(default_factory=list)  # of the property at work
     begun: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("max_examples", self.max_examples, 1)
+        check_number("seed", self.seed, 0)
 
     def outcome(self, claim: RuleProperty) -> Outcome:
         """Try a property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.

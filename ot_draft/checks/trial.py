@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from numbers import Real
 from time import perf_counter
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
-from ..problem import Problem
+from ..problem import Problem, check_is_law
 from ..statistics import chi_square, smallest_distance
 from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
 from .corners import Case, corner_problems, in_groups, is_used_up, labelled
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
+from .search import check_number
 from .views import Dependence, View
 
 MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
@@ -39,9 +41,15 @@ def examine(
     """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
     samples, seconds, false_alarm, seed = calls
     samples = MOST[box.batched] if samples is None else samples
-    if samples < 1 or not 0 < false_alarm < 1:
-        seen = f"samples={samples}, false_alarm={false_alarm}"
-        raise InvalidArgument(f"{seen}: give samples >= 1 and 0 < false_alarm < 1")
+    check_is_law(law)
+    check_number("samples", samples, 1)
+    check_number("seed", seed, 0)
+    if not (isinstance(false_alarm, Real) and 0 < false_alarm < 1):
+        raise InvalidArgument(f"false_alarm is {false_alarm!r}: give a probability above 0 and below 1")
+    if not (seconds is None or (isinstance(seconds, Real) and seconds >= 0)):
+        raise InvalidArgument(f"seconds is {seconds!r}: give a time from 0 on, or None for all samples")
+    if not (problems is None or isinstance(problems, Iterable)):
+        raise InvalidArgument(f"problems is {problems!r}: give a list of ot.Problem(p, q, k, law)")
     asked = None if problems is None else list(problems)
     tried = corner_problems(law, k, used_up=box.fills) if asked is None else labelled(asked)
     start = perf_counter()

@@ -136,8 +136,7 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
 
     plan = Plan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
-    if options.mode:
-        options.law(options.mode)  # refused before anybody is asked
+    options.law(options.mode or MODES[-1])  # refused before anybody is asked; unsaid, by what holds for every mode
     reference = _reference(options)
     with closing(Client(url, options.timeout)) as client:
         plan, engine = introduce(client, plan)

@@ -115,6 +115,13 @@ def test_a_temperature_that_the_law_reported_does_not_know() -> None:
     assert server.seen[-1][2]["top_k"] == 5
 
 
+@pytest.mark.parametrize(("option", "value"), [("--temperature", "-1"), ("--top-p", "0"), ("--top-k", "-2")])
+def test_options_out_of_range_are_refused_before_the_server_is_asked(option: str, value: str) -> None:
+    refused = audit("http://127.0.0.1:9", option, value)  # nobody answers there
+    assert refused.exit_code == 2 and f"{option[2:]} {value}" in refused.output, refused.output
+    assert "give a temperature from 0 on" in refused.output
+
+
 def answer(handler: Handler, body: bytes, status: int = 200, length: int | None = None, **headers: str) -> bool:
     handler.send_response(status)
     handler.send_header("content-length", str(len(body) if length is None else length))

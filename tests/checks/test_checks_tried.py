@@ -127,6 +127,61 @@ def test_a_rule_that_writes_into_p_hears_of_that_first() -> None:
     assert "any axes before the last" not in str(report)
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("temperature"), "in the rule's own code"),
+        (AttributeError("'NoneType' object has no attribute 'shape'"), "in the rule's own code"),
+        (RuntimeError("no server"), "in the rule's own code"),
+        (ValueError("operands could not be broadcast together with shapes (2,) (3,)"), "any axes before the last"),
+        (IndexError("too many"), "any axes before the last"),
+        (TypeError("only 0-dimensional arrays can be converted to Python scalars"), "any axes before the last"),
+    ],
+)
+def test_the_remedy_is_that_of_the_error(error: Exception, said: str) -> None:
+    class Raises(ot.SelectionRule):
+        law = ot.IID()
+
+        def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+            raise error
+
+    crash = ot.check_rule(Raises(), max_examples=1, properties=("probabilities",))["probabilities"].crash
+    assert said in crash, crash
+
+
+def a_sampler(*arguments: Any) -> int:
+    return 0
+
+
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ot.check_step(None), r"check_step was given None: give a function step\(p, q, k, generator\)"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler("a"), "check_sampler was given 'a': give a function sampler"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, draft="a"), "was given 'a': give a function draft"),  # type: ignore[arg-type]
+    (lambda: ot.check_draws(None), "check_draws was given None: give a function draft"),  # type: ignore[arg-type]
+    (lambda: ot.check_draws(a_sampler, "iid"), "law is 'iid': give a draft law"),  # type: ignore[arg-type]
+    (lambda: ot.check_draws(a_sampler, ot.IID), "law is <class .*: give a draft law"),  # type: ignore[arg-type]
+    (lambda: ot.check_step(a_sampler, rule="KSeq"), "rule is 'KSeq': give a rule"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, 3), "problems is 3: give a list"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, seconds=-1), "seconds is -1: give a time from 0 on"),
+    (lambda: ot.check_sampler(a_sampler, seed=-1), "seed is -1: give a whole number from 0 on"),
+    (lambda: ot.check_sampler(a_sampler, samples=1.5), "samples is 1.5: give a whole number from 1 on"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
+    (lambda: ot.check_rule(ot.rules.KSeq(), max_examples=0), "max_examples is 0: give a whole number from 1 on"),
+    (lambda: ot.check_rule(ot.rules.KSeq(), seed="a"), "seed is 'a': give a whole number"),  # type: ignore[arg-type]
+    (lambda: ot.check_rule(ot.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
+    (
+        lambda: ot.check_rule(ot.rules.KSeq(), properties="floats"),
+        r"properties is 'floats': give a list .*\['floats'\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), BAD)
+def test_a_bad_argument_is_refused_before_anything_is_tried(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ot.DraftSelectionError, match=said):
+        call()
+
+
 def test_ranges_that_stand_together_were_tried_together() -> None:
     here = Range({"": [(1000, 1, 0)], "8 x 8": [(2, 1, -3)]}, 1)
     here.add(Range({"": [(5, 4, -12), (4, 4, 0)], "64": [(3, 2, -1)]}, 2)).add(Range({"64": [(2, 2, 0)]}, 1))
