@@ -105,6 +105,16 @@ def _write_files_of_the_documents(folder: Path) -> None:
                 (folder / name[1]).write_text(block.text)
 
 
+def test_what_is_to_be_changed_stands_where_contributing_says() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## Where to change what")[1].split("\n## ")[0]
+    named = re.findall(r"`(ot_draft/[\w/.]+)`(?:: `([\w.]+)`)?", table)
+    assert len(named) > 10
+    for path, name in named:
+        assert (ROOT / path).exists(), path
+        for part in name.split(".") if name else ():
+            assert re.search(rf"^ *(def |class )?{part}\b", (ROOT / path).read_text(), re.MULTILINE), f"{path}: {name}"
+
+
 def test_no_document_holds_a_language_that_nothing_checks() -> None:
     languages = {block.language for document in DOCUMENTS for block in blocks(document)}
     assert languages <= {"python", "text", "sh", "{toctree}", "{eval-rst}", "{raw}"}

@@ -26,7 +26,7 @@ from .console import one_line, print_csv, print_json, progress_bar, table_consol
 from .options import DEFAULTS, Numbers, form_of, form_options, parts
 from .refused import Refused
 
-DEFAULT_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
+PLANNED_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
 EXAMPLE_JSON = """\
 {"verify": {"1": 1, "17": 1.1, "65": 1.4},
  "draft": {"1": 0.06, "8": 0.08},
@@ -63,7 +63,7 @@ alike: within two standard errors of the best; more iterations tell them apart."
               help="Block efficiencies, .csv with columns rule,K,L,block_efficiency[,error]; else they are simulated.")  # fmt: skip
 @click.option("--acceptance", type=float, help="Mean of sum min(p, q) of the simulated models, over contexts.")
 @click.option("--temperature", type=float, default=1.0, help="Of the simulated models.")
-@click.option("--rules", "names", default=DEFAULT_RULES,
+@click.option("--rules", "names", default=PLANNED_RULES,
               help="By comma: path rules, or selection rules for i.i.d. drafts, which are applied token by token.")  # fmt: skip
 @click.option("--paths", "ks", type=Numbers(1024), help="Numbers of paths K [default: 1,2,4,8 as far as costs go].")
 @click.option("--length", "lengths", type=Numbers(), help="Path lengths L [default: 1,2,3,4,6,8 as far as costs go].")

@@ -35,7 +35,7 @@ SHARE = 0.01  # of the time that may be lost by trying what candidates less: eve
 BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
 UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
-FRESH = 8  # steps for which costs and expectations of what is not in use hold
+REVIEWED_EVERY = 8  # steps for which costs and expectations of what is not in use hold
 
 
 class Candidate(NamedTuple):
@@ -153,7 +153,7 @@ class Auto(Policy):
         self._count(step, lengths, active)
         self._unread = 0 if step.drafting.tree.counts.n_model_calls else self._unread + round(chosen)
         self._steps += 1
-        if self._steps % FRESH == 0 or self._trial is not None or not measured or first_use:
+        if self._steps % REVIEWED_EVERY == 0 or self._trial is not None or not measured or first_use:
             self._seconds = []
             self._tables.clear()
         self._used.add(place)

@@ -9,7 +9,7 @@ PRIOR = 4.0  # drafts that what is expected beforehand weighs
 # Drafts that the long memory weighs against those of just now. The acceptance of a draft model changes less from place to place than
 # twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
 STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, 12.0, 1.5
-FRESH = 4.0  # drafts that all texts before weigh when a new one begins
+OTHER_TEXTS = 4.0  # drafts that all texts before weigh when a new one begins
 MODEL = 0.4  # of one draft of the model, before anything was seen
 MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
 MATCHED_MORE = 0.65
@@ -88,7 +88,7 @@ class AcceptanceCounts:
         for counts in self._counts.values():
             for count in counts:
                 count.bring(self.step)
-                much = min(1.0, FRESH / max(count.tries, 1e-9))
+                much = min(1.0, OTHER_TEXTS / max(count.tries, 1e-9))
                 count.hits, count.tries = much * count.hits, much * count.tries
 
     def expected(self, key: Key, length: int, width: float) -> Expected:
