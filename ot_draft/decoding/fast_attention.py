@@ -74,18 +74,18 @@ def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers
                         keys[found[row, place + 2], group],
                         keys[found[row, place + 3], group],
                     )
-                    p, q, r, s = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+                    dot_a, dot_b, dot_c, dot_d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
                     for i in range(width):
-                        p += query[i] * a[i]
-                        q += query[i] * b[i]
-                        r += query[i] * c[i]
-                        s += query[i] * d[i]
-                    room[place], room[place + 1], room[place + 2], room[place + 3] = p, q, r, s
+                        dot_a += query[i] * a[i]
+                        dot_b += query[i] * b[i]
+                        dot_c += query[i] * c[i]
+                        dot_d += query[i] * d[i]
+                    room[place], room[place + 1], room[place + 2], room[place + 3] = dot_a, dot_b, dot_c, dot_d
                 for place in range(whole, count):
-                    a, p = keys[found[row, place], group], np.float32(0)
+                    a, dot_a = keys[found[row, place], group], np.float32(0)
                     for i in range(width):
-                        p += query[i] * a[i]
-                    room[place] = p
+                        dot_a += query[i] * a[i]
+                    room[place] = dot_a
                 largest = np.float32(-np.inf)
                 for place in range(count):
                     largest = max(largest, room[place])
@@ -114,13 +114,13 @@ def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers
                         values[found[row, place + 2], group],
                         values[found[row, place + 3], group],
                     )
-                    p, q, r, s = room[place], room[place + 1], room[place + 2], room[place + 3]
+                    of_a, of_b, of_c, of_d = room[place], room[place + 1], room[place + 2], room[place + 3]
                     for i in range(width):
-                        query[i] += p * a[i] + q * b[i] + r * c[i] + s * d[i]
+                        query[i] += of_a * a[i] + of_b * b[i] + of_c * c[i] + of_d * d[i]
                 for place in range(whole, count):
-                    p, a = room[place], values[found[row, place], group]
+                    of_a, a = room[place], values[found[row, place], group]
                     for i in range(width):
-                        query[i] += p * a[i]
+                        query[i] += of_a * a[i]
                 for i in range(width):
                     query[i] *= share
 
