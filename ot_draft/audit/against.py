@@ -23,7 +23,7 @@ from .answers import PARTIAL, BadAnswer, parsed
 from .bound import CELLS, Apart
 from .client import DIALECTS, Client, RefusedRequest
 from .server import PROMPTS as USUAL
-from .server import Plan, Prompt
+from .server import Prompt, RequestPlan
 from .two_sided import ENDED, Race, TwoSided
 from .verdict import UNREADABLE, LeftOut, e_value
 
@@ -93,7 +93,7 @@ class Server:
     """One side: a server, what it was introduced as, and fields that are sent with every request."""
 
     client: Client
-    plan: Plan
+    plan: RequestPlan
     ids: bool = False  # whether tokens are compared, not pieces of text
     fields: Fields = field(default_factory=dict)
     seeds: np.random.Generator = field(default_factory=np.random.default_rng)
@@ -259,7 +259,7 @@ class Agreement:
         )
 
 
-class Match:
+class TwoServerTest:
     """Two sides, asked the same until they differ or the tokens are used up."""
 
     def __init__(
@@ -284,7 +284,7 @@ class Match:
         logs = [min(each.bets.log_e, 0.0) if each.certain else each.bets.log_e for each in self.settings]
         return float(np.logaddexp.reduce(logs + stakes))
 
-    def until(self, tokens: int, on_wave: Callable[[int], None] = lambda tokens: None) -> Agreement:
+    def run(self, tokens: int, on_wave: Callable[[int], None] = lambda tokens: None) -> Agreement:
         """Ask until the sides differ, or so many tokens of both were read. CannotAudit if nothing can be read."""
         while self._decided_at is None and self.tokens < tokens:
             if self._empty >= EMPTY or self.unreadable.tokens > max(20, 0.5 * self._answers):

@@ -86,7 +86,7 @@ class Last:
         return groups.back(found)
 
 
-class Crowd:
+class SharedKeyStats:
     """Densities of all rows of each key, added up."""
 
     def __init__(self) -> None:

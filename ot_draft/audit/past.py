@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..arrays import Array
-from .moments import FACTOR, Crowd, Groups, Last, mixed
+from .moments import FACTOR, Groups, Last, SharedKeyStats, mixed
 from .records import NO_TOKEN, UNNAMED, Tokens
 
 WINDOW = 16  # tokens before that are remembered
@@ -33,7 +33,7 @@ class Seen:
     among its heaviest. place, other, earlier (T, 4): intervals [start, end) by rank and by id, empty ones where there is none: of the
     place before; of the request read before at the same batch and position; of the one at this position in whatever batch. same
     (T,): token of the last request at this batch and position whose law was the same. crowd (T, 2 BINS): where
-    the numbers of all requests there lay (`moments.Crowd`). cells: of this law's heaviest tokens in the tables, (T, N) each.
+    the numbers of all requests there lay (`moments.SharedKeyStats`). cells: of this law's heaviest tokens in the tables, (T, N) each.
     """
 
     before: Array
@@ -70,7 +70,7 @@ class Order:
 
 
 @dataclass
-class Table:
+class CellExcess:
     """How often tokens of each cell came beyond what their laws said, and the variance of that."""
 
     cells: int
@@ -106,7 +106,7 @@ class End:
     length: int
 
 
-NOWHERE = End(np.full(WINDOW, -2), np.full(HEAVIEST, NO_TOKEN), np.zeros(HEAVIEST), np.zeros(4), 0)
+EMPTY_CONTEXT = End(np.full(WINDOW, -2), np.full(HEAVIEST, NO_TOKEN), np.zeros(HEAVIEST), np.zeros(4), 0)
 
 
 class Past:
@@ -114,9 +114,9 @@ class Past:
 
     def __init__(self) -> None:
         self._ends: OrderedDict[int, End] = OrderedDict()
-        self._last, self._crowd, self._same_law = Last(np.zeros(4)), Crowd(), Last(np.array([-2]))
+        self._last, self._shared, self._same_law = Last(np.zeros(4)), SharedKeyStats(), Last(np.array([-2]))
         self._earlier = Last(np.zeros(4))
-        self._tables = tuple(Table(cells) for cells in CELLS)
+        self._tables = tuple(CellExcess(cells) for cells in CELLS)
         self._masses = np.zeros(CELLS[0])
 
     def read(self, tokens: Tokens) -> Seen:
@@ -130,7 +130,7 @@ class Past:
         starts = np.flatnonzero(np.r_[True, tokens.request[1:] != tokens.request[:-1]]).tolist()
         for group, (start, end) in enumerate(zip(starts, [*starts[1:], len(tokens)], strict=True)):
             request = int(tokens.request[start])
-            last = self._ends.pop(request, NOWHERE)
+            last = self._ends.pop(request, EMPTY_CONTEXT)
             ids[start], mass[start], intervals[start] = last.ids, last.mass, last.interval
             every += [last.before, tokens.token[start:end]]
             at[start:end] += group * WINDOW
@@ -142,14 +142,14 @@ class Past:
         while len(self._ends) > REQUESTS:
             self._ends.popitem(last=False)
         groups = Groups.of(mixed(tokens.batch, position))
-        other, crowd = self._last.read(groups, own), self._crowd.read(groups, tokens.shares)
+        other, crowd = self._last.read(groups, own), self._shared.read(groups, tokens.shares)
         earlier = self._earlier.read(Groups.of(mixed(position)), own)
         same = self._same_law.read(Groups.of(mixed(tokens.batch, position, tokens.context)), tokens.token[:, None])
         windows = np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)]
         matched = _matched(tokens.ids, ids, mass)
         return Seen(windows, matched, intervals, same[:, 0], other, earlier, crowd, _cells(tokens, windows))
 
-    def tables(self, seen: Seen) -> Iterator[tuple[Table, Array]]:
+    def tables(self, seen: Seen) -> Iterator[tuple[CellExcess, Array]]:
         """The tables, and the cells of the tokens' heaviest in them."""
         return zip(self._tables, seen.cells, strict=True)
 

@@ -152,7 +152,7 @@ def _array(values: Array, what: str) -> Array:
         raise CannotAudit(f"{what} are no array ({error}): give an array of numbers") from error
 
 
-class Row(NamedTuple):
+class ListedMasses(NamedTuple):
     """Tokens of a law with their masses as reported, (m,) each, in any order.
 
     total: what the masses are divided by. whole: whether the law speaks of all tokens that can come, `size` of them; error: relative
@@ -167,7 +167,7 @@ class Row(NamedTuple):
     error: float = 0.0
 
     @classmethod
-    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float) -> Row:
+    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float) -> ListedMasses:
         """A law of which some tokens are known, the heaviest, from numbers that are known to be right; whole: there are no others."""
         total = math.fsum(mass.tolist())
         return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error)
@@ -189,7 +189,7 @@ class Token(NamedTuple):
     """
 
     token: int
-    law: Row
+    law: ListedMasses
     own: float
     request: int
     position: int
@@ -290,7 +290,7 @@ def _column(entry: dict[str, Any], name: str) -> Array:
     return found
 
 
-def dense_row(law: Array, name: str = "law") -> Row:
+def dense_row(law: Array, name: str = "law") -> ListedMasses:
     """A law over the whole vocabulary (n,); CannotAudit where it is no law."""
     if type(law) is not np.ndarray or law.dtype.kind != "f":
         law = real_numbers(law, "probabilities")
@@ -304,14 +304,14 @@ def dense_row(law: Array, name: str = "law") -> Row:
     if not (least >= 0 and near):  # `not >=` is true of NaN
         raise CannotAudit(f"the {name} has sum {total:.6g} and least entry {least:.6g}: give probabilities")
     if len(law) <= TOP:
-        return Row(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
+        return ListedMasses(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
     ids = np.flatnonzero(law > LIGHT)
-    return Row(ids, law[ids].astype(np.float64), total, True, len(law))
+    return ListedMasses(ids, law[ids].astype(np.float64), total, True, len(law))
 
 
 def top_row(
     ids: Sequence[int] | Array, mass: Sequence[float] | Array, whole: bool = False, error: float = 0.0, name: str = "law"
-) -> Row:  # fmt: skip
+) -> ListedMasses:  # fmt: skip
     """A law of which some tokens are known, the heaviest; whole: there are no others; error: relative, of all masses.
 
     CannotAudit where ids come twice, a mass is no number from 0 to 1, or their sum is above 1, or another than 1 if whole.
@@ -329,7 +329,7 @@ def top_row(
     total = math.fsum(values) if all(0 <= each <= 1 + OFF for each in values) else math.nan
     if not (total <= 1 + OFF and (not whole or total >= 1 - OFF)):
         _explained(tokens, masses, total, whole, error)
-    return Row(tokens, masses, total if whole else max(total, 1.0), whole, len(tokens), error)
+    return ListedMasses(tokens, masses, total if whole else max(total, 1.0), whole, len(tokens), error)
 
 
 def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: float) -> None:

@@ -11,7 +11,7 @@ from .answers import Answer, BadAnswer, NoLaw, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
-from .records import MOST_IDS, Row, Token
+from .records import MOST_IDS, ListedMasses, Token
 from .reported import DOUBTFUL, SHORT, Lists, Reported
 
 PROMPTS = (
@@ -52,7 +52,7 @@ Prompt = str | list[int]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RequestPlan:
     """What to ask: prompts (texts, or lists of token ids), tokens in all, and of whom.
 
     shapes: requests at a time and tokens an answer, of one wave after the other.
@@ -74,7 +74,7 @@ def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple
 
 
 def audit_server(
-    client: Client, plan: Plan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
+    client: Client, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
     on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None
 ) -> Run:  # fmt: skip
     """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
@@ -100,7 +100,7 @@ class Run:
     contexts: its reports for equal contexts.
     """
 
-    def __init__(self, client: Client, plan: Plan, reported: Reported, audit: Audit) -> None:
+    def __init__(self, client: Client, plan: RequestPlan, reported: Reported, audit: Audit) -> None:
         self.answers = self.unreadable = self.doubtful = self.hidden = 0
         self.left_out: dict[tuple[int, int], str] = {}
         self._client, self._plan, self._reported, self._audit = client, plan, reported, audit
@@ -176,7 +176,7 @@ class Run:
             ids, mass, error = law
             own = 0.0 if self._reported.whole else math.exp(emitted.log)
             token = emitted.token if emitted.token >= 0 else UNNAMED
-            row = Row.of_top(ids, mass, whole=self._reported.whole, error=error)
+            row = ListedMasses.of_top(ids, mass, whole=self._reported.whole, error=error)
             self._audit.add(Token(token, row, own, request, position, batch=self._waves, place=-1, draft=None))
 
     def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
@@ -215,7 +215,7 @@ class Run:
         return True
 
 
-def introduce(client: Client, plan: Plan) -> tuple[Plan, Dialect]:
+def introduce(client: Client, plan: RequestPlan) -> tuple[RequestPlan, Dialect]:
     """The plan with model and engine named, as far as the server has to be asked for them, and what the engine understands."""
     model, engine = plan.model, plan.engine
     if not model.isprintable():

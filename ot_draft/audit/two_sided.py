@@ -87,7 +87,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Looked:
+class BlockFeatures:
     """One side of a block: cells of contexts and outcomes (L, m, T), which tokens there are (m, T), cells of the tables of shares."""
 
     contexts: Array
@@ -115,16 +115,16 @@ class TwoSided:
 
         requests: (m,) integers. first, second: (m, T), the tokens of the answers of either side, ENDED after their ends.
         """
-        sides = [self._look(np.asarray(requests), np.asarray(side)) for side in (first, second)]
+        sides = [self._features(np.asarray(requests), np.asarray(side)) for side in (first, second)]
         scores = self._scores(sides[0]) - self._scores(sides[1])  # by what came before this block
         self._single += gain(scores)
         self._bet_together(np.clip(scores[:, TOGETHER], -3, 3).ravel())
-        for side, looked in enumerate(sides):
-            np.add.at(self._outcomes[side], looked.outcomes[:, looked.there].ravel(), 1)
-            np.add.at(self._contexts[side], looked.contexts[:, looked.there].ravel(), 1)
-            for table, (context, outcome) in zip(self._shares, looked.shares, strict=True):
-                table.learn(context[looked.there], outcome[looked.there])
-            self.tokens += int(looked.there.sum())
+        for side, features in enumerate(sides):
+            np.add.at(self._outcomes[side], features.outcomes[:, features.there].ravel(), 1)
+            np.add.at(self._contexts[side], features.contexts[:, features.there].ravel(), 1)
+            for table, (context, outcome) in zip(self._shares, features.shares, strict=True):
+                table.learn(context[features.there], outcome[features.there])
+            self.tokens += int(features.there.sum())
         parts = [self._single + np.log(self._stakes), self._sum + np.log(STAKE_TOGETHER / len(PRECISIONS))]
         self.log_e = float(np.logaddexp.reduce(np.concatenate([part.ravel() for part in parts])))
         self.largest = max(self.largest, self.log_e)
@@ -142,7 +142,7 @@ class TwoSided:
         alone["all together"] = np.logaddexp.reduce(self._sum) - np.log(len(PRECISIONS))
         return max(alone, key=lambda kind: alone[kind])
 
-    def _look(self, requests: Array, x: Array) -> Looked:
+    def _features(self, requests: Array, x: Array) -> BlockFeatures:
         rows, length = x.shape
         none = np.zeros((rows, length), np.int64)
         place = np.broadcast_to(np.arange(length), (rows, length))
@@ -162,15 +162,15 @@ class TwoSided:
         }  # fmt: skip
         contexts = np.stack([mix(counted[kind][0], 100 + i) for i, kind in enumerate(CONTEXTS)])
         outcomes = mix(contexts, np.stack([counted[kind][1] for kind in CONTEXTS]) + 3)
-        return Looked(cell(contexts), cell(outcomes), x >= 0, shares)
+        return BlockFeatures(cell(contexts), cell(outcomes), x >= 0, shares)
 
-    def _scores(self, looked: Looked) -> Array:
+    def _scores(self, features: BlockFeatures) -> Array:
         """Log-odds of the sides by the tokens of a whole block, less those of the contexts, which are no news: (L, J)."""
         rho = RHOS[:, None, None, None]
         (came, came_other), (seen, seen_other) = self._outcomes, self._contexts
-        odds = (came[looked.outcomes] + rho) * (seen_other[looked.contexts] + rho)
-        odds = odds / ((came_other[looked.outcomes] + rho) * (seen[looked.contexts] + rho))
-        return (np.log(odds) * looked.there).sum((2, 3)).T
+        odds = (came[features.outcomes] + rho) * (seen_other[features.contexts] + rho)
+        odds = odds / ((came_other[features.outcomes] + rho) * (seen[features.contexts] + rho))
+        return (np.log(odds) * features.there).sum((2, 3)).T
 
     def _bet_together(self, scores: Array) -> None:
         """The weighted sum; its weights are one Newton step of a logistic regression of the sides on the past blocks' scores."""

@@ -17,7 +17,7 @@ from .wealth import NO_MASS, Wealth
 SUSPICIOUS = log(20)  # an e-value of which one says how many tokens would decide
 TARGETS = (0.05, 0.01, 0.001)  # bounds for which the number of tokens is told
 ROUGHEST = 0.25  # mean error of the reported laws above which nothing is decided
-TOLD = 0.001  # mass of unnamed tokens, and error of the laws, from which on a sentence tells them
+REPORT_THRESHOLD = 0.001  # mass of unnamed tokens, and error of the laws, from which on a sentence tells them
 UNREADABLE = 0.05  # share of tokens left out above which nothing is decided
 KINDS = 20  # of reasons that are told apart
 SHOWN = 3  # of them in a sentence
@@ -151,9 +151,9 @@ class Verdict:
             f"came differs from what was reported by less than {self.bound:.2g}, on average over all tokens, with {self.confidence:.4g} "
             f"confidence (no bound for a bias whose sign changes from context to context); e-value {e_value(self.log_e_value)}"
         )
-        if self.unnamed > TOLD:
+        if self.unnamed > REPORT_THRESHOLD:
             said += f". Beyond the listed tokens lie {self.unnamed:.1%} of the mass: there nothing was looked at"
-        if self.rounding > TOLD:
+        if self.rounding > REPORT_THRESHOLD:
             said += f". The reported laws are rounded, and off by up to {self.rounding:.2g}"
         if self.skipped:
             said += f". {self.skipped:,} tokens more were left out, since their law cannot be known"

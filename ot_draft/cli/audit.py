@@ -132,9 +132,9 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
 def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     """Notes on what was asked and answered."""
     from ..audit.client import Client
-    from ..audit.server import BY_IDS, PROMPTS, Plan, audit_server, introduce, mixed
+    from ..audit.server import BY_IDS, PROMPTS, RequestPlan, audit_server, introduce, mixed
 
-    plan = Plan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
+    plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
     options.law(options.mode or MODES[-1])  # refused before anybody is asked; unsaid, by what holds for every mode
     reference = _reference(options)

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from ..audit.against import LENGTHS, PROMPTS, SETTINGS, WITHOUT_DRAFTS, Agreement, Match, Server, settings_of
+from ..audit.against import LENGTHS, PROMPTS, SETTINGS, WITHOUT_DRAFTS, Agreement, Server, TwoServerTest, settings_of
 from ..audit.client import Client
-from ..audit.server import Plan, introduce
+from ..audit.server import RequestPlan, introduce
 from ..audit.verdict import e_value
 from ..errors import DraftSelectionError
 from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
@@ -45,7 +45,7 @@ def servers(
         chosen = list(SETTINGS) if settings == "all" else [name.strip() for name in settings.split(",")]
         if unknown := [name for name in chosen if name not in SETTINGS]:
             raise Refused(f"--settings {unknown[0]}: give all, or some of {', '.join(SETTINGS)}")
-        plan = Plan(prompts or PROMPTS, model=model, engine=engine)
+        plan = RequestPlan(prompts or PROMPTS, model=model, engine=engine)
         with ExitStack() as opened:
             one = _server(opened, first, plan, timeout)
             other = (
@@ -55,17 +55,17 @@ def servers(
             )
             ids = one.plan.engine == other.plan.engine == "vllm" and one.gives_ids() and other.gives_ids()
             one, other = replace(one, ids=ids), replace(other, ids=ids)
-            match = Match(
+            test = TwoServerTest(
                 one, other, settings_of(one, other, chosen, plan.prompts), level, confidence, lengths or LENGTHS
             )
             with progress_bar(tokens, "tokens of both sides") as advance:
-                agreement = match.until(tokens, lambda read: advance(to=read))
+                agreement = test.run(tokens, lambda read: advance(to=read))
         sides = (("first", one, first), ("second", other, second))
-        _write(agreement, _notes(sides, chosen, match, agreement), json_file)
+        _write(agreement, _notes(sides, chosen, test, agreement), json_file)
     sys.exit(1 if agreement.differs else UNDECIDED if agreement.undecided else 0)
 
 
-def _server(opened: ExitStack, url: str, plan: Plan, timeout: float, drafts: bool = True) -> Server:
+def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, drafts: bool = True) -> Server:
     client = opened.enter_context(closing(Client(url, timeout)))
     plan = introduce(client, plan)[0]
     if not drafts and plan.engine not in WITHOUT_DRAFTS:
@@ -76,13 +76,15 @@ def _server(opened: ExitStack, url: str, plan: Plan, timeout: float, drafts: boo
     return Server(client, plan, fields={} if drafts else WITHOUT_DRAFTS[plan.engine])
 
 
-def _notes(sides: tuple[tuple[str, Server, str], ...], chosen: list[str], match: Match, agreement: Agreement) -> Notes:
+def _notes(
+    sides: tuple[tuple[str, Server, str], ...], chosen: list[str], test: TwoServerTest, agreement: Agreement
+) -> Notes:
     """What was asked, and of whom."""
     notes = [(which, f"{side.plan.model} at {address} ({side.plan.engine})") for which, side, address in sides]
     notes.append(("compared", "token ids" if all(side.ids for _, side, _ in sides) else "pieces of text"))
     notes += [("drafted", f"{side.drafted:,} tokens of the {which} side by its own count")
               for which, side, _ in sides if side.drafted is not None]  # fmt: skip
-    missing = [name for name in chosen if name not in {each.name for each in match.settings}]
+    missing = [name for name in chosen if name not in {each.name for each in test.settings}]
     notes += [("not asked for", f"{name}: not a setting of both engines") for name in missing]
     notes += [("not asked for", f"{name}: {why}") for name, why in agreement.left_out]
     return notes + [("answer left out", f"{why} ({times} times)") for times, why in agreement.unreadable]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from ot_draft.arrays import Array
-from ot_draft.audit.against import Match, Setting
+from ot_draft.audit.against import Setting, TwoServerTest
 
 from .language import SAMPLERS, Spoken, language
 
@@ -60,9 +60,9 @@ def main(tokens: int, first: int, seeds: int, level: float, names: tuple[str, ..
             sides = [np.array(Spoken(which, laws, [seed, side]).ask(asked, 1)).reshape(PROMPTS, copies, 1)
                      for side, which in ((4, name), (5, "right"))]  # fmt: skip
             found[0] += discrepancy(*sides, generator) <= level
-            match = Match(Spoken(name, laws, [seed, 1]), Spoken("right", laws, [seed, 2]),
+            test = TwoServerTest(Spoken(name, laws, [seed, 1]), Spoken("right", laws, [seed, 2]),
                           [Setting("plain", [[i] for i in range(PROMPTS)], 1.0)], level, seed=seed)  # fmt: skip
-            found[1] += match.until(tokens).differs
+            found[1] += test.run(tokens).differs
         click.echo(
             f"{name:20s} {tokens:,} tokens, level {level:g}: discrepancy {found[0]} of {seeds}, bets {found[1]} of {seeds}"
         )

@@ -20,7 +20,7 @@ from mutants.catalogue import TABLES
 from mutants.runs import REUSED, share_of_old_numbers
 
 from ot_draft.audit import Audit, Token
-from ot_draft.audit.against import Agreement, Match, Setting
+from ot_draft.audit.against import Agreement, Setting, TwoServerTest
 
 from .chains import Emitted, Pair, Tables, distance, random_pair, run, share_for
 from .chains import right as right_tables
@@ -88,7 +88,7 @@ def wrong(bias: float, tokens: int, level: float, seeds: int, draft: bool | None
 
 @dataclass
 class Texts:
-    """A side of a match that writes as a sampler of such tables does; a prompt is the token before."""
+    """A side of a test that writes as a sampler of such tables does; a prompt is the token before."""
 
     pair: Pair
     tables: Tables
@@ -99,11 +99,11 @@ class Texts:
         return list(run(self.pair, self.tables, 1.0, len(start), tokens, self.generator, start).token)
 
 
-def match(name: str, seed: int, tokens: int) -> Agreement:
+def compare(name: str, seed: int, tokens: int) -> Agreement:
     """A wrong sampler beside a right one, from texts alone."""
     pair, generator = random_pair(seed), np.random.default_rng([seed, 2])
     sides = Texts(pair, TABLES[name](pair), generator), Texts(pair, right_tables(pair), generator)
-    return Match(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed).until(tokens)
+    return TwoServerTest(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed).run(tokens)
 
 
 @main.command()
@@ -114,7 +114,7 @@ def against(tokens: int, seeds: int, names: tuple[str, ...]) -> None:
     """Tokens of both sides until a wrong sampler, at its full strength, is told from a right one by texts alone, level 1e-6."""
     for name in names or TABLES:
         far = [distance(random_pair(seed), TABLES[name](random_pair(seed))) for seed in range(seeds)]
-        took = [match(name, seed, tokens).decided_at for seed in range(seeds)]
+        took = [compare(name, seed, tokens).decided_at for seed in range(seeds)]
         click.echo(f"{name:40s} {np.mean(far):.4f} a token: {', '.join(f'{x:,}' if x else '-' for x in took)}")
 
 
@@ -131,8 +131,8 @@ def in_language(tokens: int, first: int, seeds: int, plain_first: bool, names: t
         for seed in range(first, first + seeds):
             laws = language(seed)
             sides = Spoken(name, laws, [seed, 1], not plain_first), Spoken("right", laws, [seed, 2], not plain_first)
-            match = Match(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed)
-            took.append(match.until(tokens).decided_at or np.inf)
+            test = TwoServerTest(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed)
+            took.append(test.run(tokens).decided_at or np.inf)
         click.echo(f"{name:20s} median {np.median(took):,.0f}; {', '.join(f'{x:,.0f}' for x in sorted(took))}")
 
 

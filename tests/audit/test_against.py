@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from slow import slow
 
 from ot_draft.arrays import Array
-from ot_draft.audit.against import CERTAIN, END, SETTINGS, Agreement, Match, Server, Setting
+from ot_draft.audit.against import CERTAIN, END, SETTINGS, Agreement, Server, Setting, TwoServerTest
 from ot_draft.audit.answers import BadAnswer
-from ot_draft.audit.server import Plan
+from ot_draft.audit.server import RequestPlan
 from ot_draft.audit.two_sided import ENDED, TwoSided
 from ot_draft.cli import main
 from ot_draft.errors import CannotAudit
@@ -50,7 +50,7 @@ def drafts_law_is_hotter(p: Array, q: Array) -> Array:
 
 def match(wrong: Array, right: Array, seed: int, tokens: int, level: float = 1e-6, shared: int = 1) -> Agreement:
     sides = Chain(wrong, 2 * seed, shared), Chain(right, 2 * seed + 1, shared)
-    return Match(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=seed).until(tokens)
+    return TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=seed).run(tokens)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_sides_that_share_their_numbers_are_not_told_apart(seed: int) -> None:
     """u and 1 - u have one law: (X, Y) and (Y, X) have too, though neither rows nor sides are independent."""
     laws = random_pair(seed).p
     sides = (Mirrored(laws, seed, mirrored) for mirrored in (False, True))
-    assert not Match(*sides, [Setting("plain", PROMPTS, 1.0)], 1e-3, seed=seed).until(2_000).differs
+    assert not TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], 1e-3, seed=seed).run(2_000).differs
 
 
 class Changed(Chain):
@@ -130,7 +130,7 @@ class Changed(Chain):
 def between(change: Callable[[Array], Any], tokens: int, level: float = 1e-3, laws: Array | None = None) -> Agreement:
     right = random_pair(0).p
     sides = Changed(right if laws is None else laws, 1, change), Chain(right, 2)
-    return Match(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=0).until(tokens)
+    return TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=0).run(tokens)
 
 
 def test_answers_that_one_side_loses_by_a_token_decide_nothing() -> None:
@@ -145,7 +145,7 @@ def test_sides_that_always_say_the_same_are_not_called_different(own: int) -> No
     """A fixed seed, or a cache of answers, on both sides: equal answers, or other ones."""
     right = random_pair(0).p
     sides = (Changed(right, 1, lambda answer, said=said: np.full_like(answer, said)) for said in (own, 3))
-    verdict = Match(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).until(1_000)
+    verdict = TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).run(1_000)
     assert not verdict.differs and verdict.same == (own == 3)
     assert own == 3 or "says again what it said" in verdict.undecided
 
@@ -156,14 +156,14 @@ def test_at_temperature_0_nothing_is_called_different() -> None:
     sides = (Changed(greedy(right, right), 1, lambda answer, said=said: answer + said) for said in (0, 1))
     settings = [Setting("plain", PROMPTS, 1.0), Setting(CERTAIN, PROMPTS, 1.0)]
     settings[0].left_out = "not in this test"
-    verdict = Match(*sides, settings, seed=0).until(1_000)
+    verdict = TwoServerTest(*sides, settings, seed=0).run(1_000)
     assert not verdict.differs and CERTAIN in verdict.undecided
 
 
 def test_answers_without_a_token_end_the_comparison() -> None:
     sides = (Changed(random_pair(0).p, seed, lambda answer: np.full_like(answer, ENDED)) for seed in (1, 2))
     with pytest.raises(CannotAudit, match="without a token"):
-        Match(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).until(1_000)
+        TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).run(1_000)
 
 
 def test_the_bound_is_about_the_second_token_too() -> None:
@@ -294,7 +294,7 @@ def completed(text: str, finish: str | None, ids: list[int] | None = None, count
 
 
 def read(body: bytes, ids: bool = False, **asked: Any) -> Any:
-    side = Server(None, Plan(engine="vllm"), ids)  # type: ignore[arg-type]
+    side = Server(None, RequestPlan(engine="vllm"), ids)  # type: ignore[arg-type]
     found = side._read(body, {"max_tokens": 3} | asked)
     assert side.drafted == 4
     return found.tolist()

@@ -19,7 +19,7 @@ from ot_draft.arrays import Array
 from ot_draft.audit import Audit
 from ot_draft.audit.answers import Answer, BadAnswer, Emitted, read_answer
 from ot_draft.audit.reported import DOUBTFUL, Lists, Reported
-from ot_draft.audit.server import Plan, audit_server
+from ot_draft.audit.server import RequestPlan, audit_server
 
 from .completions_server import completion
 from .test_texts import Chain, Name, entry_of, names, style
@@ -158,7 +158,9 @@ class Asked:
 
 def word_on(columns: Callable[..., object], n: int, listed: int) -> tuple[str, str]:
     audit, source = Audit(), Chain(n, 1)
-    audit_server(Asked(source, columns), Plan(tokens=3000, model="m", engine="openai"), Reported(listed=listed), audit)  # type: ignore[arg-type]
+    audit_server(
+        Asked(source, columns), RequestPlan(tokens=3000, model="m", engine="openai"), Reported(listed=listed), audit
+    )  # type: ignore[arg-type]
     verdict = audit.verdict()
     return verdict.word, verdict.undecided
 

@@ -27,7 +27,7 @@ import numpy as np
 from errors_in_vllm import CUT, ERRORS, planted
 
 from ot_draft.audit import Audit, Token
-from ot_draft.audit.against import Match, Setting
+from ot_draft.audit.against import Setting, TwoServerTest
 from ot_draft.conform.kinds import Kind
 from ot_draft.conform.tiny_pair import N, write
 from ot_draft.integrations import vllm_mends
@@ -120,7 +120,7 @@ def by_laws(side: Drafting, p: Model, q: Model, kind: str, tokens: int, with_dra
 def by_texts(side: Drafting, p: Model, kind: str, tokens: int, seed: int) -> int | None:
     """Tokens of both sides until `audit servers` calls them different."""
     plain = Plain(p, np.random.default_rng([seed, 3]))
-    return Match(side, plain, [Setting(kind, p.prompts, 1.0)], seed=seed).until(tokens).decided_at
+    return TwoServerTest(side, plain, [Setting(kind, p.prompts, 1.0)], seed=seed).run(tokens).decided_at
 
 
 def main() -> None:
